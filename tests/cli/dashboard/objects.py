@@ -5,8 +5,10 @@ from typing import Any
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration, default_configuration
+from quorate.api.core.host_node import HostNode
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.meta import Key
+from quorate.api.volcano import PodGroup
 from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.queries import Viewer
 from quorate.kube.informer import Change
@@ -120,6 +122,28 @@ class Cluster:
         for workload in workloads:
             self.data.state.put_workload(workload, NOW)
             self.data.workloads.on_change(Change(None, workload))
+
+    def put_pod_group(
+        self, name: str, namespace: str, *, labels: Mapping[str, str] | None = None, **parts: Any
+    ) -> None:
+        metadata = {"name": name, "namespace": namespace, "creationTimestamp": at(1), "labels": labels or {}}
+        group = codec.convert(PodGroup, {"metadata": metadata, **parts})
+        self.data.pod_groups[group.metadata.key] = group
+        self.data.pod_group_revision += 1
+
+    def put_node(
+        self, name: str, labels: Mapping[str, str] | None = None, *, ready: bool = True, **amounts: str
+    ) -> None:
+        """Add a node with a host name; ``amounts`` by resource."""
+        node = {
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "status": {
+                "allocatable": {"pods": "110", **(amounts or {"cpu": "8"})},
+                "conditions": [a_condition("Ready", "True" if ready else "False")],
+            },
+        }
+        self.data.state.put_node(codec.convert(HostNode, node))
+        self.data.node_revision += 1
 
     def remove(self, key: Key) -> None:
         old = self.data.workloads.by_key[key].workload

@@ -110,14 +110,17 @@ class ClusterData:
         reads = viewer.reads_namespace
         return self.workloads.matching(lambda group: reads(group.local_queue.namespace) and matches(group))
 
-    def readable_text(self, text: str, viewer: Viewer) -> str:
-        """Return a text of a status without names of objects in namespaces that the viewer may not read."""
-        if viewer.scope.namespaces is None or "/" not in text:
+    def readable_text(self, text: str, namespaces: frozenset[str] | None) -> str:
+        """Return a text of a status without names of objects in namespaces other than ``namespaces``.
+
+        None: all names may be read.
+        """
+        if namespaces is None or "/" not in text:
             return text
 
         def shown(found: re.Match[str]) -> str:
             namespace = found[1]
-            is_hidden = not viewer.reads_namespace(namespace) and namespace in self.state.ledger.namespaces
+            is_hidden = namespace not in namespaces and namespace in self.state.ledger.namespaces
             return HIDDEN.name if is_hidden else found[0]
 
         return _NAMED.sub(shown, text)

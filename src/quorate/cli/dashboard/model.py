@@ -11,16 +11,29 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from quorate.api.configuration import Configuration
-from quorate.cli.dashboard import overview, queue_views, workload_views
+from quorate.api.meta import Key
+from quorate.cli.dashboard import (
+    overview,
+    pod_group_views,
+    queue_views,
+    search,
+    workload_detail,
+    workload_views,
+)
 from quorate.cli.dashboard.changes import Changed, ChangeFeed
 from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.informers import informers_of
-from quorate.cli.dashboard.queries import NO_ESTIMATES, Estimates, Viewer, WorkloadQuery
+from quorate.cli.dashboard.queries import NO_ESTIMATES, Estimates, PodGroupQuery, Viewer, WorkloadQuery
 from quorate.cli.dashboard.schema import (
     ClusterQueueDetail,
     ClusterQueueSummary,
+    GangQueueRow,
     LocalQueueSummary,
     Overview,
+    PodGroupDetail,
+    PodGroupPage,
+    SearchResult,
+    WorkloadDetail,
     WorkloadPage,
 )
 from quorate.controllers.informers import synced
@@ -61,6 +74,25 @@ class DashboardModel:
         self, viewer: Viewer, query: WorkloadQuery, estimates: Estimates = NO_ESTIMATES
     ) -> WorkloadPage:
         return workload_views.workloads(self.data, viewer, query, estimates)
+
+    async def workload(
+        self, viewer: Viewer, key: Key, reader: Client, estimates: Estimates = NO_ESTIMATES
+    ) -> WorkloadDetail | None:
+        """Return one workload; ``reader`` has the credentials of the user."""
+        return await workload_detail.workload(self.data, viewer, key, reader, (), estimates)
+
+    def pod_groups(self, viewer: Viewer, query: PodGroupQuery) -> PodGroupPage:
+        return pod_group_views.pod_groups(self.data, viewer, query)
+
+    async def pod_group(self, viewer: Viewer, key: Key, reader: Client) -> PodGroupDetail | None:
+        """Return one pod group; ``reader`` has the credentials of the user."""
+        return await pod_group_views.pod_group(self.data, viewer, key, reader, ())
+
+    def gang_queues(self, viewer: Viewer) -> tuple[GangQueueRow, ...]:
+        return pod_group_views.gang_queues(self.data, viewer)
+
+    def search(self, viewer: Viewer, text: str, limit: int) -> SearchResult:
+        return search.search(self.data, viewer, text, limit)
 
     def changes(self) -> ChangeFeed:
         return self._changes

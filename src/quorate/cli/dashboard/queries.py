@@ -53,6 +53,18 @@ class WorkloadQuery(msgspec.Struct, frozen=True):
     limit: int = 100
 
 
+class PodGroupQuery(msgspec.Struct, frozen=True):
+    """Which pod groups to list, as ``WorkloadQuery``; ``sort`` is one of ``pod_group_views.SORTS``."""
+
+    q: str = ""
+    namespace: str = ""
+    queue: str = ""
+    phase: str = ""
+    sort: str = ""
+    offset: int = 0
+    limit: int = 100
+
+
 class Gang(msgspec.Struct, frozen=True):
     """Equal pods that are to start together; ``requests`` of one pod, in base units."""
 

@@ -55,7 +55,7 @@ def _reasons(data: ClusterData, viewer: Viewer) -> dict[str, Reasons]:
         if group.state == "Inactive":
             continue
         code, text = data.reason_of(group)
-        example = text or data.readable_text(next(iter(members.values())).message, viewer)
+        example = text or data.readable_text(next(iter(members.values())).message, viewer.scope.namespaces)
         reasons = result.setdefault(data.cluster_queue_of(group), Reasons())
         reasons.add(code or group.code, len(members), example)
     return result

@@ -125,7 +125,7 @@ def row_of(data: ClusterData, viewer: Viewer, listed: Listed, estimates: Estimat
     metadata, spec, owner = workload.metadata, workload.spec, owner_of(workload)
     code, reason = data.reason_of(group)
     if not code:
-        code, reason = listed.code, data.readable_text(listed.message, viewer)
+        code, reason = listed.code, data.readable_text(listed.message, viewer.scope.namespaces)
     place = position_of(data, listed.key) if listed.waits else None
     p50, p90 = estimates.starts.get(listed.key, (None, None)) if listed.waits else (None, None)
     return WorkloadRow(

@@ -113,12 +113,12 @@ def _columns(now: float, *, namespaces: bool) -> tuple[Column[PodGroup], ...]:
         Column("MIN", lambda each: str(each.spec.min_member)),
         Column("RUNNING", lambda each: str(each.status.running)),
         Column("AGE", lambda each: age(each.metadata.creation_timestamp, now)),
-        Column("REASON", lambda each: _unschedulable(each)[0]),
-        Column("MESSAGE", lambda each: _unschedulable(each)[1], wide=True),
+        Column("REASON", lambda each: unschedulable(each)[0]),
+        Column("MESSAGE", lambda each: unschedulable(each)[1], wide=True),
     )
 
 
-def _unschedulable(group: PodGroup) -> tuple[str, str]:
+def unschedulable(group: PodGroup) -> tuple[str, str]:
     """Return reason and message; empty if it was admitted since, because the condition remains."""
     condition = find_condition(group.status.conditions, UNSCHEDULABLE)
     if condition is None or condition.status != "True":
@@ -291,7 +291,7 @@ def _state(
             return f"queue {group.spec.queue} does not exist, or the pod group is being deleted"
         if group.status.phase == INQUEUE and members < group.spec.min_member:
             return f"its pods may be created: {members} of {group.spec.min_member} exist"
-        return ": ".join(text for text in _unschedulable(group) if text)
+        return ": ".join(text for text in unschedulable(group) if text)
     if outlook.not_before is not None:
         return "requeued, not retried yet"
     if outlook.blocked:

@@ -167,6 +167,11 @@ def selector_of(workload: Workload) -> str:
     return "" if any(owner.kind == "Pod" for owner in owners) else POD_SET
 
 
+def wait_text(pod: StartedPod) -> str:
+    """Return why a pod does not run; empty if it does, or has ended."""
+    return "" if pod.status.phase in _ENDED_OR_RUNNING else _wait_of(pod).text
+
+
 def _wait_of(pod: StartedPod) -> _Wait:
     if pod.spec.scheduling_gates:
         gates = ", ".join(sorted(gate.name for gate in pod.spec.scheduling_gates))
