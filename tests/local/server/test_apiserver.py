@@ -444,6 +444,14 @@ async def test_a_limit_range_leaves_an_invalid_pod_to_its_validation(api: Api) -
 
 
 @with_api
+async def test_a_limit_range_without_limits_limits_nothing(api: Api) -> None:
+    path = "/api/v1/namespaces/default/limitranges"
+    for name, spec in {"a": {}, "b": {"limits": None}, "c": {"limits": []}, "d": None}.items():
+        assert (await api("POST", path, {"metadata": {"name": name}, "spec": spec}))[0] == 201
+    assert (await api("POST", PODS, a_pod("a")))[0] == 201
+
+
+@with_api
 async def test_an_apply_that_creates_names_its_object(api: Api) -> None:
     async def apply(metadata: Json) -> tuple[int, str]:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}

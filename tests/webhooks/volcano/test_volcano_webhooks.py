@@ -129,6 +129,19 @@ def test_an_undecodable_value_is_refused_with_a_message(path: str) -> None:
     assert "cannot be read" in refusal
 
 
+@pytest.mark.parametrize(
+    "path", [*MUTATING, *JUDGING, "/podgroups/validate", "/queues/validate", "/jobs/validate"]
+)
+@pytest.mark.parametrize(
+    "old", ["", 3, [], {}, {"spec": 3}, {"spec": {"tasks": 3}}, {"spec": {"tasks": [None]}}]
+)
+def test_an_old_object_of_any_structure_gets_a_response(path: str, old: Any) -> None:
+    task = {"name": "a", "replicas": 1, "template": {"spec": {"containers": []}}}
+    new = {"metadata": {"name": "a", "namespace": "team"}, "spec": {"minAvailable": 1, "tasks": [task]}}
+    response = respond(path, FakeReader({}), new, operation="UPDATE", oldObject=old)
+    assert isinstance(response, AdmissionResponse)
+
+
 def test_an_undecodable_stored_queue_can_be_corrected_and_deleted() -> None:
     stored = {"metadata": {"name": "q"}, "spec": {"weight": "heavy"}}
     corrected = {"metadata": {"name": "q"}, "spec": {"weight": 1}}

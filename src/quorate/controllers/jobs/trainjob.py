@@ -133,13 +133,15 @@ class TrainJob(UnstructuredJobKind):
 
         Our entry exists from the beginning, even if empty: it shows which controller manages the job.
         """
-        patches = copy.deepcopy(read_entries(job.document, PATCHES))
-        ours = next((each for each in patches if each.get("manager") == MANAGER), None)
-        if ours is None:
-            ours = {"manager": MANAGER}
+        patches = list(read_entries(job.document, PATCHES))
+        at = next((at for at, each in enumerate(patches) if each.get("manager") == MANAGER), None)
+        if at is None:
+            ours: Json = {"manager": MANAGER}
             patches.append(ours)
-        elif (look_up(ours, PATCHED_JOBS) or []) == added:
+        elif (look_up(patches[at], PATCHED_JOBS) or []) == added:
             return ()
+        else:
+            ours = patches[at] = copy.deepcopy(patches[at])  # those of other managers stay as they are
         if added:
             write_field(ours, PATCHED_JOBS, added)
         elif look_up(ours, PATCHED_JOBS) is not None:

@@ -223,6 +223,10 @@ class VolcanoWebhooks:
         if request.operation == "CREATE":
             queue_related = await self._queue_findings(lambda queues: volcano_job_queue_findings(job, queues))
             return AdmissionResponse((*volcano_job_findings(job), *queue_related), warnings)
+        try:
+            await decode_object(Job, request.old_object)
+        except msgspec.ValidationError:  # there is nothing to compare with
+            return AdmissionResponse(tuple(volcano_job_findings(job)), warnings)
         old = await decode_object(dict[str, Any], request.old_object)
         new = await decode_object(dict[str, Any], request.object)
         return AdmissionResponse(tuple(volcano_job_update_findings(old, new, job)), warnings)

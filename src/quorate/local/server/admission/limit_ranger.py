@@ -21,8 +21,8 @@ def apply_limit_ranges(context: RequestContext, pod: Json) -> None:
     items = [
         item
         for limit_range in ranges
-        for item in limit_range["spec"]["limits"]
-        if item["type"] == "Container"
+        for item in limit_range.get("spec", {}).get("limits") or ()
+        if item.get("type") == "Container"
     ]
     applied = [message for item in items for message in _apply_defaults(pod["spec"], item)]
     if applied:
