@@ -21,7 +21,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _MAX_UINT64 = (1 << 64) - 1
 
 Wire: TypeAlias = int | bytes
-"""A field's value before its type is known: a varint or bytes."""
+"""A field's value before its type is known: a varint or bytes, which are also numbers of fixed size."""
 
 
 class Malformed(Exception):
@@ -32,13 +32,13 @@ def read(body: bytes) -> Json:
     """Decode a body to an object with `apiVersion` and `kind`.  Raises Malformed."""
     if not body.startswith(MAGIC):
         raise Malformed("the body does not begin with the protobuf marker of Kubernetes")
-    envelope = dict(_fields(body[len(MAGIC) :]))
-    names = dict(_fields(_bytes(envelope.get(1, b""))))
-    api_version, name = _text(names.get(1, b"")), _text(names.get(2, b""))
+    envelope = dict(fields(body[len(MAGIC) :]))
+    names = dict(fields(as_bytes(envelope.get(1, b""))))
+    api_version, name = as_text(names.get(1, b"")), as_text(names.get(2, b""))
     kind = builtin_type(api_version, name)
     if kind is None or kind.name not in _numbers():
         raise Malformed(f"{name} of {api_version} is not known in the protobuf format")
-    return {"apiVersion": api_version, "kind": name} | _message(_bytes(envelope.get(2, b"")), kind)
+    return {"apiVersion": api_version, "kind": name} | _message(as_bytes(envelope.get(2, b"")), kind)
 
 
 @cache
@@ -52,7 +52,7 @@ def _numbers() -> Mapping[str, Mapping[int, str]]:
 def _message(data: bytes, kind: MapOf) -> Json:
     read: Json = {}
     names = _numbers().get(kind.name, {})
-    for number, value in _fields(data):
+    for number, value in fields(data):
         name = names.get(number, "")
         match kind.fields.get(name):
             case None:
@@ -60,7 +60,7 @@ def _message(data: bytes, kind: MapOf) -> Json:
             case ListOf(item):
                 read.setdefault(name, []).append(_value(value, item))
             case MapOf(name="", rest=rest) if rest is not None:
-                key, inner = _entry(_bytes(value))
+                key, inner = _entry(as_bytes(value))
                 read.setdefault(name, {})[key] = _value(inner, rest)
             case declared:
                 read[name] = _value(value, declared)
@@ -69,29 +69,29 @@ def _message(data: bytes, kind: MapOf) -> Json:
 
 def _entry(data: bytes) -> tuple[str, Wire]:
     """Return one entry of a map: key is field 1, value is field 2."""
-    entry = dict(_fields(data))
-    return _text(entry.get(1, b"")), entry.get(2, b"")
+    entry = dict(fields(data))
+    return as_text(entry.get(1, b"")), entry.get(2, b"")
 
 
 def _value(value: Wire, kind: Type) -> Any:
     match kind:
         case MapOf():
-            return _message(_bytes(value), kind)
+            return _message(as_bytes(value), kind)
         case Scalar("string"):
-            return _text(value)
+            return as_text(value)
         case Scalar("bytes"):
-            return base64.b64encode(_bytes(value)).decode("ascii")
+            return base64.b64encode(as_bytes(value)).decode("ascii")
         case Scalar("boolean"):
             return bool(value)
         case Scalar("integer"):
             return _signed(value)
         case Scalar("quantity"):
-            return _text(dict(_fields(_bytes(value))).get(1, b""))
+            return as_text(dict(fields(as_bytes(value))).get(1, b""))
         case Scalar("time" | "micro-time"):
-            return _time(_bytes(value), with_fraction=kind.name == "micro-time")
+            return _time(as_bytes(value), with_fraction=kind.name == "micro-time")
         case Scalar("int-or-string"):
-            parts = dict(_fields(_bytes(value)))
-            return _text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0))
+            parts = dict(fields(as_bytes(value)))
+            return as_text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0))
         case Scalar() | ListOf() | Untyped():
             raise Malformed("a field of a type that no message has")
 
@@ -101,7 +101,7 @@ def _time(data: bytes, *, with_fraction: bool) -> str | None:
 
     Like the original, a time without a fraction ignores the nanoseconds, and others may be any int32.
     """
-    parts = dict(_fields(data))
+    parts = dict(fields(data))
     if not parts:
         return None
     seconds, nanos = _signed(parts.get(1, 0)), _int32(parts.get(2, 0))
@@ -112,7 +112,7 @@ def _time(data: bytes, *, with_fraction: bool) -> str | None:
         raise Malformed("a time that is not in the years 1 to 9999") from refusal
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
+def fields(data: bytes) -> Iterator[tuple[int, Wire]]:
     """Yield the fields of a message in order, as number and value."""
     at = 0
     while at < len(data):
@@ -127,6 +127,11 @@ def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
                     raise Malformed("a field is longer than its message")
                 yield tag >> 3, data[at : at + size]
                 at += size
+            case 1:
+                if at + 8 > len(data):
+                    raise Malformed("a number is cut off")
+                yield tag >> 3, data[at : at + 8]
+                at += 8
             case other:
                 raise Malformed(f"a field of wire type {other}")
 
@@ -154,14 +159,14 @@ def _int32(value: Wire) -> int:
     return (_signed(value) + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _bytes(value: Wire) -> bytes:
+def as_bytes(value: Wire) -> bytes:
     if not isinstance(value, bytes):
         raise Malformed("a number where bytes belong")
     return value
 
 
-def _text(value: Wire) -> str:
+def as_text(value: Wire) -> str:
     try:
-        return _bytes(value).decode("utf-8")
+        return as_bytes(value).decode("utf-8")
     except UnicodeDecodeError as refusal:
         raise Malformed("a string that is not UTF-8") from refusal

@@ -3,8 +3,8 @@
 A rule is compiled once with its CRD, and evaluated with `self` and, for transition rules, `oldSelf`.
 Available are CEL's standard functions, its string extensions, and Kubernetes' functions for lists and regular
 expressions. Not supported: Kubernetes' types for URLs, addresses, quantities, formats and semantic versions
-(a CRD that uses them is rejected), times other than as strings, and estimates of costs. The cost of one
-evaluation is limited by the runtime, to 10,000 iterations; kube-apiserver's limit is about 100,000.
+(a CRD that uses them is rejected), and times other than as strings. The cost of one evaluation is limited by
+the runtime, to 10,000 iterations; kube-apiserver's limit is about 100,000. `cel_cost` estimates the cost.
 """
 
 import re

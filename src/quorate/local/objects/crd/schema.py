@@ -10,6 +10,7 @@ from typing import Any
 
 from quorate.api.go_regexp import Pattern
 from quorate.local.objects.crd.cel import Rule, compile_rules
+from quorate.local.objects.crd.cel_cost.types import cel_name
 from quorate.local.objects.schema_types import (
     Json,
     ListMergeType,
@@ -213,27 +214,3 @@ def _list_merge_type(schema: Schema, items: Schema) -> Type:
         schema.list_keys,
         defaults=defaults,
     )
-
-
-_RESERVED = frozenset(
-    name
-    for words in (
-        ("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"),
-        ("if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
-    )
-    for name in words
-)
-
-
-def cel_name(name: str) -> str:
-    """Return the field's name in CEL: invalid characters and reserved words are escaped."""
-    if name in _RESERVED:
-        return f"__{name}__"
-    for character, spelled in (
-        ("__", "__underscores__"),
-        (".", "__dot__"),
-        ("-", "__dash__"),
-        ("/", "__slash__"),
-    ):
-        name = name.replace(character, spelled)
-    return name

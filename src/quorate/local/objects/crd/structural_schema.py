@@ -1,7 +1,7 @@
 """Validation of CRD schemas: structural form, compilable rules and patterns, valid defaults.
 
 Sources: the API documentation on structural schemas, and the behavior of kube-apiserver. Not supported:
-checking that fields in `allOf` and other combinators are declared, and the cost of rules.
+checking that fields in `allOf` and other combinators are declared. `cel_cost` limits the cost of rules.
 """
 
 import copy

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from quorate.local.objects.crd.cel import CostLimitExceeded, Rule
-from quorate.local.objects.crd.schema import NO_VALUE_VALIDATION, Schema, ValueValidation, cel_name
+from quorate.local.objects.crd.cel_cost.types import cel_name
+from quorate.local.objects.crd.schema import NO_VALUE_VALIDATION, Schema, ValueValidation
 from quorate.local.objects.crd.string_formats import FORMATS
 from quorate.local.objects.schema_types import Json
 from quorate.local.server import errors

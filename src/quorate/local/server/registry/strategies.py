@@ -33,8 +33,8 @@ STRATEGIES: dict[str, Strategy] = {
     "customresourcedefinitions.apiextensions.k8s.io": Strategy(
         default=definition.set_defaults,
         validate=api_extensions.validate_definition,
-        validate_create=definition.creation_findings,
-        validate_update=definition.update_findings,
+        validate_create=api_extensions.validate_new_definition,
+        validate_update=api_extensions.validate_definition_update,
     ),
     "pods": Strategy(
         default=pod_defaults.default_pod,

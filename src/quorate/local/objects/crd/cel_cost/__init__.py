@@ -1,0 +1,1 @@
+"""Estimates of what CEL rules cost, by which a CustomResourceDefinition is refused."""
