@@ -7,6 +7,7 @@ from quorate.api import codec
 from quorate.api.configuration import Configuration, default_configuration
 from quorate.api.core.host_node import HostNode
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.cli.dashboard.cluster_data import ClusterData
@@ -103,6 +104,15 @@ class Cluster:
 
     def put_flavor(self, name: str, **spec: Any) -> None:
         self.data.state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": name}, "spec": spec}))
+        self.data.without_pods.flavor_changed(name)
+        self.data.queue_revision += 1
+
+    def put_topology(self, name: str, *levels: str) -> None:
+        spec = {"levels": [{"nodeLabel": level} for level in levels]}
+        topology = codec.convert(Topology, {"metadata": {"name": name}, "spec": spec})
+        self.data.topologies[name] = topology
+        self.data.state.put_topology(topology)
+        self.data.without_pods.put_topology(topology)
         self.data.queue_revision += 1
 
     def put_cluster_queue(self, queue: ClusterQueue) -> None:
@@ -143,6 +153,7 @@ class Cluster:
             },
         }
         self.data.state.put_node(codec.convert(HostNode, node))
+        self.data.without_pods.put_node(codec.convert(HostNode, node))
         self.data.node_revision += 1
 
     def remove(self, key: Key) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Final, TypeVar
 
 from quorate.api.configuration import Configuration
+from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
 from quorate.cli.dashboard.pods_on_nodes import PodsOnNodes
@@ -15,6 +16,7 @@ from quorate.queueing.explain import closed_queue_reason
 from quorate.queueing.explanation.scope import HIDDEN
 from quorate.queueing.inadmissible_reasons import workload_reason_text
 from quorate.queueing.state import State
+from quorate.queueing.topology.model import TopologyModel
 
 T = TypeVar("T")
 
@@ -29,11 +31,14 @@ class ClusterData:
         self.state = State(configuration)
         self.workloads = WorkloadIndex()
         self.pods = PodsOnNodes(self.workloads.pods)
+        self.topologies: dict[str, Topology] = {}
+        self.without_pods = TopologyModel(configuration.topology_gates)  # the nodes as if no pod used them
+        self.without_pods.flavors = self.state.flavors
         self.pod_groups: dict[Key, PodGroup] = {}
         self.gang_queues: dict[str, Queue] = {}
         self.queue_revision = 0  # incremented by every change but of workloads, pod groups, nodes and pods
         self.pod_group_revision = 0  # by changes of pod groups and their queues
-        self.node_revision = 0
+        self.node_revision = 0  # by changes of nodes and of what pods use of them
         self._answers: dict[Hashable, tuple[Hashable, object]] = {}  # by question: the revision, the answer
 
     @property

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
-from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
+from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from quorate.api.kueue.topology import Topology
 from quorate.api.volcano import PodGroup, Queue
 from quorate.cli.dashboard.changes import Changed
 from quorate.cli.dashboard.cluster_data import ClusterData
@@ -13,9 +14,18 @@ from quorate.controllers.feeds import queueing_feeds
 from quorate.controllers.topology.node_feeds import BOUND_PODS, HOST_NODES, node_feeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.feed import Feed
+from quorate.kube.feed import Feed, cluster_feed
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, POD_GROUPS, QUEUES, WORKLOADS, Resource
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    POD_GROUPS,
+    QUEUES,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    WORKLOADS,
+    Resource,
+)
 
 _USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 _NOMINATED: Final = "spec.nodeName=,status.nominatedNodeName!="
@@ -63,10 +73,25 @@ def _queueing_informers(data: ClusterData, client: Client, clock: Clock, note: N
         data.queue_revision += 1
         note(Changed("quota"))
 
+    def flavor_changed(change: Change[ResourceFlavor]) -> None:
+        data.without_pods.flavor_changed(change.key.name)
+        object_changed(change)
+
+    def topology_changed(change: Change[Topology]) -> None:
+        if change.new is None:
+            del data.topologies[change.key.name]
+            data.without_pods.remove_topology(change.key.name)
+        else:
+            data.topologies[change.key.name] = change.new
+            data.without_pods.put_topology(change.new)
+        object_changed(change)
+
     callbacks: dict[Resource[Any], Callable[[Change[Any]], None]] = {
         WORKLOADS: workload_changed,
         LOCAL_QUEUES: local_queue_changed,
         CLUSTER_QUEUES: cluster_queue_changed,
+        RESOURCE_FLAVORS: flavor_changed,
+        TOPOLOGIES: topology_changed,
     }
     informers: list[Informer[Any]] = []
     for feed in queueing_feeds(data.state, clock.now):
@@ -97,6 +122,10 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Info
     nominated: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_NOMINATED)
     of_nodes, of_pods, of_nominated = node_feeds(data.state, lambda _: None)
     of_nodes.subscribe(nodes, changed)
+    without_pods = data.without_pods
+    cluster_feed(HOST_NODES, without_pods.put_node, without_pods.remove_node, of_nodes.is_relevant).subscribe(
+        nodes
+    )
     of_pods.subscribe(pods)
     of_nominated.subscribe(nominated)
     Feed(BOUND_PODS, data.pods.put_pod, data.pods.remove_pod, _pods_differ).subscribe(pods, changed)

@@ -13,6 +13,7 @@ from typing import Final
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
 from quorate.cli.dashboard import (
+    node_views,
     overview,
     pod_group_views,
     queue_views,
@@ -23,12 +24,14 @@ from quorate.cli.dashboard import (
 from quorate.cli.dashboard.changes import Changed, ChangeFeed
 from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.informers import informers_of
-from quorate.cli.dashboard.queries import NO_ESTIMATES, Estimates, PodGroupQuery, Viewer, WorkloadQuery
+from quorate.cli.dashboard.queries import NO_ESTIMATES, Estimates, Gang, PodGroupQuery, Viewer, WorkloadQuery
 from quorate.cli.dashboard.schema import (
     ClusterQueueDetail,
     ClusterQueueSummary,
+    GangPlacement,
     GangQueueRow,
     LocalQueueSummary,
+    NodesView,
     Overview,
     PodGroupDetail,
     PodGroupPage,
@@ -90,6 +93,14 @@ class DashboardModel:
 
     def gang_queues(self, viewer: Viewer) -> tuple[GangQueueRow, ...]:
         return pod_group_views.gang_queues(self.data, viewer)
+
+    def nodes(self, viewer: Viewer, topology: str, gang: Gang | None) -> NodesView | None:
+        """Return the nodes; None if the topology does not exist or the viewer may not list nodes."""
+        return node_views.nodes(self.data, viewer, topology, gang)
+
+    def gang_placement(self, viewer: Viewer, gang: Gang) -> GangPlacement | None:
+        """Return where a gang would go now; None if the viewer may not list nodes."""
+        return node_views.gang_placement(self.data, viewer, gang)
 
     def search(self, viewer: Viewer, text: str, limit: int) -> SearchResult:
         return search.search(self.data, viewer, text, limit)

@@ -1,6 +1,7 @@
 """The quota of cluster queues and cohorts and its use, as amounts for people and for charts."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from quorate.api.quantity import NANOS, Quantity
 from quorate.cli.dashboard.schema import Amount, QuotaUse
@@ -12,6 +13,7 @@ from quorate.quota.amount import FlavorResource, Unlimited, as_quantity, total
 from quorate.quota.tree import Node
 
 
+@lru_cache(maxsize=16_384)  # nodes and queues have many equal amounts
 def amount_of(resource: str, base_units: int) -> Amount:
     return from_quantity(as_quantity(resource, base_units))
 

@@ -77,14 +77,14 @@ def _flavor(
     tree, empty = model.tree(name), bare.tree(name)
     if tree is None or empty is None or not tree.leaf_count:
         return FlavorReport(name=name, node_labels=labels, domains=(), excluded_nodes=excluded)
-    amounts = [_amounts(resource, tree, empty) for resource in resources]
+    amounts = [leaf_amounts(resource, tree, empty) for resource in resources]
     present = [each for each in amounts if each.capacity.any()]
     domains = tuple(_domain(tree, 0, at, present) for at in range(len(tree.paths[0])))
     return FlavorReport(name=name, node_labels=labels, domains=domains, excluded_nodes=excluded)
 
 
 @dataclass(frozen=True, slots=True)
-class _Amounts:
+class LeafAmounts:
     """Amounts of one resource in base units, by leaf."""
 
     resource: str
@@ -94,14 +94,15 @@ class _Amounts:
     free: Vector
 
 
-def _amounts(resource: str, tree: DomainTree, empty: DomainTree) -> _Amounts:
+def leaf_amounts(resource: str, tree: DomainTree, empty: DomainTree) -> LeafAmounts:
+    """Return the amounts of one resource; ``empty`` is the same tree without any pods."""
     capacity, without_others = empty.remaining(resource), tree.remaining(resource, empty=True)
     remaining = tree.remaining(resource)
     free: Vector = remaining.clip(min=0)
-    return _Amounts(resource, capacity, without_others - remaining, capacity - without_others, free)
+    return LeafAmounts(resource, capacity, without_others - remaining, capacity - without_others, free)
 
 
-def _domain(tree: DomainTree, level: int, domain: int, amounts: Sequence[_Amounts]) -> DomainReport:
+def _domain(tree: DomainTree, level: int, domain: int, amounts: Sequence[LeafAmounts]) -> DomainReport:
     leaves = tree.leaves_below(level, domain)
     is_leaf = level + 1 == len(tree.levels)
     below = [domain] if is_leaf else [int(each) for each in tree.children(level, domain)]
@@ -125,7 +126,7 @@ def _domain(tree: DomainTree, level: int, domain: int, amounts: Sequence[_Amount
     )
 
 
-def _sums(amounts: Sequence[_Amounts], vectors: Sequence[Vector], leaves: slice) -> Resources:
+def _sums(amounts: Sequence[LeafAmounts], vectors: Sequence[Vector], leaves: slice) -> Resources:
     return {
         each.resource: as_quantity(each.resource, int(vector[leaves].sum()))
         for each, vector in zip(amounts, vectors, strict=True)
