@@ -46,19 +46,11 @@ def recount(cluster: Cluster, wanted: Shape) -> Diagnosis:
         )
 
     usable = [name for name in passing if not is_overcommitted(name)]
-    nearest = min(
-        usable,
-        key=lambda name: max(
-            [shortfall(name, each) * 10**6 // need for each, need in request.items()] or [0]
-        ),
-        default="",
-    )
     insufficient = [
         InsufficientResource(
             resource,
             nodes=len(short),
             need=need,
-            by=shortfall(nearest, resource),
             at_most=max(amount("allocatable", name, resource) for name in passing),
         )
         for resource, need in request.items()
@@ -70,7 +62,6 @@ def recount(cluster: Cluster, wanted: Shape) -> Diagnosis:
         filtered=(FilteredNodes(NOT_READY, filtered),) if filtered else (),
         insufficient=tuple(sorted(insufficient, key=lambda one: (-one.nodes, one.resource))),
         overcommitted=len(passing) - len(usable),
-        nearest_node=nearest,
         feasible_when_empty=sum(
             all(amount("allocatable", one.metadata.name, each) >= need for each, need in request.items())
             for one in nodes
@@ -118,13 +109,13 @@ def test_nodes_that_change_groups_are_counted_where_they_are(
 def test_a_refusal_is_computed_once_until_a_node_has_other_amounts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand shapes are compared with each group of nodes, and nothing is ranked for them."""
     computed: list[Shape] = []
-    compare = diagnosis_module._compare
+    compare = diagnosis_module._refusal
 
     def counting(*arguments: object) -> object:
         computed.append(arguments[1])  # type: ignore[arg-type]
         return compare(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(diagnosis_module, "_compare", counting)
+    monkeypatch.setattr(diagnosis_module, "_refusal", counting)
     cluster = Cluster()
     for number in range(50):
         cluster.set_node(node(f"n{number} cpu=4"))

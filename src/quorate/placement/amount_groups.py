@@ -27,9 +27,12 @@ class AmountGroups:
         self.version = 0  # changes when any node gets into another group
         self.group_of: Vector = np.zeros(0, np.int64)  # by index
         # By group; a group may be empty.
-        self.allocatable: Matrix = np.zeros((0, 0), np.int64)
+        self.kind_of: Vector = np.zeros(0, np.int64)
         self.future_idle: Matrix = np.zeros((0, 0), np.int64)
         self.overcommitted: Mask = np.zeros(0, np.bool_)
+        # The allocatable amounts of each kind of node.
+        self._kind_numbers: dict[bytes, int] = {}
+        self.kinds: Matrix = np.zeros((0, 0), np.int64)
 
     def refresh(self) -> None:
         """Update the groups from the change log of the cluster."""
@@ -44,9 +47,9 @@ class AmountGroups:
                 or not self._update(np.array(changed, np.int64))
             ):
                 self._group_all()
-        more = len(cluster.resources) - len(self.allocatable)
+        more = len(cluster.resources) - len(self.kinds)
         if more:  # no node has an amount of them
-            self.allocatable = np.pad(self.allocatable, ((0, more), (0, 0)))
+            self.kinds = np.pad(self.kinds, ((0, more), (0, 0)))
             self.future_idle = np.pad(self.future_idle, ((0, more), (0, 0)))
 
     def _group_all(self) -> None:
@@ -55,20 +58,22 @@ class AmountGroups:
         allocatable, future_idle, overcommitted = self._amounts(np.arange(cluster.size))
         self._rows = _rows_with_amounts(allocatable, future_idle)
         self._numbers.clear()
-        keys = _keys(allocatable[self._rows], future_idle[self._rows], overcommitted)
+        keys = _keys(allocatable[self._rows], future_idle[self._rows], overcommitted[None])
         self.group_of = np.array(
             [self._numbers.setdefault(key, len(self._numbers)) for key in keys], np.int64
         )
         first = np.unique(self.group_of, return_index=True)[1]
-        self.allocatable, self.future_idle = allocatable[:, first], future_idle[:, first]
-        self.overcommitted = overcommitted[first]
+        self.future_idle, self.overcommitted = future_idle[:, first], overcommitted[first]
+        self._kind_numbers.clear()
+        self.kinds = np.zeros((len(allocatable), 0), np.int64)
+        self.kind_of = self._kinds_of(allocatable[:, first])
 
     def _update(self, changed: Vector) -> bool:
         """Move the ``changed`` nodes to their groups; return False if all must be grouped anew."""
         allocatable, future_idle, overcommitted = self._amounts(changed)
         if set(_rows_with_amounts(allocatable, future_idle).tolist()) - set(self._rows.tolist()):
             return False
-        keys = _keys(allocatable[self._rows], future_idle[self._rows], overcommitted)
+        keys = _keys(allocatable[self._rows], future_idle[self._rows], overcommitted[None])
         groups, new = [], []
         for place, key in enumerate(keys):
             if key not in self._numbers:
@@ -76,14 +81,25 @@ class AmountGroups:
                 new.append(place)
             groups.append(self._numbers[key])
         if new:
-            rows = len(self.allocatable)
-            self.allocatable = np.hstack([self.allocatable, allocatable[:rows, new]])
+            rows = len(self.future_idle)
+            self.kind_of = np.concatenate([self.kind_of, self._kinds_of(allocatable[:rows, new])])
             self.future_idle = np.hstack([self.future_idle, future_idle[:rows, new]])
             self.overcommitted = np.concatenate([self.overcommitted, overcommitted[new]])
         if (self.group_of[changed] != groups).any():
             self.group_of[changed] = groups
             self.version += 1
         return True
+
+    def _kinds_of(self, allocatable: Matrix) -> Vector:
+        """Return the kinds of nodes with the ``allocatable`` amounts, and add those that are new."""
+        kinds, new = [], []
+        for place, key in enumerate(_keys(allocatable[self._rows])):
+            if key not in self._kind_numbers:
+                self._kind_numbers[key] = len(self._kind_numbers)
+                new.append(place)
+            kinds.append(self._kind_numbers[key])
+        self.kinds = np.hstack([self.kinds, allocatable[:, new]])
+        return np.array(kinds, np.int64)
 
     def _amounts(self, at: Vector) -> tuple[Matrix, Matrix, Mask]:
         """Return allocatable and future idle amounts at the indexes, and whether more is used than exists."""
@@ -98,9 +114,8 @@ def _rows_with_amounts(allocatable: Matrix, future_idle: Matrix) -> Vector:
     return np.flatnonzero(((allocatable != 0) | (future_idle != 0)).any(axis=1))
 
 
-def _keys(allocatable: Matrix, future_idle: Matrix, overcommitted: Mask) -> list[bytes]:
+def _keys(*matrices: Matrix | Mask) -> list[bytes]:
     """Return what the columns contain, as bytes."""
-    columns = np.vstack([allocatable, future_idle, overcommitted[None]])
-    rows = np.ascontiguousarray(columns.T)
+    rows = np.ascontiguousarray(np.vstack(matrices).T)
     keys: list[bytes] = [row.tobytes() for row in rows]
     return keys

@@ -1,11 +1,12 @@
 """Why no node fits a pod, counted over all nodes, as kube-scheduler's diagnosis.
 
-Many gangs wait for long, of many shapes, and each of them is diagnosed whenever the nodes have changed.  So a
-diagnosis reads the nodes in groups: those that pass the same filters and have equal amounts.
+Many gangs wait for long, of many shapes, and each of them is diagnosed whenever the nodes have changed.  So
+the nodes that pass the same filters are counted once: by amounts, and per resource in order of what is left.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -16,12 +17,9 @@ from quorate.placement.amount_groups import AmountGroups
 from quorate.placement.cluster import Cluster
 from quorate.placement.framework import Capacity, FilterResult
 from quorate.placement.name_order import NameOrder
-from quorate.placement.scoring import quotient
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Matrix, Vector
 
-# The resolution of shortfalls relative to the request, by which the nearest node is found.
-_PARTS: Final = 1_000_000
 # Retained groups of nodes by filter result, each with some 20 bytes per node.
 _MAX_FILTER_RESULTS: Final = 64
 
@@ -41,29 +39,31 @@ class InsufficientResource:
     resource: str
     nodes: int  # nodes with too little
     need: int
-    by: int  # what the nearest node lacks; 0 if it lacks only other resources
     at_most: int  # the largest allocatable amount of the nodes that pass the filters
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """No node fits the pod.
-
-    The nearest node has the smallest shortfall relative to the request, measured by the resource with the
-    largest; of equal ones it is the first by name.
-    """
+    """No node fits the pod."""
 
     nodes: int
     filtered: tuple[FilteredNodes, ...]  # by descending node count, then by reason
     insufficient: tuple[InsufficientResource, ...]  # in the same order; a node may lack several resources
     overcommitted: int  # nodes that use more than their allocatable amounts, and take no pod
-    nearest_node: str  # "" if no node passes the filters
     feasible_when_empty: int  # nodes that fit the pod if other pods end, or other objects change
 
     @property
     def never_fits(self) -> bool:
         """Whether neither preemption nor waiting helps: the pod needs nodes that do not exist."""
         return self.feasible_when_empty == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many equal pods fit the nodes, and why no further one does."""
+
+    pods: int
+    refusal: Diagnosis
 
 
 class Diagnoses:
@@ -84,15 +84,27 @@ class Diagnoses:
         passing = self._passing_nodes(filter_result)
         retained = self._retained.get(shape)
         if retained is None or retained.serial != passing.serial:
-            comparison = _compare(self._cluster, shape, passing)
-            diagnosis = None if comparison.fits else comparison.diagnosis()
-            retained = self._retained[shape] = _Retained(passing.serial, diagnosis)
-        return retained.diagnosis
+            retained = self._retained[shape] = _Retained(
+                passing.serial, _refusal(self._cluster, shape, passing)
+            )
+        return retained.refusal
 
     def diagnose(self, shape: Shape, filter_result: FilterResult) -> Diagnosis:
         """Return what keeps pods of ``shape`` off the nodes, even if it fits one."""
         refusal = self.refusal(shape, filter_result)
-        return refusal or _compare(self._cluster, shape, self._passing_nodes(filter_result)).diagnosis()
+        if refusal is not None:
+            return refusal
+        passing = self._passing_nodes(filter_result)
+        request = _request(self._cluster, shape)
+        return _diagnosis(passing, request, _short(passing, request))
+
+    def room(self, shape: Shape, filter_result: FilterResult) -> Room:
+        """Return how many pods of ``shape`` fit at future idle capacity, if each needs only resources."""
+        refusal = self.refusal(shape, filter_result)
+        if refusal is not None:
+            return Room(0, refusal)
+        passing = self._passing_nodes(filter_result)
+        return _room(passing, _request(self._cluster, shape))
 
     def _passing_nodes(self, filter_result: FilterResult) -> "_PassingNodes":
         self._names.refresh()
@@ -115,7 +127,7 @@ class _Retained:
     """The result for one shape."""
 
     serial: int  # of the nodes that it was compared with
-    diagnosis: Diagnosis | None  # None if it fits
+    refusal: Diagnosis | None  # None if it fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,102 +139,113 @@ class _PassingNodes:
     filtered: tuple[FilteredNodes, ...]
     overcommitted: int
     # The nodes that use no more than their allocatable amounts.
-    indexes: Vector  # in order of name
-    group_of: Vector  # by place in ``indexes``
+    usable: int
     counts: Vector  # by group
     future_idle: Matrix
     # The nodes that pass, and all that no filter rejects for good.
     at_most: Vector  # by row: the largest allocatable amount
-    allocatable: Matrix  # by group
+    allocatable: Matrix  # by kind of node
     allocatable_counts: Vector
+    # By row: the ascending future idle amounts of the groups, and how many nodes have less than each.
+    _ascending: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
+
+    def short_of(self, row: int, amount: int) -> int:
+        """Return how many usable nodes have less than ``amount`` at future idle capacity."""
+        if row not in self._ascending:
+            order = np.argsort(self.future_idle[row])
+            nodes = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts[order])])
+            self._ascending[row] = self.future_idle[row, order].tolist(), nodes.tolist()
+        amounts, nodes_with_less = self._ascending[row]
+        return nodes_with_less[bisect_left(amounts, amount)]
 
 
 def _passing_nodes(
     serial: int, groups: AmountGroups, indexes: Vector, filter_result: FilterResult
 ) -> _PassingNodes:
-    """Return the nodes of ``indexes``, which are in order of name, that pass ``filter_result``."""
+    """Return the nodes of ``indexes`` that pass ``filter_result``."""
     existing = np.zeros(len(groups.group_of), np.bool_)
     existing[indexes] = True
     passing = filter_result.passing(Capacity.FUTURE_IDLE)
     failures = filter_result.failure_counts(Capacity.FUTURE_IDLE, existing & ~passing)
-    passed = indexes[passing[indexes]]
-    passed_groups = groups.group_of[passed]
-    usable = ~groups.overcommitted[passed_groups]
-    counts = np.bincount(passed_groups[usable], minlength=len(groups.overcommitted))
+    passed = groups.group_of[existing & passing]
+    usable = passed[~groups.overcommitted[passed]]
+    counts = np.bincount(usable, minlength=len(groups.overcommitted))
     used = np.flatnonzero(counts)
-    numbers = np.zeros(len(counts), np.int64)
-    numbers[used] = np.arange(len(used))
-    resolvable = np.bincount(groups.group_of[indexes[~filter_result.permanent[indexes]]])
-    resolvable_groups = np.flatnonzero(resolvable)
+    resolvable = groups.group_of[existing & ~filter_result.permanent]
+    resolvable_kinds = np.bincount(groups.kind_of[resolvable], minlength=groups.kinds.shape[1])
+    kinds = np.flatnonzero(resolvable_kinds)
+    passed_kinds = np.flatnonzero(np.bincount(groups.kind_of[passed]))
     return _PassingNodes(
         serial=serial,
         nodes=len(indexes),
-        filtered=tuple(FilteredNodes(failure.reason, count) for failure, count in failures),
-        overcommitted=len(passed) - int(np.count_nonzero(usable)),
-        indexes=passed[usable],
-        group_of=numbers[passed_groups[usable]],
+        filtered=tuple(FilteredNodes(failure.reason, nodes) for failure, nodes in failures),
+        overcommitted=len(passed) - len(usable),
+        usable=len(usable),
         counts=counts[used],
         future_idle=groups.future_idle[:, used],
-        at_most=groups.allocatable[:, np.flatnonzero(np.bincount(passed_groups))].max(axis=1, initial=0),
-        allocatable=groups.allocatable[:, resolvable_groups],
-        allocatable_counts=resolvable[resolvable_groups],
+        at_most=groups.kinds[:, passed_kinds].max(axis=1, initial=0),
+        allocatable=groups.kinds[:, kinds],
+        allocatable_counts=resolvable_kinds[kinds],
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Comparison:
-    """The request of one shape, compared with the nodes that pass."""
+class _Request:
+    """What a pod takes of a node, by ascending name of the resource."""
 
-    cluster: Cluster
-    passing: _PassingNodes
-    need: dict[str, int]
-    amounts: Matrix  # the same, one row per resource
-    rows: list[int]
-    shortfalls: Matrix  # by resource and group
+    amounts: Mapping[str, int]
+    rows: Sequence[int]
 
     @property
-    def fits(self) -> bool:
-        """Whether any node has all that is needed at future idle capacity."""
-        return bool((self.shortfalls == 0).all(axis=0).any())
-
-    def diagnosis(self) -> Diagnosis:
-        passing, amounts = self.passing, self.amounts
-        by, name = self.amounts[:, 0], ""
-        if len(passing.indexes):
-            nearest = self._nearest()
-            by = self.shortfalls[:, passing.group_of[nearest]]
-            name = self.cluster.name(int(passing.indexes[nearest]))
-        short = (self.shortfalls > 0) @ passing.counts
-        at_most = passing.at_most[self.rows]
-        insufficient = [
-            InsufficientResource(resource, nodes, need, by=shortfall, at_most=most)
-            for (resource, need), nodes, shortfall, most in zip(
-                self.need.items(), short.tolist(), by.tolist(), at_most.tolist(), strict=True
-            )
-            if nodes
-        ]
-        sufficient = (passing.allocatable[self.rows] >= amounts).all(axis=0)
-        return Diagnosis(
-            nodes=passing.nodes,
-            filtered=passing.filtered,
-            insufficient=tuple(sorted(insufficient, key=lambda one: (-one.nodes, one.resource))),
-            overcommitted=passing.overcommitted,
-            nearest_node=name,
-            feasible_when_empty=int(passing.allocatable_counts[sufficient].sum()),
-        )
-
-    def _nearest(self) -> int:
-        """Return the place of the node with the smallest largest relative shortfall."""
-        if not self.rows:
-            return 0
-        largest = quotient(self.shortfalls, self.amounts, _PARTS).max(axis=0)
-        nearest = largest == largest.min()
-        return int(nearest[self.passing.group_of].argmax())
+    def column(self) -> Matrix:
+        return np.array(list(self.amounts.values()), np.int64)[:, None]
 
 
-def _compare(cluster: Cluster, shape: Shape, passing: _PassingNodes) -> _Comparison:
-    need = {resource: amount for resource, amount in sorted(shape.amounts.items()) if amount}
-    rows = [cluster.row(resource) for resource in need]
-    amounts = np.array(list(need.values()), np.int64)[:, None]
-    shortfalls = np.minimum(np.maximum(amounts - passing.future_idle[rows], 0), amounts)
-    return _Comparison(cluster, passing, need, amounts, rows, shortfalls)
+def _request(cluster: Cluster, shape: Shape) -> _Request:
+    amounts = {resource: amount for resource, amount in sorted(shape.amounts.items()) if amount}
+    return _Request(amounts, [cluster.row(resource) for resource in amounts])
+
+
+def _short(passing: _PassingNodes, request: _Request) -> list[int]:
+    """Return how many usable nodes have too little of each resource."""
+    return [
+        passing.short_of(row, amount)
+        for row, amount in zip(request.rows, request.amounts.values(), strict=True)
+    ]
+
+
+def _refusal(cluster: Cluster, shape: Shape, passing: _PassingNodes) -> Diagnosis | None:
+    """Return why no node fits; None if one does."""
+    request = _request(cluster, shape)
+    short = _short(passing, request)
+    if passing.usable not in short:  # some node has enough of each, but maybe none of all
+        fitting = (passing.future_idle[request.rows] >= request.column).all(axis=0)
+        if fitting.any():
+            return None
+    return _diagnosis(passing, request, short)
+
+
+def _room(passing: _PassingNodes, request: _Request) -> Room:
+    """Return the room for pods with ``request``, which needs any resource."""
+    column, idle = request.column, passing.future_idle[request.rows]
+    fitting = np.maximum((idle // column).min(axis=0), 0)
+    left = idle - fitting * column
+    short = ((left < column) @ passing.counts).tolist()
+    return Room(int(fitting @ passing.counts), _diagnosis(passing, request, short))
+
+
+def _diagnosis(passing: _PassingNodes, request: _Request, short: Sequence[int]) -> Diagnosis:
+    insufficient = [
+        InsufficientResource(resource, nodes, need, at_most=int(passing.at_most[row]))
+        for (resource, need), row, nodes in zip(request.amounts.items(), request.rows, short, strict=True)
+        if nodes
+    ]
+    insufficient.sort(key=lambda one: (-one.nodes, one.resource))
+    sufficient = (passing.allocatable[request.rows] >= request.column).all(axis=0)
+    return Diagnosis(
+        nodes=passing.nodes,
+        filtered=passing.filtered,
+        insufficient=tuple(insufficient),
+        overcommitted=passing.overcommitted,
+        feasible_when_empty=int(passing.allocatable_counts[sufficient].sum()),
+    )

@@ -12,8 +12,8 @@ import numpy as np
 
 from quorate.placement.batch_placement import BatchPlacement
 from quorate.placement.cluster import Cluster
-from quorate.placement.diagnosis import Diagnoses, Diagnosis
-from quorate.placement.framework import Capacity, Constraints
+from quorate.placement.diagnosis import Diagnoses, Diagnosis, Room
+from quorate.placement.framework import Capacity, Constraints, InvalidationScope
 from quorate.placement.name_order import NameOrder
 from quorate.placement.node_ranking import INFEASIBLE, UNLIMITED, NodeRanking
 from quorate.placement.resources import EMPTY_AMOUNTS, Amounts
@@ -124,6 +124,16 @@ class NodeFinder:
     def diagnose(self, shape: Shape) -> Diagnosis:
         """Return why ``best`` finds no node for pods of ``shape``."""
         return self._diagnoses.diagnose(shape, self._constraints.filter(shape))
+
+    def room(self, shape: Shape) -> Room | None:
+        """Return how many pods of ``shape`` fit at future idle capacity.
+
+        None if placing one changes more for the next one than the amounts of its own node.
+        """
+        filter_result = self._constraints.filter(shape)
+        if filter_result.invalidation_scope is not InvalidationScope.NONE or not shape.amounts:
+            return None
+        return self._diagnoses.room(shape, filter_result)
 
     def room_when_empty(self, shape: Shape) -> Vector:
         """Return by index how many pods of ``shape`` each node takes with all other pods gone."""

@@ -146,12 +146,15 @@ class GangPlacement:
         self._anchored: set[Shape] = set()  # shapes for which an anchor node was searched
         if session.settings.profile == "design":
             self._affinity_shapes = dict.fromkeys(shape for shape in gang.shapes if requires_affinity(shape))
-        self._refused = trials.refused.of_shape(gang)  # the trial that this one would repeat
         self._is_first_turn = True
+        # How the trial with this gang would end, if that is known without it.
+        self._refused = trials.refused.of_shape(gang)
         if self._refused is None and self._any_shape_fits():
-            best_effort = session.settings.profile == "design"
-            self._tasks.extend(tasks_to_place(session, gang, best_effort=best_effort))
-            self._refused = trials.refused.of_tasks(gang, tuple(self._tasks))
+            self._refused = trials.refused.by_room(gang)
+            if self._refused is None:
+                best_effort = session.settings.profile == "design"
+                self._tasks.extend(tasks_to_place(session, gang, best_effort=best_effort))
+                self._refused = trials.refused.of_tasks(gang, tuple(self._tasks))
 
     def run_turn(self) -> bool:
         """Place the tasks of one turn; return True if the gang needs another turn."""

@@ -1,8 +1,9 @@
-"""Placements of gangs that failed in this session, so that equal gangs are refused without a new trial.
+"""Placements of gangs that fail, found without a trial.
 
 A placement that fails is undone: after it the nodes and queues are as before it.  What it found holds for
 every later gang for which the same trial would be made, until the first move that stays.  So a queue of
-hopeless gangs costs one trial for each kind of gang in it, and not one for each gang.
+hopeless gangs costs one trial for each kind of gang in it, and not one for each gang.  A gang of equal
+members needs none if the nodes have room for fewer than it needs, which is counted.
 """
 
 from collections.abc import Hashable, Mapping
@@ -75,9 +76,33 @@ class RefusedPlacements:
 
         The members of such gangs get nodes one by one, the same ones whatever the gang, until one finds none.
         """
+        if not self._by_shape:
+            return None
         key = self._shape_key(gang)
         refused = None if key is None else self._by_shape.get(key)
         return refused if refused is not None and _missing(gang) > refused.placed else None
+
+    def by_room(self, gang: Gang) -> RefusedPlacement | None:
+        """Return how the placement of ``gang`` fails, if the nodes lack room for its equal members."""
+        session, missing = self._session, _missing(gang)
+        if (
+            self._shape_key(gang) is None
+            or gang.quota_admission is not None
+            or session.is_ready(gang)
+            or session.is_pipelined(gang)
+        ):
+            return None
+        ((shape, members),) = gang.shapes.items()
+        room = session.node_finder.room(shape)
+        if room is None or room.pods >= min(missing, members):
+            return None
+        # With less, the queue would be what keeps the members from more nodes.
+        tried = {resource: (room.pods + 1) * amount for resource, amount in shape.amounts.items()}
+        if not session.allows(session.queue_of(gang), tried):
+            return None
+        refused = RefusedPlacement(room.pods, {shape: room.refusal})
+        self.add(gang, (), refused)
+        return refused
 
     def of_tasks(self, gang: Gang, tasks: tuple[Task, ...]) -> RefusedPlacement | None:
         """Return the refused placement of the same ``tasks``, in order, for the same minimum."""

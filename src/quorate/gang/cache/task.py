@@ -35,6 +35,8 @@ ALLOCATED_STATUSES: Final = frozenset(
     {TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}
 )
 FINISHED_STATUSES: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+# With a node, or in need of none any more.
+READY_STATUSES: Final = ALLOCATED_STATUSES | {TaskStatus.SUCCEEDED}
 EVICTABLE_STATUSES: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
@@ -90,28 +92,23 @@ class TaskCounts:
 
     by_status: Counter[TaskStatus] = field(default_factory=Counter)
     best_effort: int = 0  # pending best-effort tasks, gated ones included
+    # Members that have a node, or have succeeded and need none any more: a sum that is read all the time.
+    ready: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ready = sum(self.by_status[status] for status in READY_STATUSES)
 
     def add(self, task: Task, amount: int) -> None:
         self.by_status[task.status] += amount
-        if task.status is TaskStatus.PENDING and task.best_effort:
+        if task.status in READY_STATUSES:
+            self.ready += amount
+        elif task.status is TaskStatus.PENDING and task.best_effort:
             self.best_effort += amount
 
     def move(self, task: Task, status: TaskStatus) -> None:
-        """Count ``task``, which is not pending before or after, with ``status``."""
+        """Count ``task``, which has a node before and after, with ``status``."""
         self.by_status[task.status] -= 1
         self.by_status[status] += 1
-
-    @property
-    def ready(self) -> int:
-        """Members that have a node, or have succeeded and need none any more."""
-        count = self.by_status.get  # without a loop: this is read several times for each task that is placed
-        return (
-            count(TaskStatus.RUNNING, 0)
-            + count(TaskStatus.BOUND, 0)
-            + count(TaskStatus.BINDING, 0)
-            + count(TaskStatus.ALLOCATED, 0)
-            + count(TaskStatus.SUCCEEDED, 0)
-        )
 
     @property
     def pipelined(self) -> int:

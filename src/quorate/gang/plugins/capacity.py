@@ -61,7 +61,7 @@ def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbac
         queue_order=queues.hierarchical_order if hierarchical else queues.flat_order,
         victim_queue_order=queues.victim_queue_order if hierarchical else None,
         allocatable=queues.allocatable,
-        backfillable=queues.allocatable,
+        backfillable=lambda queue, task: queues.allocatable(queue, task.request),
         preemptive=queues.preemptive,
         job_enqueueable=queues.job_enqueueable,
         job_enqueued=queues.accounts.reserve,
@@ -78,7 +78,7 @@ def _reject_all(hierarchy: InvalidHierarchy) -> PluginCallbacks:
     """Allow no queue anything while the hierarchy is invalid."""
     reason = InvalidQueueHierarchy(hierarchy.queue, hierarchy.problem)
     return PluginCallbacks(
-        allocatable=lambda queue, task: False,
+        allocatable=lambda queue, request: False,
         backfillable=lambda queue, task: False,
         preemptive=lambda queue, task: False,
         job_enqueueable=lambda gang: reason,
@@ -158,9 +158,9 @@ class _QueueCapacity:
                 return QueueQuotaExceeded(each, shortages)
         return Vote.PERMIT
 
-    def allocatable(self, queue: Queue, task: Task) -> bool:
+    def allocatable(self, queue: Queue, request: Amounts) -> bool:
         return queue.is_open and all(
-            self._entitlements[each].limits.allow(self.accounts.allocated(each), task.request)
+            self._entitlements[each].limits.allow(self.accounts.allocated(each), request)
             for each in self._entitlements[queue.name].path
         )
 

@@ -31,7 +31,7 @@ def proportion(session: Session, entry: PluginEntry) -> PluginCallbacks:
         overused=shares.is_overused,
         allocatable=shares.allocatable,
         backfillable=shares.backfillable,
-        preemptive=shares.allocatable,
+        preemptive=lambda queue, task: shares.allocatable(queue, task.request),
         job_enqueueable=shares.job_enqueueable,
         job_enqueued=shares.reserve,
         job_dequeued=shares.unreserve,
@@ -122,9 +122,9 @@ class _QueueShares:
         """Return True if the queue has all that it deserves, which may be nothing."""
         return less_equal(self._deserved(queue.name), self.accounts.allocated(queue.name))
 
-    def allocatable(self, queue: Queue, task: Task) -> bool:
+    def allocatable(self, queue: Queue, request: Amounts) -> bool:
         limits = self._deserved_and_limits().limits.get(queue.name, _NOTHING_ALLOWED)
-        return queue.is_open and limits.allow(self.accounts.allocated(queue.name), task.request)
+        return queue.is_open and limits.allow(self.accounts.allocated(queue.name), request)
 
     def backfillable(self, queue: Queue, task: Task) -> bool:
         limits = ResourceLimits(self._real_capability[queue.name])

@@ -28,7 +28,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.task import Task
 from quorate.gang.pending_reasons import PendingReason
-from quorate.placement.resources import FractionalAmounts
+from quorate.placement.resources import Amounts, FractionalAmounts
 from quorate.quota.amount import Amount
 
 C = TypeVar("C")
@@ -79,7 +79,7 @@ class PluginCallbacks:
     job_overdue: Callable[[Gang], bool] | None = None
 
     overused: Callable[[Queue], bool] | None = None
-    allocatable: Callable[[Queue, Task], bool] | None = None
+    allocatable: Callable[[Queue, Amounts], bool] | None = None
     backfillable: Callable[[Queue, Task], bool] | None = (
         None  # allocatable beyond the queue's deserved amounts
     )
@@ -126,7 +126,7 @@ class SessionCallbacks:
     job_dequeued: Tiers[Callable[[Gang], None]]
     job_overdue: Tiers[Callable[[Gang], bool]]
     overused: Tiers[Callable[[Queue], bool]]
-    allocatable: Tiers[Callable[[Queue, Task], bool]]
+    allocatable: Tiers[Callable[[Queue, Amounts], bool]]
     backfillable: Tiers[Callable[[Queue, Task], bool]]
     preemptive: Tiers[Callable[[Queue, Task], bool]]
     protected: Tiers[Callable[[Task], bool]]

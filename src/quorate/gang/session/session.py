@@ -45,6 +45,7 @@ from quorate.gang.session.callbacks import (
 from quorate.gang.session.statement import Move, Statement
 from quorate.placement.hyper_nodes.domains import DomainSearch
 from quorate.placement.node_finder import NodeFinder
+from quorate.placement.resources import Amounts
 
 EVENT_INTERVAL_S: Final = 300.0  # between two events of one reason about one gang
 
@@ -197,8 +198,12 @@ class Session:
         """Return True if ``queue`` may allocate ``task`` now, and the gang has quota for it."""
         if not self.gang_of(task).has_quota_for(task):
             return False
+        return self.allows(queue, task.request)
+
+    def allows(self, queue: Queue, request: Amounts) -> bool:
+        """Return True if ``queue`` may allocate ``request`` now."""
         for callback in self._allocatable:  # noqa: SIM110 - a generator would cost as much as the callback
-            if not callback(queue, task):
+            if not callback(queue, request):
                 return False
         return True
 
@@ -304,7 +309,7 @@ class Session:
         return tuple(all_callbacks(self.callbacks.on_deallocate))
 
     @cached_property
-    def _allocatable(self) -> tuple[Callable[[Queue, Task], bool], ...]:
+    def _allocatable(self) -> tuple[Callable[[Queue, Amounts], bool], ...]:
         return tuple(all_callbacks(self.callbacks.allocatable))
 
     @cached_property

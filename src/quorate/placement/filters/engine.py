@@ -180,6 +180,10 @@ class ConstraintEngine:
     def refresh(self) -> None:
         """Update the index from the change logs of the cluster, as the next query does."""
         cluster, index = self._cluster, self._index
+        if (self._node_changes_read, self._usage_changes_read) == (
+            cluster.node_changes.end, cluster.usage_changes.end,
+        ):  # fmt: skip
+            return
         index.nodes.grow(cluster.size)
         self._pod_counts.extend(NO_PODS for _ in range(cluster.size - len(self._pod_counts)))
         for changed in _changed(cluster.node_changes, self._node_changes_read, cluster.size):
