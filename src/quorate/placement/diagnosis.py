@@ -59,7 +59,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FittingPods:
     """How many equal pods fit the nodes, and why no further one does."""
 
     pods: int
@@ -98,13 +98,13 @@ class Diagnoses:
         request = _request(self._cluster, shape)
         return _diagnosis(passing, request, _short(passing, request))
 
-    def room(self, shape: Shape, filter_result: FilterResult) -> Room:
+    def fitting_pods(self, shape: Shape, filter_result: FilterResult) -> FittingPods:
         """Return how many pods of ``shape`` fit at future idle capacity, if each needs only resources."""
         refusal = self.refusal(shape, filter_result)
         if refusal is not None:
-            return Room(0, refusal)
+            return FittingPods(0, refusal)
         passing = self._passing_nodes(filter_result)
-        return _room(passing, _request(self._cluster, shape))
+        return _fitting_pods(passing, _request(self._cluster, shape))
 
     def _passing_nodes(self, filter_result: FilterResult) -> "_PassingNodes":
         self._names.refresh()
@@ -225,13 +225,13 @@ def _refusal(cluster: Cluster, shape: Shape, passing: _PassingNodes) -> Diagnosi
     return _diagnosis(passing, request, short)
 
 
-def _room(passing: _PassingNodes, request: _Request) -> Room:
-    """Return the room for pods with ``request``, which needs any resource."""
+def _fitting_pods(passing: _PassingNodes, request: _Request) -> FittingPods:
+    """Count the pods with ``request``, which needs some resource, that fit."""
     column, idle = request.column, passing.future_idle[request.rows]
     fitting = np.maximum((idle // column).min(axis=0), 0)
     left = idle - fitting * column
     short = ((left < column) @ passing.counts).tolist()
-    return Room(int(fitting @ passing.counts), _diagnosis(passing, request, short))
+    return FittingPods(int(fitting @ passing.counts), _diagnosis(passing, request, short))
 
 
 def _diagnosis(passing: _PassingNodes, request: _Request, short: Sequence[int]) -> Diagnosis:

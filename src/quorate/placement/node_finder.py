@@ -12,7 +12,7 @@ import numpy as np
 
 from quorate.placement.batch_placement import BatchPlacement
 from quorate.placement.cluster import Cluster
-from quorate.placement.diagnosis import Diagnoses, Diagnosis, Room
+from quorate.placement.diagnosis import Diagnoses, Diagnosis, FittingPods
 from quorate.placement.framework import Capacity, Constraints, InvalidationScope
 from quorate.placement.name_order import NameOrder
 from quorate.placement.node_ranking import INFEASIBLE, UNLIMITED, NodeRanking
@@ -125,7 +125,7 @@ class NodeFinder:
         """Return why ``best`` finds no node for pods of ``shape``."""
         return self._diagnoses.diagnose(shape, self._constraints.filter(shape))
 
-    def room(self, shape: Shape) -> Room | None:
+    def fitting_pods(self, shape: Shape) -> FittingPods | None:
         """Return how many pods of ``shape`` fit at future idle capacity.
 
         None if placing one changes more for the next one than the amounts of its own node.
@@ -133,7 +133,7 @@ class NodeFinder:
         filter_result = self._constraints.filter(shape)
         if filter_result.invalidation_scope is not InvalidationScope.NONE or not shape.amounts:
             return None
-        return self._diagnoses.room(shape, filter_result)
+        return self._diagnoses.fitting_pods(shape, filter_result)
 
     def room_when_empty(self, shape: Shape) -> Vector:
         """Return by index how many pods of ``shape`` each node takes with all other pods gone."""

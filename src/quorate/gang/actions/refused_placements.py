@@ -93,7 +93,7 @@ class RefusedPlacements:
         ):
             return None
         ((shape, members),) = gang.shapes.items()
-        room = session.node_finder.room(shape)
+        room = session.node_finder.fitting_pods(shape)
         if room is None or room.pods >= min(missing, members):
             return None
         # With less, the queue would be what keeps the members from more nodes.
