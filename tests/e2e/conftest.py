@@ -3,9 +3,10 @@
 import pytest
 
 from tests.e2e import world
-from tests.e2e.real_server import assets, control_plane, unavailable_reason
+from tests.e2e.real_server import assets, control_plane, kube_scheduler, unavailable_reason
 
 OPTION = "--real"
+SCHEDULER = "--kube-scheduler"
 STORY_RUNNERS = frozenset(
     {"run_story", "running_cluster", "run_gang_story", "running_gang_cluster", "story_runner"}
 )
@@ -14,6 +15,7 @@ TIMEOUT_S = 900  # per test; some start several servers in sequence
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(OPTION, action="store_true", help="run the stories on the server of KUBEBUILDER_ASSETS")
+    parser.addoption(SCHEDULER, action="store_true", help="with --real: bind pods by its kube-scheduler")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -22,7 +24,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     stories = [item for item in items if _runs_stories(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in stories])
     items[:] = stories
-    problem = unavailable_reason()
+    problem = unavailable_reason(with_scheduler=config.getoption(SCHEDULER))
     for item in items:
         item.add_marker(pytest.mark.timeout(TIMEOUT_S))
         if problem:
@@ -40,4 +42,6 @@ def _runs_stories(item: pytest.Item) -> bool:
 def server_of_the_stories(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.config.getoption(OPTION, default=False):
         monkeypatch.setattr(world, "SERVER", lambda: control_plane(assets()))
+        if request.config.getoption(SCHEDULER):
+            monkeypatch.setattr(world, "SCHEDULER", lambda cluster: kube_scheduler(assets(), cluster))
         monkeypatch.setattr(world, "SERVERS_AT_ONCE", 1)  # one server uses most of a small machine

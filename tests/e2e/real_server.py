@@ -2,8 +2,8 @@
 
 Both are started as controller-runtime's envtest starts them: on free ports of loopback, authorization by
 RBAC, the default admission plugins except ServiceAccount (pods of a story have no account).
-No other component of Kubernetes runs: jobs, replica sets, garbage, namespaces and nodes are handled by the
-controllers of ``quorate local``, which use the server over HTTP.
+No other component of Kubernetes runs, except ``kube-scheduler`` if it is wanted: jobs, replica sets, garbage,
+namespaces and nodes are handled by the controllers of ``quorate local``, which use the server over HTTP.
 """
 
 import asyncio
@@ -16,12 +16,13 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from quorate.api import codec
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError, Unreachable
@@ -33,6 +34,7 @@ from tests.observe.listening import free_port
 
 ASSETS: Final = "KUBEBUILDER_ASSETS"
 PROGRAMS: Final = ("etcd", "kube-apiserver")
+SCHEDULER: Final = "kube-scheduler"
 HOST: Final = "127.0.0.1"
 FRONT_PROXY: Final = "front-proxy-client"
 START_TIMEOUT_S: Final = 300.0  # five seconds on an idle machine
@@ -40,12 +42,13 @@ STOP_TIMEOUT_S: Final = 5.0  # a kube-apiserver waits up to a minute for abandon
 LOG_TAIL_CHARS: Final = 3000  # characters of a log
 
 
-def unavailable_reason() -> str:
+def unavailable_reason(*, with_scheduler: bool = False) -> str:
     """Return the reason why no real server is available; empty if one is."""
     if not os.environ.get(ASSETS):
         return f"{ASSETS} is not set (name a folder with {', '.join(PROGRAMS)}, as setup-envtest makes it)"
     folder = assets()
-    missing = [name for name in PROGRAMS if not os.access(folder / name, os.X_OK)]
+    wanted = (*PROGRAMS, SCHEDULER) if with_scheduler else PROGRAMS
+    missing = [name for name in wanted if not os.access(folder / name, os.X_OK)]
     return f"{ASSETS}={folder}: no program {', '.join(missing)} there" if missing else ""
 
 
@@ -126,6 +129,34 @@ async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIter
 
     async with _running(folder / "kube-apiserver", arguments, directory / "kube-apiserver.log", is_ready):
         yield cluster
+
+
+@asynccontextmanager
+async def kube_scheduler(folder: Path, cluster: RestConfig) -> AsyncIterator[None]:
+    """Run the scheduler of Kubernetes for a cluster of ``control_plane``."""
+    assert isinstance(cluster.credentials, Token), "the administrator has a token"
+
+    async def is_up() -> bool:  # pods wait for it as long as necessary
+        return True
+
+    with tempfile.TemporaryDirectory(prefix="quorate-real-") as name:
+        kubeconfig = kubeconfig_of(cluster.server, cluster.credentials.token)
+        file = _written(Path(name) / "kubeconfig", codec.encode(kubeconfig))
+        arguments = (f"--kubeconfig={file}", "--leader-elect=false", "--secure-port=0")
+        async with _running(folder / SCHEDULER, arguments, Path(name) / "kube-scheduler.log", is_up):
+            yield
+
+
+def kubeconfig_of(server: str, token: str) -> dict[str, Any]:
+    """Return a kubeconfig for a server on loopback, the certificate of which is not verified."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "real",
+        "contexts": [{"name": "real", "context": {"cluster": "real", "user": "admin"}}],
+        "clusters": [{"name": "real", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+    }
 
 
 class _Files:

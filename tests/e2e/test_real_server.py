@@ -56,6 +56,8 @@ def test_stories_are_skipped_with_a_reason_without_a_server(
     )
     monkeypatch.setenv(ASSETS, str(tmp_path))
     assert unavailable_reason() == f"{ASSETS}={tmp_path}: no program etcd, kube-apiserver there"
+    wanted = "etcd, kube-apiserver, kube-scheduler"
+    assert unavailable_reason(with_scheduler=True) == f"{ASSETS}={tmp_path}: no program {wanted} there"
     output = " ".join(pytest_output(tmp_path).split())
     for story in STORIES:
         assert f"SKIPPED [1] {story}: {unavailable_reason()}" in output

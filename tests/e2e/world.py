@@ -7,7 +7,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, TypeVar
 
 from quorate.api.batch import Job
@@ -306,6 +306,10 @@ async def local_api_server() -> AsyncIterator[RestConfig]:
 SERVER: Callable[[], AbstractAsyncContextManager[RestConfig]] = local_api_server  # ``--real`` replaces it
 
 
+Scheduler = Callable[[RestConfig], AbstractAsyncContextManager[None]]
+SCHEDULER: Scheduler | None = None  # None: that of the local cluster; ``--kube-scheduler`` sets it
+
+
 def empty_api_server() -> AbstractAsyncContextManager[RestConfig]:
     """Run an empty API server; yield the administrator's configuration."""
     return SERVER()
@@ -326,11 +330,13 @@ async def running_cluster(
         Client(cluster, rng) as client,
         Client(cluster, rng) as own_client,
         FaultyClient(cluster, rng) as queueing_client,
+        nullcontext() if SCHEDULER is None else SCHEDULER(cluster),
     ):
         if definitions is None:
             definitions = (*queueing_definitions(), *gang_definitions())
         await install_definitions(client, definitions)
-        parts = [asyncio.create_task(run_controllers(own_client, clock, rng))]
+        run = run_controllers(own_client, clock, rng, with_scheduler=SCHEDULER is None)
+        parts = [asyncio.create_task(run)]
         if fleet is not None:
             parts.append(asyncio.create_task(run_nodes(own_client, clock, fleet, 1.0)))
         world = World(client, queueing_client)
