@@ -166,6 +166,17 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(path: str, li
     )
 
 
+@pytest.mark.parametrize("name", ["object", "oldObject"])
+def test_each_object_of_a_review_has_the_values_of_one_object(name: str) -> None:
+    review = json.loads(a_review(FLAVOR, FLAVOR))
+    review["request"][name] = {"spec": [[]] * (MAX_VALUES // 2 + 10)}
+    assert respond(FLAVORS, json.dumps(review, separators=(",", ":")).encode()) == (
+        413,
+        f"the body of {len(json.dumps(review['request'][name], separators=(',', ':')))} bytes has more than"
+        f" {MAX_VALUES} values, which are not decoded\n",
+    )
+
+
 def test_a_conversion_of_a_long_text_is_answered() -> None:
     flavor = FLAVOR | {"metadata": {"name": "spot", "annotations": {"a": '1,2,[\\",{' * 30_000}}}
     body = CONVERSION.replace(b"[]}}", json.dumps([flavor]).encode() + b"}}")

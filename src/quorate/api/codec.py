@@ -91,8 +91,13 @@ def without_nulls(data: bytes | str | msgspec.Raw) -> bytes:
     The API treats null and absent alike, and some servers and clients write null for an empty map or list.
     Handling it here keeps ``None`` out of the struct types.  Raises like ``decode``.
     """
+    return encode_without_nulls(decode_as_given(_ANYTHING, data))
+
+
+def encode_without_nulls(document: object) -> bytes:
+    """Encode a decoded document without the fields that are null.  Raises like ``decode``."""
     try:
-        return encode(_without_nulls(decode_as_given(_ANYTHING, data)))
+        return encode(_without_nulls(document))
     except RecursionError as error:
         raise msgspec.ValidationError(NESTED_TOO_DEEPLY) from error
 

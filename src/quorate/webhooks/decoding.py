@@ -27,7 +27,9 @@ async def decode_object(type_: type[T], body: msgspec.Raw) -> T:
         decoded = codec.decode_as_given(type_, body)
     except msgspec.ValidationError:
         await yield_to_loop(body)
-        present = codec.without_nulls(body)
+        document = codec.decode_as_given(_ANYTHING, body)
+        await yield_to_loop(body)
+        present = codec.encode_without_nulls(document)
         await yield_to_loop(body)
         decoded = codec.decode_as_given(type_, present)
     await yield_to_loop(body)
