@@ -64,6 +64,14 @@ def test_a_pod_group_that_cannot_be_read_concerns_no_other_and_heals() -> None:
         note = await world.until("the pod group has an event", reported)
         assert "minMember" in note
 
+        async def shown() -> bool:
+            conditions = (await world.client.get(POD_GROUPS, ODD)).get("status", {}).get("conditions", [])
+            return [(each["type"], each["reason"]) for each in conditions] == [
+                ("Unschedulable", "Unreadable")
+            ]
+
+        await world.until("the pod group has a condition", shown)
+
         await world.client.patch(POD_GROUPS, ODD, {"spec": {"minMember": 1}})
 
         async def admitted() -> bool:

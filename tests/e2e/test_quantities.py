@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import Configuration
-from quorate.api.meta import find_condition
+from quorate.api.meta import Key, find_condition
 from quorate.kube.events import UNREADABLE, UNUSABLE
-from quorate.kube.resources import EVENTS, JOBS
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, untyped
 from tests.e2e import volcano
 from tests.e2e.volcano import Gangs
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -15,6 +15,10 @@ from tests.e2e.world import NAMESPACE, World, run_story
 Json = dict[str, Any]
 
 pytestmark = pytest.mark.slow
+
+RAW_CLUSTER_QUEUES = untyped(
+    CLUSTER_QUEUES.group, CLUSTER_QUEUES.version, "clusterqueues", "ClusterQueue", False
+)
 
 
 def test_a_job_that_asks_for_more_than_everything_waits_alone() -> None:
@@ -75,3 +79,34 @@ def test_jobs_without_a_queue_that_name_a_gang_scheduler_and_a_huge_limit_stop_n
         ] == []
 
     volcano.run_story(story)
+
+
+def groups_with_quota(quota: str) -> list[Json]:
+    quotas = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": quota}]}
+    return [{"coveredResources": ["cpu"], "flavors": [quotas]}]
+
+
+def test_a_queue_with_a_quantity_that_only_the_pattern_allows_shows_it_and_heals() -> None:
+    async def active(world: World, message: str) -> bool:
+        status = (await world.client.get(RAW_CLUSTER_QUEUES, Key("", "odd"))).get("status", {})
+        return any(
+            each["type"] == "Active" and message in f"{each['status']} {each['reason']}: {each['message']}"
+            for each in status.get("conditions", ())
+        )
+
+    async def story(world: World) -> None:
+        await world.queues("4")
+        spec = {"namespaceSelector": {}, "resourceGroups": groups_with_quota("1e1.5")}
+        await world.client.create(RAW_CLUSTER_QUEUES, {"metadata": {"name": "odd"}, "spec": spec})
+        await world.local_queue("odd", "odd")
+        await world.job("other")
+        await world.until_admitted("other")
+        await world.until("the queue is not active", lambda: active(world, "False Unreadable: left out"))
+        await world.until("it says why", lambda: active(world, "'1e1.5' is not a quantity"))
+        healed = {"spec": {"resourceGroups": groups_with_quota("1e1")}}
+        await world.client.patch(RAW_CLUSTER_QUEUES, Key("", "odd"), healed)
+        await world.until("the queue is active", lambda: active(world, "True Ready"))
+        await world.job("later", queue="odd")
+        await world.until_admitted("later")
+
+    run_story(story, Configuration())

@@ -61,6 +61,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.events import EventRecorder
+from quorate.kube.fault_conditions import OF_QUEUEING, FaultConditionWriter
 from quorate.kube.informer import Change, Informer
 from quorate.kube.manager import leader_election
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
@@ -229,8 +230,13 @@ async def _run_controllers(
         client, clock, COMPONENT, workers=EVENT_WORKERS, share=EVENT_SHARE, distinct_messages=True
     )
     volcano_context = replace(context, events=gang_events)
-    with client.faults.subscribed(context.events.report_fault, replica.recorder.object_fault):
+    fault_conditions = FaultConditionWriter(client, clock, OF_QUEUEING)
+    with client.faults.subscribed(
+        context.events.report_fault, replica.recorder.object_fault, fault_conditions.report_fault
+    ):
         async with asyncio.TaskGroup() as tasks:
+            for writer in fault_conditions.writers:
+                tasks.create_task(writer.run(), name="conditions of unreadable objects")
             for informer in all_informers:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
             tasks.create_task(context.events.run(), name="events")

@@ -15,7 +15,7 @@ from quorate.api.core import ResourceQuota
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
-from quorate.api.volcano import PodGroup, Queue
+from quorate.api.volcano import UNSCHEDULABLE, PodGroup, Queue
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind, Eviction, Outcome
@@ -24,6 +24,7 @@ from quorate.gang.session.run import SessionFailed, run_session
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
 from quorate.kube.events import EventRecorder
+from quorate.kube.fault_conditions import FaultCondition, FaultConditionWriter
 from quorate.kube.feed import Feed
 from quorate.kube.flowcontrol import Backoff, until_answered
 from quorate.kube.informer import Informer
@@ -112,6 +113,8 @@ class Scheduler:
         self._statuses = PodGroupStatusWriter(
             client, clock, self._groups, self.model, self._gate, subresource=status_subresource
         )
+        unreadable_group = FaultCondition(UNSCHEDULABLE, "True", status_subresource)
+        self._fault_conditions = FaultConditionWriter(client, clock, {POD_GROUPS: unreadable_group})
         self._built_in_queues = BuiltInQueues(client, clock, self._queues)
         self._queue_statuses = QueueStatusWriter(client, clock, self._queues, self.model, self._gate)
         self._binder = Binder(
@@ -138,7 +141,9 @@ class Scheduler:
         self._log = logger(__name__)
 
     async def run(self) -> None:
-        with self._client.faults.subscribed(self._events.report_fault, self._object_fault):
+        with self._client.faults.subscribed(
+            self._events.report_fault, self._object_fault, self._fault_conditions.report_fault
+        ):
             await self._run()
 
     async def _run(self) -> None:
@@ -151,6 +156,8 @@ class Scheduler:
                 await informer.synced.wait()
             tasks.create_task(self._built_in_queues.run(), name="built-in queues")
             tasks.create_task(self._events.run(), name="events")
+            for writer in self._fault_conditions.writers:
+                tasks.create_task(writer.run(), name="conditions of unreadable objects")
             tasks.create_task(self._statuses.run(), name="pod group statuses")
             tasks.create_task(self._queue_statuses.run(), name="queue statuses")
             tasks.create_task(self._nominator.run(), name="nominations")
