@@ -9,7 +9,7 @@ from quorate.api.core.host_node import HostNode
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
-from quorate.api.volcano import PodGroup
+from quorate.api.volcano import PodGroup, Queue
 from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.queries import Viewer
 from quorate.kube.informer import Change
@@ -139,6 +139,10 @@ class Cluster:
         metadata = {"name": name, "namespace": namespace, "creationTimestamp": at(1), "labels": labels or {}}
         group = codec.convert(PodGroup, {"metadata": metadata, **parts})
         self.data.pod_groups[group.metadata.key] = group
+        self.data.pod_group_revision += 1
+
+    def put_gang_queue(self, name: str, **parts: Any) -> None:
+        self.data.gang_queues[name] = codec.convert(Queue, {"metadata": {"name": name}, **parts})
         self.data.pod_group_revision += 1
 
     def put_node(
