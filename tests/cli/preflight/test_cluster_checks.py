@@ -12,6 +12,7 @@ from quorate.cli.preflight.cluster_checks import (
     conversion_findings,
     definition_findings,
     manager_findings,
+    unserved_findings,
     version_findings,
     webhook_findings,
 )
@@ -162,6 +163,16 @@ def test_missing_definitions_are_reported() -> None:
     assert lines(definition_findings([], ["workloads", "topologies"])) == [
         f"error {ABOUT}: it is not installed",
         "info definition topologies.kueue.x-k8s.io: it is not installed",
+    ]
+
+
+def test_kinds_of_volcano_that_are_not_served_are_reported() -> None:
+    names = ("jobs.batch.volcano.sh", "cronjobs.batch.volcano.sh", "jobflows.flow.volcano.sh")
+    found = [codec.convert(Definition, {"metadata": {"name": name}}) for name in names]
+    says = "objects of this kind have no effect: no process of Quorate reads them"
+    assert lines(unserved_findings(found)) == [
+        f"warning definition cronjobs.batch.volcano.sh: {says}",
+        f"warning definition jobflows.flow.volcano.sh: {says}",
     ]
 
 

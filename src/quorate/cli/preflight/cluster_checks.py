@@ -20,6 +20,11 @@ _VALIDATION_RULES: Final = (1, 25)  # first version with validation rules (CEL) 
 _MATCH_CONDITIONS: Final = (1, 28)  # first version with matchConditions of webhooks
 _SELECTABLE_FIELDS: Final = (1, 31)  # first version with field selectors for custom resources
 _OPTIONAL: Final = ("multikueueclusters", "multikueueconfigs", "provisioningrequestconfigs", "topologies")
+# Kinds of Volcano, which other controllers and agents serve.
+_UNSERVED: Final = (
+    "colocationconfigurations.config.volcano.sh", "cronjobs.batch.volcano.sh", "jobflows.flow.volcano.sh",
+    "jobtemplates.flow.volcano.sh", "nodeshards.shard.volcano.sh", "numatopologies.nodeinfo.volcano.sh",
+)  # fmt: skip
 _INSTALL: Final = "quorate crds --output crds, then kubectl apply --server-side -f crds"
 
 
@@ -95,6 +100,16 @@ def definition_findings(
             )
     for says, plurals in valid.items():
         yield info(f"definitions of {GROUP}", f"{', '.join(plurals)}: {says}")
+
+
+def unserved_findings(definitions: Iterable[Definition]) -> Iterator[PreflightFinding]:
+    """Yield the kinds of Volcano that the server accepts, and that no process of Quorate reads."""
+    for name in sorted({each.metadata.name for each in definitions} & set(_UNSERVED)):
+        yield warning(
+            f"definition {name}",
+            "objects of this kind have no effect: no process of Quorate reads them",
+            "create what they would create in another way, such as Jobs by a CronJob of batch/v1",
+        )
 
 
 def _installed_by(definition: Definition) -> str:

@@ -17,6 +17,7 @@ from quorate.cli.preflight.cluster_checks import (
     conversion_findings,
     definition_findings,
     manager_findings,
+    unserved_findings,
     version_findings,
     webhook_findings,
 )
@@ -112,6 +113,7 @@ class Preflight:
         definitions = await self._list(kinds.DEFINITIONS)
         endpoints = {each.metadata.key: each for each in await self._list(kinds.ENDPOINTS)}
         findings += definition_findings(definitions, WANTED)
+        findings += unserved_findings(definitions)
         findings += conversion_findings(definitions, endpoints)
         webhooks = [*await self._list(kinds.MUTATING), *await self._list(kinds.VALIDATING)]
         findings += webhook_findings(webhooks, endpoints)
