@@ -1,8 +1,10 @@
 """Forecasts: quantiles of when waiting workloads start."""
 
+from collections.abc import Callable
+
 import pytest
 
-from quorate.simulate.forecast import StartTime, forecast
+from quorate.simulate.forecast import StartTime, bounded_forecast, forecast
 from tests.simulate.test_existing import running, workload
 from tests.simulate.worlds import queue, world_of
 
@@ -54,3 +56,35 @@ def test_progress_is_reported_after_each_run() -> None:
     world = world_of(SCENARIO, queue("q", 1), workload("b", "11:58:00", WAITS))
     forecast(world, 3, played.append)
     assert played == [1, 2, 3]
+
+
+def after_calls(number: int) -> Callable[[], bool]:
+    """Return a budget that is used up at the call of this number, from 1."""
+    left = iter(range(1, number))
+    return lambda: next(left, None) is None
+
+
+def test_a_budget_ends_the_forecast_between_two_instants() -> None:
+    waiting = [workload(f"w{number}", "11:58:00", WAITS) for number in range(10)]
+    world = world_of(SCENARIO, queue("q", 1), *waiting)
+    found = bounded_forecast(world, 20, after_calls(4))
+    assert found.plays == 1
+    assert found.horizon_s is not None
+    started = [each for each in found.starts if each.p50_s is not None]
+    assert 0 < len(started) < 10
+    assert max(each.p50_s for each in started if each.p50_s is not None) <= found.horizon_s
+
+
+def test_a_run_that_a_budget_cuts_does_not_count_after_a_whole_one() -> None:
+    world = world_of(SCENARIO, queue("q", 1), *(workload(name, "11:58:00", WAITS) for name in "bc"))
+    whole = bounded_forecast(world, 1, lambda: False)
+    calls = 0
+
+    def is_over() -> bool:
+        nonlocal calls
+        calls += 1
+        return calls > 8  # the first run has fewer instants
+
+    found = bounded_forecast(world, 20, is_over)
+    assert (found.horizon_s, found.plays) == (None, 1)
+    assert found.starts == whole.starts

@@ -38,6 +38,14 @@ class StartTime(msgspec.Struct, frozen=True, rename="camel"):
         return Key(self.namespace, self.name)
 
 
+class Forecast(msgspec.Struct, frozen=True):
+    """``starts`` are in order: the first to start first, then by key."""
+
+    starts: tuple[StartTime, ...]
+    plays: int
+    horizon_s: float | None  # up to which the only run was played, from its beginning; None: to its end
+
+
 def forecast(
     world: World, plays: int = PLAYS, on_progress: Callable[[int], object] = lambda played: None
 ) -> tuple[StartTime, ...]:
@@ -45,19 +53,38 @@ def forecast(
 
     The same world gives the same forecast.  ``on_progress`` gets the number of runs so far.
     """
+    return bounded_forecast(world, plays, lambda: False, on_progress).starts
+
+
+def bounded_forecast(
+    world: World,
+    plays: int,
+    is_over: Callable[[], bool],
+    on_progress: Callable[[int], object] = lambda played: None,
+) -> Forecast:
+    """Return the forecast of as many runs as end before ``is_over`` returns True, at most ``plays``.
+
+    If not even the first one ends, it counts as far as it was played.
+    """
     waiting = {
         number: job.workload
         for number, job in enumerate(existing_jobs(world))
         if job.admitted_ms is None and job.workload.spec.active
     }
     starts: dict[int, list[float]] = {number: [] for number in waiting}
-    for number in range(plays if waiting else 0):
-        scenario = msgspec.structs.replace(world.scenario, seed=world.scenario.seed + number)
-        run = play(msgspec.structs.replace(world, scenario=scenario))
+    played, horizon_s = 0, None
+    while waiting and played < plays and (played == 0 or not is_over()):
+        scenario = msgspec.structs.replace(world.scenario, seed=world.scenario.seed + played)
+        run = play(msgspec.structs.replace(world, scenario=scenario), is_over=is_over)
+        if is_over():
+            if played > 0:
+                break
+            horizon_s = run.ended_ms / 1000
         for job, times in starts.items():  # existing workloads are the first jobs of a run
             admitted_ms = run.jobs.admitted_ms[job]
             times.append(math.inf if admitted_ms == NEVER else admitted_ms / 1000)
-        on_progress(number + 1)
+        played += 1
+        on_progress(played)
     found = [
         StartTime(
             namespace=workload.metadata.namespace,
@@ -66,11 +93,11 @@ def forecast(
             p50_s=_quantile(starts[number], 0.5),
             p90_s=_quantile(starts[number], 0.9),
             started=sum(map(math.isfinite, starts[number])),
-            plays=plays,
+            plays=played,
         )
         for number, workload in waiting.items()
     ]
-    return tuple(sorted(found, key=_order))
+    return Forecast(tuple(sorted(found, key=_order)), played, horizon_s)
 
 
 def _quantile(times: list[float], part: float) -> float | None:

@@ -97,13 +97,15 @@ def play(
     world: World,
     on_progress: Callable[[int], object] = lambda ended: None,
     observe: Observer | None = None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Play the world to its end; ``on_progress`` gets the number of ended jobs from time to time.
 
     ``observe`` is called after each instant with submissions, and must change nothing.  The end is ``until``
-    of the scenario, or the time at which nothing can happen any more.
+    of the scenario, or the time at which nothing can happen any more, or the first instant after which
+    ``is_over`` returns True.
     """
-    return _Player(world, on_progress, observe).run()
+    return _Player(world, on_progress, observe).run(is_over)
 
 
 class _Player:
@@ -168,7 +170,7 @@ class _Player:
                 feed.put(obj)
         self._put = self._state.put_workload
 
-    def run(self) -> Run:
+    def run(self, is_over: Callable[[], bool]) -> Run:
         arrivals = submissions(self._world.scenario, self._world.directory)
         until_s = self._world.scenario.until_s
         until_ms = None if until_s is None else round(until_s * MS)
@@ -205,6 +207,9 @@ class _Player:
             if self._observe is not None and len(self._records) > first:
                 self._observe(now_ms, first, self._jobs, self._records)
             self._on_progress(self._ended)
+            if is_over():
+                until_ms = None
+                break
         ended_ms = self._now_ms if until_ms is None else until_ms
         for usage in (self._usage, self._node_usage):
             usage.finish(ended_ms, self._waiting)
