@@ -14,9 +14,16 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Unreachable
 from quorate.kube.resources import PODS
-from quorate.kube.rest.config import RestConfig, in_cluster_config, load_rest_config
+from quorate.kube.rest.config import (
+    RestConfig,
+    in_cluster_config,
+    load_anonymous_config,
+    load_rest_config,
+)
 from quorate.kube.rest.credentials import TokenFile
 from quorate.kube.rest.kubeconfig import InvalidKubeconfig
+from quorate.kube.serving import certificates
+from quorate.kube.serving.tls import load_certificate
 from quorate.local.certificates import new_authority, new_server_certificate
 from tests.kube.fake_server import Answer, FakeServer, pod
 
@@ -86,6 +93,51 @@ def test_certificates_are_read_inline_or_from_relative_files(tmp_path: Path) -> 
         ((("commonName", "quorate-local-ca"),),)
     ]
     assert cluster.tls_server_name == "api.local"
+
+
+def shown_certificate(client: ssl.SSLContext, server: ssl.SSLContext) -> object:
+    """Return the certificate that a client shows to a server, after a handshake in memory."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client.check_hostname = False
+    one = client.wrap_bio(to_client, to_server)
+    other = server.wrap_bio(to_server, to_client, server_side=True)
+    for each in (one, other, one, other, one):
+        try:
+            each.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+    return other.getpeercert()
+
+
+def test_the_configuration_without_credentials_has_no_client_certificate(tmp_path: Path) -> None:
+    now = WallClock().now()
+    authority = certificates.new_authority("test", now)
+    server_pair = certificates.new_server_certificate(authority, "server", ["127.0.0.1"], now)
+    client_pair = certificates.new_client_certificate(authority, "administrator", now)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.maximum_version = ssl.TLSVersion.TLSv1_2  # whose handshake ends with the client's certificate
+    load_certificate(server, server_pair)
+    server.load_verify_locations(cadata=authority.certificate.decode())
+    server.verify_mode = ssl.CERT_OPTIONAL
+    fields = {
+        "client-certificate-data": client_pair.certificate,
+        "client-key-data": client_pair.key,
+        "certificate-authority-data": authority.certificate,
+    }
+    data = {name: base64.b64encode(content).decode() for name, content in fields.items()}
+    user = ", ".join(f"{name}: {data[name]}" for name in ("client-certificate-data", "client-key-data"))
+    path = write(
+        tmp_path / "config",
+        f"{user}, token: {SECRET}",
+        f"server: 'https://127.0.0.1:1', certificate-authority-data: {data['certificate-authority-data']}",
+    )
+    own, anonymous = load(path), load_anonymous_config(path)
+    assert own.tls is not None
+    assert anonymous.tls is not None
+    assert shown_certificate(own.tls, server)
+    assert shown_certificate(anonymous.tls, server) is None
+    assert anonymous.credentials.authorization() == ""
+    assert (anonymous.server, anonymous.namespace) == (own.server, own.namespace)
 
 
 def test_verification_is_skipped_on_request_only(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ kubernetes_asyncio, which is imported only then: it costs a third of a second an
 import os
 import ssl
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from quorate.kube.rest.credentials import Anonymous, BasicAuth, Credentials, Token, TokenFile
@@ -34,22 +34,39 @@ async def load_rest_config(kubeconfig: Path | None = None, context: str = "") ->
     Without a file: the first existing file of $KUBECONFIG, then ~/.kube/config, then, in a pod, the service
     account.  Raises ``InvalidKubeconfig``.
     """
+    found = _found(kubeconfig, context)
+    return in_cluster_config() if found is None else await _config_of(found)
+
+
+def load_anonymous_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:
+    """Load the same without credentials, for requests with those of another user.
+
+    The TLS context has no client certificate: an API server prefers it to a token.
+    """
+    found = _found(kubeconfig, context)
+    if found is None:
+        return replace(in_cluster_config(), credentials=Anonymous())
+    return _config(found, Anonymous(), None)
+
+
+def is_in_cluster(kubeconfig: Path | None = None) -> bool:
+    """Return True if the service account of the pod is used."""
+    return kubeconfig is None and _default_kubeconfig() is None and "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def _found(kubeconfig: Path | None, context: str) -> KubeconfigContext | None:
+    """Return the context of a kubeconfig; None: the service account of the pod is to be used."""
     path = kubeconfig if kubeconfig is not None else _default_kubeconfig()
     if path is None:
         if "KUBERNETES_SERVICE_HOST" in os.environ:
-            return in_cluster_config()
+            return None
         raise InvalidKubeconfig(
             "kubeconfig", "none found in $KUBECONFIG or ~/.kube/config; name one with --kubeconfig"
         )
-    return await _config_of(read_kubeconfig(path, context))
+    return read_kubeconfig(path, context)
 
 
 async def _config_of(context: KubeconfigContext) -> RestConfig:
-    server = context.cluster.server.rstrip("/")
-    if not server.startswith(("http://", "https://")):
-        raise InvalidKubeconfig(
-            f"{context.path}: cluster server", f"{server!r} is no http:// or https:// URL"
-        )
     certificate = context.certificate()
     if context.user.exec is not None or context.user.auth_provider is not None:
         from quorate.kube.rest.exec_plugin import load_plugin  # imports kubernetes_asyncio
@@ -58,6 +75,17 @@ async def _config_of(context: KubeconfigContext) -> RestConfig:
         certificate = issued or certificate
     else:
         credentials = _credentials(context)
+    return _config(context, credentials, certificate)
+
+
+def _config(
+    context: KubeconfigContext, credentials: Credentials, certificate: Certificate | None
+) -> RestConfig:
+    server = context.cluster.server.rstrip("/")
+    if not server.startswith(("http://", "https://")):
+        raise InvalidKubeconfig(
+            f"{context.path}: cluster server", f"{server!r} is no http:// or https:// URL"
+        )
     return RestConfig(
         server=server,
         tls=_tls(context, certificate) if server.startswith("https://") else None,

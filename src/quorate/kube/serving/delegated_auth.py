@@ -60,6 +60,10 @@ class _TokenStatus(msgspec.Struct):
     user: _UserInfo = msgspec.field(default_factory=_UserInfo)
 
 
+class _SelfStatus(msgspec.Struct, rename="camel"):
+    user_info: _UserInfo = msgspec.field(default_factory=_UserInfo)
+
+
 class _AccessStatus(msgspec.Struct):
     allowed: bool = False
 
@@ -68,14 +72,22 @@ class _Answer(msgspec.Struct, Generic[V]):
     status: V
 
 
+async def review_self(client: Client) -> User:
+    """Return the user of the credentials of ``client``.  Raises ``ApiError`` or ``Unreachable``."""
+    body = codec.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    reviewed = codec.decode(_Answer[_SelfStatus], await client.request("POST", path, body=body))
+    return _user(reviewed.status.user_info)
+
+
 class DelegatedAuth:
     """Sends reviews to the API server; raises ``ApiError`` or ``Unreachable`` if one fails."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, cache_size: int = CACHE_SIZE) -> None:
         self._client = client
         self._clock = clock
-        self._users: _ExpiringCache[str, User | None] = _ExpiringCache()
-        self._decisions: _ExpiringCache[tuple[User, Access], bool] = _ExpiringCache()
+        self._users: _ExpiringCache[str, User | None] = _ExpiringCache(cache_size)
+        self._decisions: _ExpiringCache[tuple[User, Access], bool] = _ExpiringCache(cache_size)
 
     async def authenticate(self, token: str) -> User | None:
         """Return the user of a bearer token; None for an invalid token."""
@@ -84,9 +96,7 @@ class DelegatedAuth:
         if known is not None:
             return known[0]
         status = await self._review("authentication.k8s.io", "TokenReview", {"token": token}, _TokenStatus)
-        info = status.user
-        extra = tuple((key, tuple(values)) for key, values in sorted(info.extra.items()))
-        user = User(info.username, info.uid, tuple(info.groups), extra) if status.authenticated else None
+        user = _user(status.user) if status.authenticated else None
         self._users.put(token, user, now)
         return user
 
@@ -114,13 +124,19 @@ class DelegatedAuth:
         return codec.decode(_Answer[type_], answer).status  # type: ignore[valid-type]
 
 
+def _user(info: _UserInfo) -> User:
+    extra = tuple((key, tuple(values)) for key, values in sorted(info.extra.items()))
+    return User(info.username, info.uid, tuple(info.groups), extra)
+
+
 K = TypeVar("K", bound=Hashable)
 
 
 class _ExpiringCache(Generic[K, V]):
     """The latest values, with their time of insertion."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self._size = size
         self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()
 
     def get(self, key: K, now: float) -> tuple[V] | None:
@@ -130,5 +146,5 @@ class _ExpiringCache(Generic[K, V]):
     def put(self, key: K, value: V, now: float) -> None:
         self._entries[key] = value, now
         self._entries.move_to_end(key)
-        if len(self._entries) > CACHE_SIZE:
+        if len(self._entries) > self._size:
             self._entries.popitem(last=False)
