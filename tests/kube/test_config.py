@@ -115,7 +115,7 @@ def test_the_configuration_without_credentials_has_no_client_certificate(tmp_pat
     server_pair = certificates.new_server_certificate(authority, "server", ["127.0.0.1"], now)
     client_pair = certificates.new_client_certificate(authority, "administrator", now)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.maximum_version = ssl.TLSVersion.TLSv1_2  # whose handshake ends with the client's certificate
+    server.maximum_version = ssl.TLSVersion.TLSv1_2  # its handshake ends with the certificates
     load_certificate(server, server_pair)
     server.load_verify_locations(cadata=authority.certificate.decode())
     server.verify_mode = ssl.CERT_OPTIONAL

@@ -71,6 +71,10 @@ class Commands(LazyGroup):
             "Tell how well forecasts would have been in a scenario.",
         ),
         LazyCommand(
+            "dashboard", "quorate.cli.dashboard.command:dashboard",
+            "Serve a web page of queues, workloads, gangs and nodes until Ctrl-C.",
+        ),
+        LazyCommand(
             "demo", "quorate.cli.run.demo:demo",
             "Run two jobs into a deadlock, then the same jobs to completion in two ways.",
         ),

@@ -49,6 +49,7 @@ from quorate.local.directory import ClusterDirectory, DirectoryInUse
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 
 DEFAULT_PORT: Final = 7443
+DEFAULT_DASHBOARD_PORT: Final = 7444
 _STOP_TIMEOUT_S: Final = 15.0
 
 local = typer.Typer(
@@ -98,6 +99,14 @@ def up(
         ),
     ] = Scheduling.BOTH,
     scheduler_conf: SchedulerConf = None,
+    dashboard: Annotated[
+        bool,
+        typer.Option("--dashboard", help="Also serve the dashboard, and print a link that logs in once."),
+    ] = False,
+    dashboard_port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="The port of the dashboard; 0 takes any free port."),
+    ] = DEFAULT_DASHBOARD_PORT,
 ) -> None:
     """Start the cluster and keep it running until Ctrl-C.
 
@@ -125,6 +134,8 @@ def up(
                     await _apply_topology(client, topology)
                 typer.echo(f"export KUBECONFIG={directory.kubeconfig}")
                 typer.echo(_next_steps(client.config.server, in_force is not None, directory.kubeconfig))
+                if dashboard:
+                    await _serve_dashboard(client, directory.kubeconfig, config, dashboard_port)
                 await asyncio.Event().wait()  # until a signal cancels it
 
         try:
@@ -216,6 +227,13 @@ def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangS
         typer.echo(f"warning: {path}: {warning}", err=True)
     names = (*SCHEDULER_NAMES, "default-scheduler") if scheduling is Scheduling.GANG else SCHEDULER_NAMES
     return GangSchedulerSettings(loaded.configuration, text, Options(names=names))
+
+
+async def _serve_dashboard(client: Client, kubeconfig: Path, config: Path | None, port: int) -> None:
+    """Serve the dashboard until cancelled."""
+    from quorate.cli.dashboard.local_dashboard import serve_local_dashboard  # other commands need none of it
+
+    await serve_local_dashboard(client, kubeconfig, config, port)
 
 
 async def _apply_topology(client: Client, topology: NodeTopology) -> None:

@@ -409,7 +409,8 @@ class Forecast(Answer):
     """The latest forecast; ``at`` is when the cluster was read for it, None before the first one."""
 
     at: datetime | None
-    plays: int  # simulated runs
+    plays: int  # simulated runs; fewer of a large cluster, each forecast has a limit of processor time
+    horizon_s: float | None  # up to which it reached, with one run only; None: to the end
     took_s: float
     problem: str  # why there is none, or no newer one; empty: none
     starts: tuple[StartEstimate, ...]  # of the workloads that the caller may see, the first to start first
