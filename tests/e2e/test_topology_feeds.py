@@ -3,12 +3,21 @@
 import pytest
 
 from quorate.api.configuration import default_configuration
-from quorate.api.meta import Key
-from quorate.kube.resources import NODES, PODS, TOPOLOGIES
-from tests.e2e.topologies import HOST, RACK, create_host, create_job_in, create_topology, places_of
+from quorate.api.meta import Key, find_condition
+from quorate.kube.resources import CLUSTER_QUEUES, NODES, PODS, TOPOLOGIES
+from tests.e2e.topologies import HOST, LEVELS, RACK, create_host, create_job_in, create_topology, places_of
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
+
+
+async def until_active(world: World, queue: str, status: str, reason: str) -> None:
+    async def found() -> bool:
+        stored = await world.client.get(CLUSTER_QUEUES, Key("", queue))
+        active = find_condition(stored.status.conditions, "Active")
+        return active is not None and (active.status, active.reason) == (status, reason)
+
+    await world.until(f"{queue} is Active={status} {reason}", found)
 
 
 def test_room_that_nodes_and_other_pods_give_is_assigned() -> None:
@@ -19,6 +28,9 @@ def test_room_that_nodes_and_other_pods_give_is_assigned() -> None:
         spec = {"nodeName": "x3", "containers": [container]}
         await world.client.create(PODS, {"metadata": {"name": "web"}, "spec": spec}, NAMESPACE)
         await create_topology(world, cpu="100")
+        await world.flavor("later", nodeLabels={"pool": "later"}, topologyName="later")
+        await world.cluster_queue("1", "waiting", flavor="later")
+        await until_active(world, "waiting", "False", "TopologyNotFound")
         await create_job_in(world, "large", RACK, pods=6)
         await world.until_condition("large", "QuotaReserved", "True")
         assert await places_of(world, "large") == {"x1": 4, "x2": 2}
@@ -45,6 +57,10 @@ def test_room_that_nodes_and_other_pods_give_is_assigned() -> None:
         await create_job_in(world, "last", HOST, pods=1)
         await world.until_condition("last", "QuotaReserved", "True")
         assert await places_of(world, "last") == {"x3": 1}
+
+        # Nothing has changed the queue since its status was written.
+        await world.create(TOPOLOGIES, "later", spec=LEVELS)
+        await until_active(world, "waiting", "True", "Ready")
 
         topology = await world.client.get(TOPOLOGIES, Key("", "tree"))
         assert topology.metadata.finalizers == ("kueue.x-k8s.io/resource-in-use",)

@@ -76,6 +76,7 @@ class QueueController:
         informers.cluster_queues.subscribe(self._cluster_queue_changed)
         informers.flavors.subscribe(self._activity_may_differ)
         informers.checks.subscribe(self._activity_may_differ)
+        informers.topologies.subscribe(self._activity_may_differ)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         queues: dict[Key, None] = {}  # in order; both versions mostly have the same
