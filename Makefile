@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 RELEASE_STAMP := $(VENV)/.installed-release
+PAGE_STAMP := $(VENV)/.installed-page
+PAGE := src/quorate/cli/dashboard/static
+NPM := PATH="$(abspath $(BIN)):$$PATH" $(abspath $(BIN))/npm --prefix dashboard --silent
 CORES  := $(shell getconf _NPROCESSORS_ONLN)
 # Two workers a core: a story waits for its cluster for most of its time.
 PARALLEL := -n $(shell expr $(CORES) \* 2) --dist worksteal
@@ -13,7 +16,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference clean
+.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -30,6 +33,12 @@ $(DOCS_STAMP): $(STAMP)
 
 $(RELEASE_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[release]'
+	@touch $@
+
+$(PAGE_STAMP): $(STAMP) dashboard/package.json dashboard/package-lock.json
+	@echo "==> preparing dashboard/node_modules (a quarter of a minute)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[page]'
+	@$(NPM) ci
 	@touch $@
 
 install: $(STAMP) ## make the virtual environment
@@ -134,6 +143,17 @@ $(BIN)/helm: $(STAMP)
 reference: $(STAMP) ## write the pages of docs/reference that are made from the code
 	@$(BIN)/python -m quorate.cli.reference docs/reference
 
+dashboard: $(PAGE_STAMP) ## check, test and build the page of the dashboard into the package, from the types of its API
+	@$(BIN)/python -m quorate.cli.dashboard.open_api >dashboard/openapi.json
+	@$(NPM) run types
+	@$(NPM) run lint
+	@$(NPM) test
+	@$(NPM) run build
+
+dashboard-check: dashboard ## fail if the built page that is committed is not that of its sources
+	@test -z "$$(git status --porcelain -- $(PAGE) dashboard)" || \
+	    { git status --short -- $(PAGE) dashboard; echo "commit what 'make dashboard' has built"; exit 1; }
+
 docs: $(DOCS_STAMP) ## build the documentation site into site/; a broken link or a page outside the navigation fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -144,5 +164,5 @@ release: $(RELEASE_STAMP) ## cut a release: make release VERSION=0.2.0
 	@BIN=$(BIN) PYTHON=$(PYTHON) .ci/release "$(VERSION)"
 
 clean: ## remove the virtual environment and what tools left behind
-	rm -rf $(VENV) .coverage* site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info
+	rm -rf $(VENV) dashboard/node_modules .coverage* site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

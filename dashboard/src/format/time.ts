@@ -1,0 +1,51 @@
+// Durations and points in time, short enough for a table.
+
+const UNITS: [string, number][] = [
+  ["d", 86_400],
+  ["h", 3_600],
+  ["m", 60],
+  ["s", 1],
+];
+
+/** Return a duration in its two largest units: 45s, 3m 20s, 2h 5m, 4d 3h. */
+export function formatDuration(seconds: number): string {
+  let rest = Math.max(0, Math.round(seconds));
+  const at = UNITS.findIndex(([, size]) => rest >= size);
+  if (at < 0) return "0s";
+  return UNITS.slice(at, at + 2)
+    .map(([unit, size]) => {
+      const count = Math.floor(rest / size);
+      rest -= count * size;
+      return count ? `${count}${unit}` : "";
+    })
+    .filter(Boolean)
+    .join(" ");
+}
+
+/** Return how long ago a time was, at ``now`` in ms; a time in the future is "now". */
+export function formatAge(at: string, now: number): string {
+  const seconds = (now - Date.parse(at)) / 1000;
+  return seconds < 1 ? "now" : `${formatDuration(seconds)} ago`;
+}
+
+/** Return the estimated time until a start: half of the runs start by p50, nine of ten by p90. */
+export function formatEstimate(p50: number | null, p90: number | null): string {
+  if (p50 === null) return p90 === null ? "" : `within ${roughly(p90)}`;
+  if (p90 === null || roughly(p90) === roughly(p50)) return `in ${roughly(p50)}`;
+  return `in ${roughly(p50)} to ${roughly(p90)}`;
+}
+
+/** Return a duration in one unit, as precise as an estimate is. */
+function roughly(seconds: number): string {
+  if (seconds < 30) return "seconds";
+  const unit = UNITS.find(([, size]) => seconds >= size * 1.5) ?? ["s", 1];
+  return `${Math.round(seconds / unit[1])} ${({ d: "days", h: "h", m: "min", s: "s" } as Record<string, string>)[unit[0]]}`;
+}
+
+/** Return a time of the day, with its date if that is not the day of ``now``. */
+export function formatClock(at: string, now: number): string {
+  const time = new Date(at);
+  const clock = time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const sameDay = time.toDateString() === new Date(now).toDateString();
+  return sameDay ? clock : `${time.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock}`;
+}

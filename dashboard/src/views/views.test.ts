@@ -1,0 +1,140 @@
+import { describe, expect, test } from "vitest";
+import type { ClusterQueueSummary, DomainUse, Overview, Waits } from "../api/types";
+import { levelName, nodesOf, sharesOf } from "../format/domains";
+import { attention } from "./overview/attention";
+import { difference, figures } from "./what-if/differences";
+
+function queue(name: string, more: Partial<ClusterQueueSummary> = {}): ClusterQueueSummary {
+  return {
+    name,
+    cohort: "",
+    active: true,
+    inactiveReason: "",
+    stopPolicy: "None",
+    strategy: "BestEffortFIFO",
+    pending: 0,
+    reserving: 0,
+    admitted: 0,
+    quota: [],
+    weightedShare: null,
+    reasons: [],
+    ...more,
+  };
+}
+
+function overview(clusterQueues: ClusterQueueSummary[], more: Partial<Overview> = {}): Overview {
+  return {
+    at: "2026-11-26T10:00:00Z",
+    counts: { pending: 0, reserving: 0, admitted: 0, running: 0, evicted: 0, inactive: 0, finished: 0 },
+    cohorts: [{ name: "", quota: [], clusterQueues, cohorts: [] }],
+    reasons: [],
+    podGroups: {},
+    nodes: null,
+    ...more,
+  };
+}
+
+describe("what needs attention", () => {
+  test.each([
+    ["a queue that works", queue("a", { pending: 3, reserving: 2 }), []],
+    ["a queue with nothing to do", queue("a"), []],
+    [
+      "a stopped queue",
+      queue("a", { stopPolicy: "Hold", active: false, pending: 2 }),
+      ["a: stopped (Hold); 2 workloads waiting"],
+    ],
+    [
+      "an inactive queue",
+      queue("a", { active: false, inactiveReason: "no flavor" }),
+      ["a: inactive: no flavor"],
+    ],
+    [
+      "a queue in which all waits",
+      queue("a", { pending: 1 }),
+      ["a: nothing of it has quota, and 1 workload waits"],
+    ],
+  ])("%s", (_, each, want) => {
+    expect(attention(overview([each])).map(({ subject, text }) => `${subject}: ${text}`)).toEqual(want);
+  });
+
+  test("evicted and deactivated workloads and lost nodes", () => {
+    const counts = { ...overview([]).counts, evicted: 2, inactive: 1 };
+    const found = attention(overview([], { counts, nodes: { nodes: 5, ready: 4, capacity: {}, used: {} } }));
+    expect(found.map(({ subject, to }) => [subject, to])).toEqual([
+      ["2 workloads", "/workloads?state=Evicted"],
+      ["1 workload", "/workloads?state=Inactive"],
+      ["1 node", "/nodes"],
+    ]);
+  });
+});
+
+describe("nodes", () => {
+  const amounts = (value: number) => ({ cpu: { quantity: String(value), value } });
+  const node = (name: string, used: number, others: number): DomainUse => ({
+    name,
+    level: "kubernetes.io/hostname",
+    nodes: 1,
+    ready: true,
+    capacity: amounts(8),
+    used: amounts(used),
+    others: amounts(others),
+    free: amounts(8 - used - others),
+    domains: [],
+  });
+
+  test("use above the capacity fills the cell and no more", () => {
+    expect(sharesOf(node("a", 6, 1), "cpu")).toEqual({ capacity: 8, used: 0.75, others: 0.125, free: 0.125 });
+    expect(sharesOf(node("a", 6, 4), "cpu")).toEqual({ capacity: 8, used: 0.75, others: 0.25, free: 0 });
+    expect(sharesOf(node("a", 6, 1), "nvidia.com/gpu")).toEqual({ capacity: 0, used: 0, others: 0, free: 0 });
+  });
+
+  test("the nodes of a tree, in order, and none of an empty one", () => {
+    const root = {
+      ...node("", 0, 0),
+      level: "",
+      domains: [{ ...node("rack", 0, 0), domains: [node("a", 1, 0), node("b", 2, 0)] }],
+    };
+    expect(nodesOf(root).map((each) => each.name)).toEqual(["a", "b"]);
+    expect(nodesOf({ ...root, domains: [] })).toEqual([]);
+  });
+
+  test("a level is called by the last part of its label", () => {
+    expect(["cloud.provider.com/topology-rack", "kubernetes.io/hostname", "node"].map(levelName)).toEqual([
+      "topology-rack",
+      "host",
+      "node",
+    ]);
+  });
+});
+
+describe("figures of two runs", () => {
+  test.each([
+    [100, 50, "less", "better", "−50 %"],
+    [100, 150, "less", "worse", "+50 %"],
+    [100, 150, "more", "better", "+50 %"],
+    [0, 5, "less", "worse", null],
+    [10.1, 10.2, "less", "same", null],
+  ] as const)("from %s s to %s s, where %s is better, is %s", (before, after, want, kind, share) => {
+    expect(difference(before, after, want).change).toEqual({ kind, share });
+  });
+
+  test("fairness is left out if a run has none", () => {
+    const waits: Waits = {
+      jobs: 1,
+      admitted: 1,
+      meanS: 1,
+      p50S: 1,
+      p90S: 1,
+      p99S: 1,
+      slowdown: 1,
+      preemptions: 0,
+      evictions: 0,
+      ended: 1,
+    };
+    expect(figures(waits, waits, [0.9, null]).some((row) => row.name === "Fairness")).toBe(false);
+    expect(figures(waits, waits, [0.9, 0.8]).at(-1)).toMatchObject({
+      name: "Fairness",
+      change: { kind: "worse" },
+    });
+  });
+});
