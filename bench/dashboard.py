@@ -44,7 +44,13 @@ def a_workload(number: int, version: int = 1, waits_for: str = "QuotaShort") -> 
     moment = "2026-01-01T00:00:00Z"
 
     def condition(type_: str, status: str, reason: str, message: str) -> dict[str, str]:
-        return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": moment}
+        return {
+            "type": type_,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": moment,
+        }
 
     short = "pod set main: cpu of flavor default: needs 1, 0 free, short by 1, at most 4"
     status: dict[str, Any] = {
@@ -97,7 +103,12 @@ class World:
         data.without_pods.put_topology(topology)
         for number in range(QUEUES):
             resources = [{"name": name, "nominalQuota": "100"} for name in ("cpu", "memory")]
-            groups = [{"coveredResources": ["cpu", "memory"], "flavors": [{"name": "default", "resources": resources}]}]
+            groups = [
+                {
+                    "coveredResources": ["cpu", "memory"],
+                    "flavors": [{"name": "default", "resources": resources}],
+                }
+            ]
             spec = {"namespaceSelector": {}, "cohortName": f"cohort-{number % 10}", "resourceGroups": groups}
             queue = {"metadata": {"name": f"queue-{number}"}, "spec": spec}
             state.put_cluster_queue(codec.convert(ClusterQueue, queue))
@@ -158,7 +169,7 @@ class World:
         taken = []
         for _ in range(CHANGES):
             self.change()
-            self.data.node_revision += 1
+            self.data.pod_revision += 1
             before = thread_time()
             view()
             taken.append((thread_time() - before) * 1_000)
@@ -168,7 +179,9 @@ class World:
 def measure() -> dict[str, float]:
     world = World()
     data = world.data
-    red = Viewer(Scope(frozenset({"team-7"}), cluster_queues=False), nodes=False, pod_group_namespaces=frozenset())
+    red = Viewer(
+        Scope(frozenset({"team-7"}), cluster_queues=False), nodes=False, pod_group_namespaces=frozenset()
+    )
 
     def page(viewer: Viewer = ADMINISTRATOR, **query: Any) -> Callable[[], object]:
         return lambda: workload_views.workloads(data, viewer, WorkloadQuery(**query), NO_ESTIMATES)
@@ -190,7 +203,9 @@ def measure() -> dict[str, float]:
         "dashboard: cluster queues, ms": world.milliseconds(
             lambda: queue_views.cluster_queues(data, ADMINISTRATOR, NOW)
         ),
-        "dashboard: search, ms": world.milliseconds(lambda: search.search(data, ADMINISTRATOR, "job-9999", 20)),
+        "dashboard: search, ms": world.milliseconds(
+            lambda: search.search(data, ADMINISTRATOR, "job-9999", 20)
+        ),
         "dashboard: 5,000 nodes, ms": world.milliseconds(
             lambda: node_views.nodes(data, ADMINISTRATOR, "tree", gang)
         ),
@@ -208,7 +223,7 @@ def _cost_of_a_change(world: World) -> float:
 
 
 def _cost_of_notices(data: ClusterData) -> float:
-    """Return the time for the notices of a second with 100 changes to 200 clients, each with its own rights."""
+    """Return the time for the notices of 100 changes to 200 clients, each with rights of its own."""
     feed = ChangeFeed(WallClock(), data.cluster_queues)
     viewers = [
         Viewer(Scope(frozenset({f"team-{number}"}), False), nodes=False, pod_group_namespaces=frozenset())

@@ -36,14 +36,14 @@ def put_pod(cluster: Cluster, name: str, node: str, cpu: str) -> None:
     pod = codec.convert(BoundPod, body)
     cluster.data.state.put_pod(pod)
     cluster.data.pods.put_pod(pod)
-    cluster.data.node_revision += 1
+    cluster.data.pod_revision += 1
 
 
 def hold(cluster: Cluster, host: str, cpu: int) -> None:
     """Let pods with places use some of a host."""
     place = Place(("tas",), (host,), True, {"cpu": cpu * 1_000, "pods": 1}, 1, None)
     cluster.data.state.ledger.topology.count([place], 1)
-    cluster.data.node_revision += 1
+    cluster.data.pod_revision += 1
 
 
 def cpu(domain: DomainUse) -> dict[str, float]:
@@ -155,7 +155,7 @@ def test_totals_follow_pods_and_nodes() -> None:
     assert found is not None
     assert (found.nodes, found.ready, found.capacity["cpu"].value, found.used["cpu"].value) == (5, 4, 24, 3)
     cluster.data.pods.remove_pod(Key("red", "two"))
-    cluster.data.node_revision += 1
+    cluster.data.pod_revision += 1
     found = overview.overview(cluster.data, ADMINISTRATOR, NOW).nodes
     assert found is not None
     assert found.used["cpu"].value == 1

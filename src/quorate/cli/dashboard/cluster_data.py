@@ -21,7 +21,7 @@ from quorate.queueing.topology.model import TopologyModel
 T = TypeVar("T")
 
 _NAMED: Final = re.compile(r"([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)/([a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)")
-_KEPT_ANSWERS: Final = 256
+_KEPT_ANSWERS: Final = 2_048  # of which those of cluster queues are small
 
 
 class ClusterData:
@@ -38,7 +38,8 @@ class ClusterData:
         self.gang_queues: dict[str, Queue] = {}
         self.queue_revision = 0  # incremented by every change but of workloads, pod groups, nodes and pods
         self.pod_group_revision = 0  # by changes of pod groups and their queues
-        self.node_revision = 0  # by changes of nodes and of what pods use of them
+        self.node_revision = 0  # by changes of nodes
+        self.pod_revision = 0  # by changes of what pods use of nodes
         self._answers: dict[Hashable, tuple[Hashable, object]] = {}  # by question: the revision, the answer
 
     @property
@@ -73,6 +74,18 @@ class ClusterData:
     def cluster_queue_of_workload(self, key: Key) -> str:
         listed = self.workloads.by_key.get(key)
         return "" if listed is None else self.cluster_queue_of(listed.group)
+
+    def pending_revision(self, cluster_queue: str) -> tuple[int, int]:
+        """Return the version of the pending workloads of a cluster queue."""
+        by_name = self.remembered(("local_queues_of",), self.queue_revision, self._local_queues_of)
+        changes = sum(self.workloads.revisions[key] for key in by_name.get(cluster_queue, ()))
+        return self.queue_revision, changes
+
+    def _local_queues_of(self) -> dict[str, list[Key]]:
+        by_name: dict[str, list[Key]] = {}
+        for key, queue in self.state.ledger.local_queues.items():
+            by_name.setdefault(queue.cluster_queue, []).append(key)
+        return by_name
 
     def reason_of(self, group: Group) -> tuple[str, str]:
         """Return code and text of the reason for which a whole group waits: its queue admits nothing.

@@ -113,22 +113,26 @@ def _specs_differ(change: Change[ClusterQueue] | Change[LocalQueue]) -> bool:
 
 
 def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Informer[Any], ...]:
-    def changed() -> None:
+    def nodes_changed() -> None:
         data.node_revision += 1
+        note(Changed("node"))
+
+    def pods_changed() -> None:
+        data.pod_revision += 1
         note(Changed("node"))
 
     nodes: Informer[Node] = Informer(client, HOST_NODES)
     pods: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
     nominated: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_NOMINATED)
     of_nodes, of_pods, of_nominated = node_feeds(data.state, lambda _: None)
-    of_nodes.subscribe(nodes, changed)
+    of_nodes.subscribe(nodes, nodes_changed)
     without_pods = data.without_pods
     cluster_feed(HOST_NODES, without_pods.put_node, without_pods.remove_node, of_nodes.is_relevant).subscribe(
         nodes
     )
     of_pods.subscribe(pods)
     of_nominated.subscribe(nominated)
-    Feed(BOUND_PODS, data.pods.put_pod, data.pods.remove_pod, _pods_differ).subscribe(pods, changed)
+    Feed(BOUND_PODS, data.pods.put_pod, data.pods.remove_pod, _pods_differ).subscribe(pods, pods_changed)
     return nodes, pods, nominated
 
 

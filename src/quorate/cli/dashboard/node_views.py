@@ -16,7 +16,7 @@ from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.queries import Gang, Viewer
 from quorate.cli.dashboard.quota_use import amount_of
 from quorate.cli.dashboard.schema import Amount, DomainUse, GangPlace, GangPlacement, NodesView
-from quorate.cli.verbs.topology_report import leaf_amounts
+from quorate.cli.verbs.topology_report import LeafAmounts, leaf_amounts
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import NO_TOPOLOGY, TopologyRequest
@@ -52,7 +52,7 @@ def nodes(data: ClusterData, viewer: Viewer, topology: str, gang: Gang | None) -
     requested = None if gang is None else (gang.pods, tuple(sorted(gang.requests.items())))
     return data.remembered(
         ("nodes", topology, requested),
-        (data.node_revision, data.revision),
+        (data.node_revision, data.pod_revision, data.revision),
         lambda: _nodes(data, topology, gang),
     )
 
@@ -64,7 +64,7 @@ def _nodes(data: ClusterData, topology: str, gang: Gang | None) -> NodesView:
     roots = [_root(data, each, resources, in_tree) for each in found]
     excluded = sorted(model.nodes.keys() - in_tree)
     if not topology:
-        roots.append(_Domain("", "", children=[_excluded(data, model.nodes[name]) for name in excluded]))
+        roots.append(_Domain.above("", "", [_excluded(data, model.nodes[name]) for name in excluded]))
     levels = found[0].tree.levels if found else ()
     return NodesView(
         topology=topology,
@@ -79,7 +79,11 @@ def _nodes(data: ClusterData, topology: str, gang: Gang | None) -> NodesView:
 
 def _resources(data: ClusterData) -> tuple[str, ...]:
     nodes = data.state.ledger.topology.nodes.values()
-    return tuple(sorted({name for node in nodes for name in in_base_units(node.status.allocatable)}))
+    return data.remembered(
+        ("resources",),
+        data.node_revision,
+        lambda: tuple(sorted({name for node in nodes for name in in_base_units(node.status.allocatable)})),
+    )
 
 
 def _trees(data: ClusterData, topology: str) -> Iterator[_Trees]:
@@ -101,20 +105,32 @@ def _trees(data: ClusterData, topology: str) -> Iterator[_Trees]:
 
 
 class _Domain:
-    """A domain with the sums of what is below it, in base units by resource."""
+    """A domain and what is below it; amounts in base units by resource, of leaves set by the caller."""
 
     __slots__ = ("capacity", "children", "free", "level", "name", "nodes", "others", "ready", "used")
 
-    def __init__(self, name: str, level: str, *, children: Sequence["_Domain"] = ()) -> None:
+    def __init__(self, name: str, level: str, nodes: int = 0, *, ready: bool = True) -> None:
         self.name = name
         self.level = level
-        self.children: Sequence[_Domain] = children
-        self.nodes: int = sum(child.nodes for child in children)
-        self.ready: bool = any(child.ready for child in children)
-        self.capacity: Amounts = _sum(child.capacity for child in children)
-        self.used: Amounts = _sum(child.used for child in children)
-        self.others: Amounts = _sum(child.others for child in children)
-        self.free: Amounts = _sum(child.free for child in children)
+        self.nodes = nodes
+        self.ready = ready
+        self.children: Sequence[_Domain] = ()
+        self.capacity: Amounts = {}
+        self.used: Amounts = {}
+        self.others: Amounts = {}
+        self.free: Amounts = {}
+
+    @classmethod
+    def above(cls, name: str, level: str, children: Sequence["_Domain"]) -> "_Domain":
+        """Return a domain with the sums of ``children``."""
+        nodes, ready = sum(child.nodes for child in children), any(child.ready for child in children)
+        domain = cls(name, level, nodes, ready=ready)
+        domain.children = children
+        domain.capacity = _sum(child.capacity for child in children)
+        domain.used = _sum(child.used for child in children)
+        domain.others = _sum(child.others for child in children)
+        domain.free = _sum(child.free for child in children)
+        return domain
 
 
 def _sum(amounts: Iterable[Amounts]) -> Amounts:
@@ -129,42 +145,54 @@ def _root(data: ClusterData, trees: _Trees, resources: Sequence[str], in_tree: s
     """Return all domains of a tree; ``in_tree`` collects the names of its nodes."""
     tree, nodes_of = trees.tree, _nodes_by_leaf(data, trees)
     if not tree.leaf_count:
-        return _Domain("", "")
+        return _Domain.above("", "", ())
     in_tree.update(name for names in nodes_of.values() for name in names)
     amounts = [leaf_amounts(resource, tree, trees.empty) for resource in resources]
-    leaves = [
-        _leaf(tree, leaf, nodes_of.get(leaf, ()), is_flat=trees.flavor == "")
-        for leaf in range(tree.leaf_count)
-    ]
+    below: Sequence[_Domain] = ()
+    for level in range(len(tree.levels) - 1, -1, -1):
+        domains = [_Domain(path[-1], tree.levels[level]) for path in tree.paths[level]]
+        _set_amounts(domains, amounts, _first_leaves(tree, level))
+        for at, domain in enumerate(domains):
+            if level + 1 < len(tree.levels):
+                domain.children = below[tree.range_of_children(level, at)]
+                domain.nodes = sum([child.nodes for child in domain.children])
+            else:
+                names = nodes_of.get(at, ())
+                domain.nodes = len(names)
+                if not trees.flavor:
+                    domain.name, domain.level = names[0] if names else domain.name, NODE_LEVEL
+        below = domains
+    return _Domain.above("", "", below)
+
+
+def _first_leaves(tree: DomainTree, level: int) -> list[int]:
+    """Return the first leaf of each domain of a level."""
+    return [tree.leaves_below(level, at).start for at in range(len(tree.paths[level]))]
+
+
+def _set_amounts(domains: Sequence[_Domain], amounts: Iterable[LeafAmounts], first_leaves: list[int]) -> None:
+    """Set the sums over the leaves of each domain of one level."""
     for each in amounts:
-        vectors = (each.capacity, each.used, each.others, each.free)
-        for leaf, *values in zip(leaves, *(vector.tolist() for vector in vectors), strict=True):
-            if any(values):
-                parts = (leaf.capacity, leaf.used, leaf.others, leaf.free)
-                for part, value in zip(parts, values, strict=True):
-                    part[each.resource] = value
-    below = leaves
-    for level in range(len(tree.levels) - 2, -1, -1):
-        below = [
-            _Domain(
-                tree.paths[level][at][-1],
-                tree.levels[level],
-                children=below[tree.range_of_children(level, at)],
-            )
-            for at in range(len(tree.paths[level]))
-        ]
-    return _Domain("", "", children=below)
-
-
-def _leaf(tree: DomainTree, leaf: int, nodes: Sequence[str], *, is_flat: bool) -> _Domain:
-    name = nodes[0] if is_flat and nodes else tree.paths[-1][leaf][-1]
-    found = _Domain(name, NODE_LEVEL if is_flat else tree.levels[-1])
-    found.nodes, found.ready = len(nodes), True
-    return found
+        for vector, parts in (
+            (each.capacity, [domain.capacity for domain in domains]),
+            (each.used, [domain.used for domain in domains]),
+            (each.others, [domain.others for domain in domains]),
+            (each.free, [domain.free for domain in domains]),
+        ):
+            if not vector.any():
+                continue
+            for part, amount in zip(parts, np.add.reduceat(vector, first_leaves).tolist(), strict=True):
+                if amount:
+                    part[each.resource] = amount
 
 
 def _nodes_by_leaf(data: ClusterData, trees: _Trees) -> dict[int, list[str]]:
     """Return the names of the nodes of a tree by their leaf."""
+    revision = (data.node_revision, data.queue_revision)
+    return data.remembered(("nodes_by_leaf", trees.flavor), revision, lambda: _find_leaves(data, trees))
+
+
+def _find_leaves(data: ClusterData, trees: _Trees) -> dict[int, list[str]]:
     model, tree = data.state.ledger.topology, trees.tree
     known = KnownTree(trees.flavor, None if trees.flavor else labels_of(()), tree)
     result: dict[int, list[str]] = {}
@@ -179,10 +207,9 @@ def _nodes_by_leaf(data: ClusterData, trees: _Trees) -> dict[int, list[str]]:
 def _excluded(data: ClusterData, node: Node) -> _Domain:
     """Return a node that takes no pods; nothing of it is free."""
     name = node.metadata.name
-    found = _Domain(name, NODE_LEVEL)
-    found.nodes, found.ready = 1, is_true(node.status.conditions, "Ready")
-    found.capacity = in_base_units(node.status.allocatable)
-    found.others = dict(data.pods.by_node.get(name, {}))
+    found = _Domain(name, NODE_LEVEL, 1, ready=is_true(node.status.conditions, "Ready"))
+    found.capacity = dict(sorted(in_base_units(node.status.allocatable).items()))
+    found.others = dict(sorted(data.pods.by_node.get(name, {}).items()))
     return found
 
 
@@ -199,7 +226,7 @@ def _merged(roots: Sequence[_Domain]) -> _Domain:
         for child in root.children:
             by_name.setdefault(child.name, []).append(child)
     children = [_merged_equal(same) for _, same in sorted(by_name.items())]
-    return _Domain("", "", children=children)
+    return _Domain.above("", "", children)
 
 
 def _merged_equal(same: Sequence[_Domain]) -> _Domain:
@@ -207,9 +234,8 @@ def _merged_equal(same: Sequence[_Domain]) -> _Domain:
     if len(same) == 1 or first.level in (HOSTNAME, NODE_LEVEL):
         return first
     if any(each.children for each in same):
-        children = _merged(same).children
-        return _Domain(first.name, first.level, children=children)
-    merged = _Domain(first.name, first.level, children=same)
+        return _Domain.above(first.name, first.level, _merged(same).children)
+    merged = _Domain.above(first.name, first.level, same)
     merged.children = ()
     return merged
 
@@ -229,7 +255,7 @@ def _answer(domain: _Domain) -> DomainUse:
 
 
 def _amounts(amounts: Amounts) -> dict[str, Amount]:
-    return {resource: amount_of(resource, amount) for resource, amount in sorted(amounts.items()) if amount}
+    return {resource: amount_of(resource, amount) for resource, amount in amounts.items() if amount}
 
 
 # Gangs.
@@ -254,8 +280,7 @@ def _largest_gangs(model: TopologyModel, found: Sequence[_Trees], gang: Gang) ->
         request = pod_set_request(model, _pod_set(gang, trees.flavor, NO_TOPOLOGY))
         fitting = Capacity(tree).fitting(request)
         for level, label in enumerate(tree.levels):
-            firsts = [tree.leaves_below(level, at).start for at in range(len(tree.paths[level]))]
-            best = int(np.add.reduceat(fitting, firsts).max())
+            best = int(np.add.reduceat(fitting, _first_leaves(tree, level)).max())
             name = label if trees.flavor else NODE_LEVEL
             result[name] = max(result.get(name, 0), min(best, MAX_PODS))
     return result

@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 16  # of the tree in an answer; cohorts below are listed with
 
 
 def overview(data: ClusterData, viewer: Viewer, now: float) -> Overview:
-    revision = (*data.revision, data.pod_group_revision, data.node_revision)
+    revision = (*data.revision, data.pod_group_revision, data.node_revision, data.pod_revision)
     known = data.remembered(("overview", viewer), revision, lambda: _overview(data, viewer, now))
     return replace(known, at=at_epoch(now))
 

@@ -6,12 +6,13 @@ looks at workloads that do not count.  State and reason are read from the object
 evaluates nothing.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, OwnerReference, at_epoch, find_condition
+from quorate.api.meta import Key, OwnerReference, at_epoch, epoch, find_condition
 from quorate.cli.dashboard.schema import WorkloadState
 from quorate.cli.verbs.views import why_not_running
 from quorate.kube.informer import Change
@@ -33,7 +34,18 @@ class Group(NamedTuple):
 class Listed:
     """A workload with what lists show and sort by."""
 
-    __slots__ = ("code", "created", "group", "key", "message", "since", "state", "text", "workload")
+    __slots__ = (
+        "code",
+        "created_s",
+        "group",
+        "key",
+        "message",
+        "order",
+        "since",
+        "state",
+        "text",
+        "workload",
+    )
 
     def __init__(self, workload: Workload, running_pods: int) -> None:
         metadata, admission = workload.metadata, workload.status.admission
@@ -42,12 +54,18 @@ class Listed:
         self.state: WorkloadState
         self.state, self.since = _state_of(workload, running_pods)
         self.code, self.message = _reason_of(workload)
-        self.created = metadata.creation_timestamp or at_epoch(0)
+        # Numbers and texts, because lists of all workloads are sorted by them.
+        self.created_s = 0.0 if metadata.creation_timestamp is None else epoch(metadata.creation_timestamp)
+        self.order = f"{metadata.namespace}\0{metadata.name}"
         local_queue = Key(metadata.namespace, workload.spec.queue_name)
         reserves = admission is not None and c.has_quota_reservation(workload)
         reserved_in = admission.cluster_queue if admission is not None and reserves else ""
         self.group = Group(local_queue, reserved_in, self.state, self.code)
         self.text = _searched_text(workload)
+
+    @property
+    def created(self) -> datetime:
+        return at_epoch(self.created_s)
 
     @property
     def waits(self) -> bool:
@@ -59,6 +77,7 @@ class WorkloadIndex:
 
     def __init__(self) -> None:
         self.revision = 0  # incremented by every change
+        self.revisions: Counter[Key] = Counter()  # the changes of the workloads of each local queue
         self.by_key: dict[Key, Listed] = {}
         self.groups: dict[Group, dict[Key, Listed]] = {}  # no group is empty
         self.pods = RunningPods(self._pods_changed)
@@ -74,12 +93,14 @@ class WorkloadIndex:
         listed = Listed(workload, self.pods.of(workload.metadata.key))
         self._remove(listed.key)
         self.by_key[listed.key] = listed
+        self.revisions[listed.group.local_queue] += 1
         self.groups.setdefault(listed.group, {})[listed.key] = listed
 
     def _remove(self, key: Key) -> None:
         self.revision += 1
         old = self.by_key.pop(key, None)
         if old is not None:
+            self.revisions[old.group.local_queue] += 1
             members = self.groups[old.group]
             del members[key]
             if not members:

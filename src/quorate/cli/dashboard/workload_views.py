@@ -13,13 +13,13 @@ from quorate.cli.dashboard.workload_index import Group, Listed, owner_of
 DEFAULT_SORT: Final = "-created"
 # By name of the order: the attribute of ``Listed``.  Equal ones are in the order of their names.
 SORTS: Final[Mapping[str, Callable[[Listed], Any]]] = {
-    "created": attrgetter("created"),
-    "name": attrgetter("key"),
+    "created": attrgetter("created_s"),
+    "name": attrgetter("order"),
     "priority": lambda each: each.workload.spec.priority or 0,
     "state": attrgetter("state"),
     "since": attrgetter("since"),
     "reason": attrgetter("code"),
-    "position": attrgetter("created"),  # replaced by the position in the queue
+    "position": attrgetter("order"),  # see ``_by_position``
 }
 
 
@@ -54,7 +54,7 @@ def _sorted(data: ClusterData, viewer: Viewer, query: WorkloadQuery) -> list[Lis
     found = _matching(data, viewer, query)
     name = query.sort or DEFAULT_SORT
     descending, name = name.startswith("-"), name.removeprefix("-")
-    found.sort(key=attrgetter("key"))
+    found.sort(key=attrgetter("order"))
     if name == "position":
         return _by_position(data, found, descending=descending)
     if name != "name" or descending:
@@ -117,7 +117,7 @@ def positions(data: ClusterData, cluster_queue: str) -> dict[Key, int]:
         pending = data.state.ledger.cluster_queues[cluster_queue].pending
         return {entry.key: index for index, entry in enumerate(pending.all_entries())}
 
-    return data.remembered(("positions", cluster_queue), data.revision, number)
+    return data.remembered(("positions", cluster_queue), data.pending_revision(cluster_queue), number)
 
 
 def row_of(data: ClusterData, viewer: Viewer, listed: Listed, estimates: Estimates) -> WorkloadRow:
