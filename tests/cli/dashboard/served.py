@@ -1,7 +1,6 @@
 """A dashboard over HTTP, of a local API server with two tenants, red and blue."""
 
 import asyncio
-import dataclasses
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -49,6 +48,9 @@ RULES: Final = [
     },
     {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["get", "list"]},
 ]
+
+
+ServerOfUsers = Callable[[str, dict[str, str]], Coroutine[Any, Any, str]]
 
 
 class _Granted(Struct):
@@ -151,8 +153,13 @@ async def token_of(administrator: Client, namespace: str, name: str) -> str:
 
 
 @asynccontextmanager
-async def served(tmp_path: Path, **options: Any) -> AsyncIterator[Served]:
-    """Run an API server with two tenants and a shared cluster queue, and the dashboard of it."""
+async def served(
+    tmp_path: Path, server_of_users: ServerOfUsers | None = None, **options: Any
+) -> AsyncIterator[Served]:
+    """Run an API server with two tenants and a shared cluster queue, and the dashboard of it.
+
+    ``server_of_users`` returns the URL to which requests with the tokens of users are sent.
+    """
     links: list[str] = []
     async with api_server() as server:
         config = RestConfig(server.url, credentials=Token(server.token))
@@ -161,6 +168,7 @@ async def served(tmp_path: Path, **options: Any) -> AsyncIterator[Served]:
         async with Client(config, random.Random(1)) as administrator:
             await install_definitions(administrator, map(_unconverted, _definitions()))
             tokens = {"": server.token, **await _tenants(administrator)}
+            url = server.url if server_of_users is None else await server_of_users(server.url, tokens)
             chosen = Options(
                 **{
                     "address": Address("127.0.0.1", 0),
@@ -173,7 +181,7 @@ async def served(tmp_path: Path, **options: Any) -> AsyncIterator[Served]:
             async with (
                 run_dashboard(
                     administrator,
-                    dataclasses.replace(config, credentials=Token("")),
+                    RestConfig(url),
                     default_configuration(),
                     chosen,
                     WallClock(),

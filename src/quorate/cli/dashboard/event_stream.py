@@ -1,7 +1,9 @@
 """The stream of change notices, as server-sent events (HTML standard, section 9.2).
 
 A client that reads slowly is sent nothing while its buffers are full; the feed merges its notices meanwhile
-and in the end tells it to read everything again.  One that reads nothing for ``SEND_S`` is disconnected.
+and in the end tells it to read everything again.  One that reads nothing is disconnected (see ``server``).
+A browser that connects again names the last event that it has, and is told to read everything again: it may
+have missed notices.
 """
 
 import asyncio
@@ -16,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from quorate.api import codec
 from quorate.api.meta import at_epoch
 from quorate.cli.dashboard.caller import Caller
+from quorate.cli.dashboard.changes import EVERYTHING
 from quorate.cli.dashboard.queries import Viewer
 from quorate.cli.dashboard.responses import Refused
 from quorate.cli.dashboard.schema import ChangeNotice
@@ -24,11 +27,12 @@ from quorate.kube.errors import ApiError, Unreachable
 
 HEARTBEAT_S: Final = 15.0
 CHECK_S: Final = 5.0  # how often the rights of the caller are looked at
-SEND_S: Final = 30.0
 MOST_STREAMS: Final = 1000
 MOST_OF_A_SESSION: Final = 12  # tabs of a browser
-_EVERYTHING: Final = ("*",)
+# Sets the event that a browser names when it connects again, and how soon it does.
+_PROLOGUE: Final = b"id: 1\nretry: 2000\n\n"
 
+SendBytes = Callable[[bytes], Awaitable[None]]
 Subscribe = Callable[[Viewer], AsyncIterator[ChangeNotice]]
 Recheck = Callable[[Caller], Awaitable[Caller | None]]
 
@@ -50,35 +54,39 @@ class EventStreams:
                 f"too many event streams are open: at most {MOST_OF_A_SESSION} of a session and "
                 f"{MOST_STREAMS} in all; read the lists again from time to time instead",
             )
-        return _EventStream(self, caller)
+        return _EventStream(self, caller, connects_again="last-event-id" in request.headers)
 
-    async def run(self, caller: Caller, send: Callable[[bytes], Awaitable[None]]) -> None:
+    async def run(self, caller: Caller, send: SendBytes, *, connects_again: bool) -> None:
         """Send events until the session of the caller ends."""
         self._open += 1
         caller.session.streams += 1
         try:
-            await self._run(caller, send)
+            await self._run(caller, send, connects_again)
         finally:
             self._open -= 1
             caller.session.streams -= 1
 
-    async def _run(self, caller: Caller, send: Callable[[bytes], Awaitable[None]]) -> None:
-        await send(b"retry: 2000\n\n")
+    async def _run(self, caller: Caller, send: SendBytes, connects_again: bool) -> None:
+        first = _PROLOGUE + (self._everything() if connects_again else b"")
         while True:
-            current = await self._follow(caller, send)
+            current = await self._follow(caller, first, send)
             if current is None:
                 return
-            caller = current
-            await send(_event(ChangeNotice(at=at_epoch(self._clock.now()), topics=_EVERYTHING)))
+            caller, first = current, self._everything()
 
-    async def _follow(self, caller: Caller, send: Callable[[bytes], Awaitable[None]]) -> Caller | None:
-        """Send notices until the caller's rights change; return it with the new ones."""
+    def _everything(self) -> bytes:
+        return _event(ChangeNotice(at=at_epoch(self._clock.now()), topics=(EVERYTHING,)))
+
+    async def _follow(self, caller: Caller, first: bytes, send: SendBytes) -> Caller | None:
+        """Send ``first``, then notices until the caller's rights change; return it with the new ones."""
         notices = self._subscribe(caller.viewer)
         upcoming = asyncio.ensure_future(anext(notices))
+        await asyncio.sleep(0)  # it is subscribed before the client knows that the stream is open
         loop = asyncio.get_running_loop()
         sent_at = loop.time()
         check_at = sent_at + CHECK_S
         try:
+            await send(first)
             while True:
                 await asyncio.wait({upcoming}, timeout=max(0.0, check_at - loop.time()))
                 if upcoming.done():
@@ -101,19 +109,26 @@ class EventStreams:
 class _EventStream(Response):
     media_type = "text/event-stream"
 
-    def __init__(self, streams: EventStreams, caller: Caller) -> None:
+    def __init__(self, streams: EventStreams, caller: Caller, *, connects_again: bool) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._streams = streams
         self._caller = caller
+        self._connects_again = connects_again
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_event(event: bytes) -> None:
-            async with asyncio.timeout(SEND_S):
-                await send({"type": "http.response.body", "body": event, "more_body": True})
+        is_started = False
 
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        running = asyncio.ensure_future(self._streams.run(self._caller, send_event))
+        async def send_event(event: bytes) -> None:
+            nonlocal is_started
+            if not is_started:
+                is_started = True
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+
+        running = asyncio.ensure_future(
+            self._streams.run(self._caller, send_event, connects_again=self._connects_again)
+        )
         leaving = asyncio.ensure_future(_disconnected(receive))
         try:
             await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -121,10 +136,11 @@ class _EventStream(Response):
             for task in (running, leaving):
                 task.cancel()
             await asyncio.wait({running, leaving})
-        if not running.cancelled() and not isinstance(
-            running.exception(), TimeoutError | ApiError | Unreachable
-        ):
+        if running.cancelled():  # the client has gone
+            return
+        if not isinstance(running.exception(), ApiError | Unreachable):
             running.result()
+        await send_event(b"")  # so that a response has begun
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -18,16 +18,18 @@ from quorate.api.configuration.process import Address
 from quorate.observe.serving import CannotListen
 
 MOST_CONNECTIONS: Final = 2000
-REQUEST_S: Final = 10.0  # for a TLS handshake's first request, or the next one's headers once it began
+REQUEST_S: Final = 10.0  # from the connection, or the first byte of a later request, to all its headers
+READ_S: Final = 30.0  # until a client reads some of the response for which its buffers have no space
 _IDLE_S: Final = 75  # between requests
 _HEADER_BYTES: Final = 32 * 1024  # a token of many groups in a cookie of another site on this host
 _STOP_S: Final = 1
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection if its request line and headers do not arrive in time, or if it is one too many."""
+    """Closes a connection that is one too many, or too slow to send a request or to read a response."""
 
-    _timer: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None  # of the headers of a request
+    _reading: asyncio.TimerHandle | None = None  # of a client with a full buffer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -46,7 +48,18 @@ class _Protocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self.resume_writing()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reading = self.loop.call_later(READ_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
     def _start_timer(self) -> None:
         self._timer = self.loop.call_later(REQUEST_S, self.transport.abort)
