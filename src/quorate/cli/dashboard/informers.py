@@ -1,6 +1,7 @@
 """The informers of the dashboard: which kinds it watches, and what each change does to its data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from quorate.api.core.bound_pod import BoundPod
@@ -10,6 +11,7 @@ from quorate.api.kueue.topology import Topology
 from quorate.api.volcano import PodGroup, Queue
 from quorate.cli.dashboard.changes import Changed
 from quorate.cli.dashboard.cluster_data import ClusterData
+from quorate.cli.dashboard.history.history import History
 from quorate.controllers.feeds import queueing_feeds
 from quorate.controllers.topology.node_feeds import BOUND_PODS, HOST_NODES, node_feeds
 from quorate.kube.client import Client
@@ -100,6 +102,15 @@ def _queueing_informers(data: ClusterData, client: Client, clock: Clock, note: N
         informer.subscribe(callbacks.get(feed.resource, object_changed))
         informers.append(informer)
     return informers
+
+
+def record_changes(informers: Iterable[Informer[Any]], data: ClusterData, history: History) -> None:
+    """Let ``history`` record the changes of workloads and pod groups, after ``data`` has them."""
+    for informer in informers:
+        if informer.resource is WORKLOADS:
+            informer.subscribe(partial(history.on_workload, data))
+        elif informer.resource is POD_GROUPS:
+            informer.subscribe(history.on_pod_group)
 
 
 def _specs_differ(change: Change[ClusterQueue] | Change[LocalQueue]) -> bool:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from quorate.api.configuration import Configuration
-from quorate.api.meta import Key
+from quorate.api.meta import Key, ObjectMeta
 from quorate.cli.dashboard import (
     node_views,
     overview,
@@ -23,7 +23,9 @@ from quorate.cli.dashboard import (
 )
 from quorate.cli.dashboard.changes import Changed, ChangeFeed
 from quorate.cli.dashboard.cluster_data import ClusterData
-from quorate.cli.dashboard.informers import informers_of
+from quorate.cli.dashboard.history.history import History
+from quorate.cli.dashboard.history.series import Range, no_series
+from quorate.cli.dashboard.informers import informers_of, record_changes
 from quorate.cli.dashboard.queries import NO_ESTIMATES, Estimates, Gang, PodGroupQuery, Viewer, WorkloadQuery
 from quorate.cli.dashboard.schema import (
     ClusterQueueDetail,
@@ -36,6 +38,8 @@ from quorate.cli.dashboard.schema import (
     PodGroupDetail,
     PodGroupPage,
     SearchResult,
+    Series,
+    Transition,
     WorkloadDetail,
     WorkloadPage,
 )
@@ -45,17 +49,19 @@ from quorate.kube.clock import Clock
 from quorate.kube.manager.restart import run_restarting
 from quorate.scheduler.feeds import serves
 
+LOSSES_MAX: Final = 50  # evictions and preemptions that are shown of a cluster queue
 LOOK_AGAIN_S: Final = 60.0  # for kinds that were not served
 
 
 class DashboardModel:
     """See the module docstring.  ``ready`` is set once all kinds that the cluster serves are listed."""
 
-    def __init__(self, clock: Clock, configuration: Configuration) -> None:
+    def __init__(self, clock: Clock, configuration: Configuration, history: History | None) -> None:
         self.ready = asyncio.Event()
         self.data = ClusterData(configuration)
         self._configuration = configuration
         self._clock = clock
+        self._history = history
         self._changes = ChangeFeed(clock, self._visible)
 
     # Views.
@@ -68,7 +74,8 @@ class DashboardModel:
 
     def cluster_queue(self, viewer: Viewer, name: str) -> ClusterQueueDetail | None:
         """Return one cluster queue; None if it does not exist or the viewer may not see it."""
-        return queue_views.cluster_queue(self.data, viewer, name, self._clock.now(), ())
+        losses = self._history.losses(self.data, viewer, name, LOSSES_MAX) if self._history else ()
+        return queue_views.cluster_queue(self.data, viewer, name, self._clock.now(), losses)
 
     def local_queues(self, viewer: Viewer) -> tuple[LocalQueueSummary, ...]:
         return queue_views.local_queues(self.data, viewer, self._clock.now())
@@ -82,14 +89,27 @@ class DashboardModel:
         self, viewer: Viewer, key: Key, reader: Client, estimates: Estimates = NO_ESTIMATES
     ) -> WorkloadDetail | None:
         """Return one workload; ``reader`` has the credentials of the user."""
-        return await workload_detail.workload(self.data, viewer, key, reader, (), estimates)
+        listed = self.data.workloads.by_key.get(key)
+        if listed is None or not viewer.reads(key):
+            return None
+        recorded = await self._recorded(viewer, listed.workload.metadata)
+        return await workload_detail.workload(self.data, viewer, key, reader, recorded, estimates)
 
     def pod_groups(self, viewer: Viewer, query: PodGroupQuery) -> PodGroupPage:
         return pod_group_views.pod_groups(self.data, viewer, query)
 
     async def pod_group(self, viewer: Viewer, key: Key, reader: Client) -> PodGroupDetail | None:
         """Return one pod group; ``reader`` has the credentials of the user."""
-        return await pod_group_views.pod_group(self.data, viewer, key, reader, ())
+        group = self.data.pod_groups.get(key)
+        if group is None or not viewer.reads_pod_groups_of(key.namespace):
+            return None
+        recorded = await self._recorded(viewer, group.metadata)
+        return await pod_group_views.pod_group(self.data, viewer, key, reader, recorded)
+
+    async def _recorded(self, viewer: Viewer, metadata: ObjectMeta) -> tuple[Transition, ...]:
+        if self._history is None:
+            return ()
+        return await self._history.of_object(self.data, viewer, metadata.uid)
 
     def gang_queues(self, viewer: Viewer) -> tuple[GangQueueRow, ...]:
         return pod_group_views.gang_queues(self.data, viewer)
@@ -104,6 +124,23 @@ class DashboardModel:
 
     def search(self, viewer: Viewer, text: str, limit: int) -> SearchResult:
         return search.search(self.data, viewer, text, limit)
+
+    async def overview_history(self, viewer: Viewer, range_: Range) -> Series:
+        if self._history is None:
+            return no_series(range_)
+        return await self._history.overview(self.data, viewer, range_)
+
+    async def cluster_queue_history(self, viewer: Viewer, name: str, range_: Range) -> Series | None:
+        """Return the series of a cluster queue; None if the viewer may not see its totals."""
+        if self._history is None:
+            return no_series(range_) if name in self.data.cluster_queues(viewer) else None
+        return await self._history.cluster_queue(self.data, viewer, name, range_)
+
+    async def transitions(self, viewer: Viewer, cluster_queue: str, limit: int) -> tuple[Transition, ...]:
+        """Return the latest evictions and preemptions of workloads that the viewer may read."""
+        if self._history is None:
+            return ()
+        return await self._history.transitions(self.data, viewer, cluster_queue, limit)
 
     def changes(self) -> ChangeFeed:
         return self._changes
@@ -120,6 +157,8 @@ class DashboardModel:
         """
         data = ClusterData(self._configuration)
         pending = informers_of(data, client, self._clock, self._changes.note)
+        if self._history is not None:
+            record_changes(pending, data, self._history)
         async with asyncio.TaskGroup() as tasks:
             while True:
                 served = [await serves(client, each.resource) for each in pending]
@@ -139,17 +178,28 @@ class DashboardModel:
 
 @asynccontextmanager
 async def run_model(
-    client: Client, clock: Clock, configuration: Configuration
+    client: Client, clock: Clock, configuration: Configuration, history: History | None = None
 ) -> AsyncIterator[DashboardModel]:
-    """Yield a model that follows the cluster within the block."""
-    model = DashboardModel(clock, configuration)
-    following = asyncio.create_task(_follow(client, clock, model), name="model of the dashboard")
+    """Yield a model that follows the cluster, and records its history, within the block."""
+    model = DashboardModel(clock, configuration, history)
+    parts = [asyncio.create_task(_follow(client, clock, model), name="model of the dashboard")]
+    if history is not None:
+        parts.append(asyncio.create_task(_record(clock, model, history), name="history of the dashboard"))
     try:
         yield model
     finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
 
 
 async def _follow(client: Client, clock: Clock, model: DashboardModel) -> None:
     await run_restarting("model of the dashboard", lambda: model.follow(client), clock)
+
+
+async def _record(clock: Clock, model: DashboardModel, history: History) -> None:
+    async def record() -> None:
+        await model.ready.wait()
+        await history.run(lambda: model.data)
+
+    await run_restarting("history of the dashboard", record, clock)

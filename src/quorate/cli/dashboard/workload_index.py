@@ -80,6 +80,7 @@ class WorkloadIndex:
         self.revisions: Counter[Key] = Counter()  # the changes of the workloads of each local queue
         self.by_key: dict[Key, Listed] = {}
         self.groups: dict[Group, dict[Key, Listed]] = {}  # no group is empty
+        self._by_uid: dict[str, Key] = {}
         self.pods = RunningPods(self._pods_changed)
 
     def on_change(self, change: Change[Workload]) -> None:
@@ -93,6 +94,7 @@ class WorkloadIndex:
         listed = Listed(workload, self.pods.of(workload.metadata.key))
         self._remove(listed.key)
         self.by_key[listed.key] = listed
+        self._by_uid[workload.metadata.uid] = listed.key
         self.revisions[listed.group.local_queue] += 1
         self.groups.setdefault(listed.group, {})[listed.key] = listed
 
@@ -100,11 +102,16 @@ class WorkloadIndex:
         self.revision += 1
         old = self.by_key.pop(key, None)
         if old is not None:
+            self._by_uid.pop(old.workload.metadata.uid, None)
             self.revisions[old.group.local_queue] += 1
             members = self.groups[old.group]
             del members[key]
             if not members:
                 del self.groups[old.group]
+
+    def key_of_uid(self, uid: str) -> Key | None:
+        """Return the workload with a uid; None if it does not exist."""
+        return self._by_uid.get(uid)
 
     def _pods_changed(self, key: Key) -> None:
         old = self.by_key.get(key)
