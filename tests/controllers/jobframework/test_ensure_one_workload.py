@@ -1,17 +1,21 @@
 """The one workload of a job: its creation, equivalence, update in place and surplus workloads."""
 
 import msgspec
+import pytest
+from msgspec.structs import replace
 
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import (
     PodSet,
     WorkloadPriorityClass,
 )
-from quorate.api.meta import ObjectMeta
-from quorate.controllers.jobframework.job_plan import IDLE, JobOptions
+from quorate.api.meta import ObjectMeta, at_epoch
+from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan
 from quorate.kube.writes import Create, Delete, Patch
-from tests.controllers.jobframework.plans import OPTIONS, RUNNING, events, plan, reasons, show
+from tests.controllers.jobframework.plans import NOW, OPTIONS, RUNNING, events, plan, reasons, show
 from tests.controllers.objects import CONTAINER, a_job, a_workload, template, with_admitted_count
+
+SUSPENDED = {"type": "Suspended", "status": "True"}
 
 
 def test_a_suspended_job_gets_a_workload() -> None:
@@ -56,6 +60,28 @@ def test_a_job_that_was_created_running_is_suspended_at_once() -> None:
 def test_the_workload_is_created_when_the_last_pod_is_gone() -> None:
     assert plan(a_job(status={"active": 1})) == IDLE
     assert show(plan(a_job(status={"active": 0}))) == ["create Workload"]
+
+
+@pytest.mark.parametrize(
+    ("age_s", "generation", "conditions", "wakes_after_s"),
+    [
+        pytest.param(1, 2, [], 2, id="it was suspended after its creation: its pods may not be counted yet"),
+        pytest.param(1, 2, [SUSPENDED], None, id="the Job controller has seen the suspension"),
+        pytest.param(1, 1, [], None, id="it was created suspended"),
+        pytest.param(3, 2, [], None, id="no Job controller sets the condition"),
+    ],
+)
+def test_the_workload_is_created_when_the_status_counts_all_pods(
+    age_s: int, generation: int, conditions: list[dict[str, str]], wakes_after_s: float | None
+) -> None:
+    job = a_job(status={"conditions": conditions})
+    created = at_epoch(NOW - age_s)
+    metadata = replace(job.metadata, creation_timestamp=created, generation=generation)
+    got = plan(replace(job, metadata=metadata))
+    if wakes_after_s is None:
+        assert show(got) == ["create Workload"]
+    else:
+        assert got == JobPlan(wake_at=NOW + wakes_after_s)
 
 
 def test_a_job_waits_for_a_missing_priority_class() -> None:

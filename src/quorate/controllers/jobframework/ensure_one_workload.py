@@ -158,6 +158,9 @@ def without_workload(state: JobState[J]) -> JobPlan:
         return state.kind.stop_plan(state, None, NO_MATCHING_WORKLOAD, _MISSING)
     if state.kind.is_active(state.job):
         return IDLE  # its last pods still run without quota: they must end first
+    late_until = state.kind.active_count_is_late_until(state.job)
+    if late_until is not None and state.now < late_until:
+        return JobPlan(wake_at=late_until)
     constructed = state.kind.construct(state)
     plan = create_workload(state, constructed)
     if isinstance(constructed, NotComposed) or not state.kind.reports_workload:

@@ -156,6 +156,10 @@ class JobKind(ABC, Generic[J]):
     def is_active(self, job: J) -> bool:
         """Return True while pods of the job still hold capacity."""
 
+    def active_count_is_late_until(self, job: J) -> float | None:
+        """Return until when a suspended job may have uncounted pods; None: its status counts all."""
+        return None
+
     @abstractmethod
     def pod_sets(self, job: J) -> tuple[PodSet, ...]:
         """Return the groups of equal pods that the job asks for, always in the same order."""

@@ -9,6 +9,7 @@ from quorate.api.batch import Job
 from quorate.api.findings import Finding
 from quorate.api.kueue import STOPPING, PodSet, ReclaimablePod
 from quorate.api.kueue.topology_annotations import PodIndex
+from quorate.api.meta import epoch, is_true
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop, ValidationScope
@@ -34,6 +35,7 @@ from quorate.kube.writes import Patch
 _OWN_LABELS = ("job-name", "controller-uid", "batch.kubernetes.io/controller-uid")
 _MANAGED_LABELS = frozenset({*_OWN_LABELS, "batch.kubernetes.io/job-name"})
 
+COUNTED_WITHIN_S: Final = 3.0  # pods of a new job, of which the creation time has the precision of a second
 COMPLETION_INDEX: Final = PodIndex("batch.kubernetes.io/job-completion-index")
 
 
@@ -53,6 +55,19 @@ class BatchJob(JobKind[Job]):
 
     def is_active(self, job: Job) -> bool:
         return job.status.active != 0
+
+    def active_count_is_late_until(self, job: Job) -> float | None:
+        """See ``JobKind``.
+
+        Without webhooks a new job may run before it is suspended.  The Job controller counts its pods some
+        time after it has created them, and sets the condition Suspended when it has seen the suspension.  If
+        the job were resumed before, these pods would stay, without the node selectors of their flavor.  The
+        time is bounded because a cluster may have no Job controller.
+        """
+        created = job.metadata.creation_timestamp
+        if created is None or job.metadata.generation <= 1 or is_true(job.status.conditions, "Suspended"):
+            return None  # it was created suspended, or the Job controller has deleted its pods
+        return epoch(created) + COUNTED_WITHIN_S
 
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         minimum = _min_parallelism(job)
