@@ -33,6 +33,7 @@ KNOWN: Final = {
         "stop it with `quorate local down`, or choose another directory with --data-dir"
     ),
     "quorate.local.directory.DirectoryUnusable": "",
+    "quorate.cli.dashboard.history.history.UnusableHistory": "",
     "quorate.observe.serving.CannotListen": "",
 }
 

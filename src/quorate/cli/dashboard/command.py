@@ -14,6 +14,7 @@ import uvloop
 
 from quorate.api.configuration.process import Address, Health, parse_address
 from quorate.api.syntax import InvalidDuration, parse_duration
+from quorate.cli.dashboard.history.history import default_file
 from quorate.cli.dashboard.oidc import OidcSettings
 from quorate.cli.dashboard.process import Options, run_dashboard
 from quorate.cli.dashboard.server_tls import CertificateFiles, self_signed_context
@@ -51,6 +52,7 @@ def _address(written: str) -> Address:
 
 _LOGIN: Final = "Logging in"
 _SERVING: Final = "Serving"
+_HISTORY: Final = "History"
 
 
 def dashboard(
@@ -140,6 +142,24 @@ def dashboard(
             metavar="FILE", rich_help_panel=_LOGIN, help="The authority of the issuer's certificate, in PEM."
         ),
     ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_HISTORY,
+            show_default=False,
+            help="The file of the last 30 days of samples and transitions. Default: one for each API server"
+            " in ~/.local/state/quorate, none in a pod.",
+        ),
+    ] = None,
+    prometheus: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            rich_help_panel=_HISTORY,
+            help="A Prometheus with the metrics of the controllers: charts show its series.",
+        ),
+    ] = "",
     config: Config = None,
     runs: Runs = "1h",
     without_forecasts: Annotated[
@@ -177,6 +197,8 @@ def dashboard(
         oidc=oidc,
         external_url=external_url,
         has_forecasts=not without_forecasts,
+        history=history,
+        prometheus=prometheus,
     )
     raise_file_limit()
     tune_garbage_collection()
@@ -198,7 +220,10 @@ async def _serve(
     own = await load_rest_config(kubeconfig, context)
     anonymous = load_anonymous_config(kubeconfig, context)
     # A link would lend the service account of a pod to each user that may read its log.
-    options = replace(options, has_links=not is_in_cluster(kubeconfig))
+    in_cluster = is_in_cluster(kubeconfig)
+    options = replace(options, has_links=not in_cluster)
+    if options.history is None and not in_cluster:
+        options = replace(options, history=default_file(own.server))
     async with Client(own, rng, field_manager="quorate-dashboard") as client:
         effective = await effective_configuration(client, config)
         async with run_dashboard(

@@ -21,6 +21,7 @@ async def serve_local_dashboard(client: Client, kubeconfig: Path, config: Path |
         address=Address("127.0.0.1", port),
         cluster=cluster(str(kubeconfig), "", "" if config is None else str(config), "1h"),
         has_links=True,
+        history=kubeconfig.with_name("dashboard.db"),
     )
     effective = await effective_configuration(client, config)
     async with run_dashboard(

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from quorate.cli.dashboard import schema as s
+from quorate.cli.dashboard.history.series import Range
 
 PREFIX: Final = "/api/v1"
-Range = Literal["hour", "day", "week", "month"]
 CSRF_HEADER: Final = "X-CSRF-Token"
 
 

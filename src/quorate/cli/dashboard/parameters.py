@@ -6,6 +6,7 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from quorate.api.quantity import InvalidQuantity, parse_quantity
+from quorate.cli.dashboard.history.series import RANGES, Range
 from quorate.cli.dashboard.pod_group_views import SORTS as POD_GROUP_SORTS
 from quorate.cli.dashboard.queries import PAGE_MAX, Gang, PodGroupQuery, WorkloadQuery
 from quorate.cli.dashboard.responses import bad_request
@@ -33,6 +34,14 @@ def number(request: Request, name: str, default: int, most: int) -> int:
     if not value.isascii() or not value.isdecimal() or int(value[:9]) > most or len(value) > len(str(most)):
         raise bad_request(f"{name}: {value!r} is not a whole number from 0 to {most}")
     return int(value)
+
+
+def range_(request: Request) -> Range:
+    value = text(request, "range") or "hour"
+    for known in RANGES:
+        if value == known:
+            return known
+    raise bad_request(f"range: {value!r} is none of {', '.join(RANGES)}")
 
 
 def workload_query(request: Request) -> WorkloadQuery:

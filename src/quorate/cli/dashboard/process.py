@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from quorate.api.configuration import Configuration
@@ -17,6 +18,8 @@ from quorate.cli.dashboard.caller import Caller
 from quorate.cli.dashboard.changes import Changed
 from quorate.cli.dashboard.event_stream import EventStreams
 from quorate.cli.dashboard.forecasts import Forecasts
+from quorate.cli.dashboard.history.history import History, open_history
+from quorate.cli.dashboard.history.prometheus import PrometheusSource
 from quorate.cli.dashboard.login import Login, LoginOptions
 from quorate.cli.dashboard.model import DashboardModel, run_model
 from quorate.cli.dashboard.oidc import OidcLogins, OidcSettings
@@ -44,6 +47,8 @@ class Options:
     external_url: str = ""
     has_links: bool = False  # one-time links log in with the credentials of this process
     has_forecasts: bool = True
+    history: Path | None = None  # the file; None: no history is kept
+    prometheus: str = ""  # the URL of a Prometheus that has the series of the history
 
 
 @asynccontextmanager
@@ -60,8 +65,8 @@ async def run_dashboard(
 
     Yield the model, and the address that is bound.
 
-    ``client`` has the credentials of the dashboard, ``anonymous`` none.  Raises ``CannotListen`` or
-    ``OidcError``.
+    ``client`` has the credentials of the dashboard, ``anonymous`` none.  Raises ``CannotListen``,
+    ``OidcError`` or ``UnusableHistory``.
     """
     at: list[Address] = []  # once it is bound
 
@@ -71,7 +76,10 @@ async def run_dashboard(
 
     links = OneTimeLinks(clock, announce_link) if options.has_links and options.address.is_loopback else None
     sessions = Sessions(clock, rng)
-    async with run_model(client, clock, configuration) as model:
+    async with (
+        _opened_history(options, clock) as history,
+        run_model(client, clock, configuration, history) as model,
+    ):
         forecasts = _forecasts(model, sessions, options, clock)
         auth = DelegatedAuth(client, clock, _DECISIONS)
         authorization = Authorization(auth, lambda: _namespaces(model))
@@ -116,6 +124,16 @@ async def run_dashboard(
                 forecasting.cancel()
                 await asyncio.wait({forecasting})
             await sessions.close()
+
+
+@asynccontextmanager
+async def _opened_history(options: Options, clock: Clock) -> AsyncIterator[History | None]:
+    prometheus = PrometheusSource(options.prometheus) if options.prometheus else None
+    if options.history is None:
+        yield None
+        return
+    async with open_history(options.history, clock, prometheus) as history:
+        yield history
 
 
 def _forecasts(model: DashboardModel, sessions: Sessions, options: Options, clock: Clock) -> Forecasts:

@@ -42,6 +42,9 @@ class Reads:
             "getNodes": self._nodes,
             "placeGang": self._gang_placement,
             "search": self._search,
+            "getOverviewHistory": self._overview_history,
+            "getClusterQueueHistory": self._cluster_queue_history,
+            "listTransitions": self._transitions,
             "getForecast": self._forecast,
         }
 
@@ -103,6 +106,20 @@ class Reads:
 
     async def _search(self, request: Request, caller: Caller) -> s.SearchResult:
         return self._model.search(caller.viewer, p.text(request, "q"), p.number(request, "limit", 20, 100))
+
+    async def _overview_history(self, request: Request, caller: Caller) -> s.Series:
+        return await self._model.overview_history(caller.viewer, p.range_(request))
+
+    async def _cluster_queue_history(self, request: Request, caller: Caller) -> s.Series:
+        name = request.path_params["name"]
+        found = await self._model.cluster_queue_history(caller.viewer, name, p.range_(request))
+        if found is None:
+            raise not_found(f"the cluster queue {name}")
+        return found
+
+    async def _transitions(self, request: Request, caller: Caller) -> tuple[s.Transition, ...]:
+        limit = p.number(request, "limit", 100, 500)
+        return await self._model.transitions(caller.viewer, p.text(request, "clusterQueue"), limit)
 
     async def _forecast(self, request: Request, caller: Caller) -> s.Forecast:
         return self._forecasts.seen_by(caller.viewer, p.text(request, "clusterQueue"))

@@ -4,6 +4,8 @@ The disk is used by two threads, one that writes and one that reads, so the even
 """
 
 import asyncio
+import hashlib
+import os
 import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -33,6 +35,10 @@ MAX_UNWRITTEN: Final = 100_000  # transitions that wait for the disk; beyond, th
 MAX_RECENT: Final = 5_000  # evictions and preemptions that are kept in memory
 MAX_TRANSITIONS: Final = 500  # in one answer
 LOSSES: Final = ("Preempted", "Evicted", "Deactivated")
+
+
+class UnusableHistory(Exception):
+    """The file cannot be used; the text says why."""
 
 
 class History:
@@ -83,9 +89,9 @@ class History:
         """Record a sample every ten seconds until cancelled; ``data`` returns the current data."""
         steady, number = self._clock.steady, 0
         while True:
-            await steady.sleep_until(steady.now() + RAW_S)
-            number += 1
             await self.record(data(), compact=number % COMPACT_EVERY == 0)
+            number += 1
+            await steady.sleep_until(steady.now() + RAW_S)
 
     async def record(self, data: ClusterData, *, compact: bool) -> None:
         """Write a sample and the transitions since the last one."""
@@ -224,13 +230,24 @@ class Disk:
             self._store.__exit__(None, None, None)
 
 
+def default_file(server: str) -> Path:
+    """Return the file of the history of one API server, in the state directory of the user."""
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return base / "quorate" / f"dashboard-{hashlib.sha256(server.encode()).hexdigest()[:12]}.db"
+
+
 @asynccontextmanager
 async def open_history(
     path: Path, clock: Clock, prometheus: PrometheusSource | None = None
 ) -> AsyncIterator[History]:
-    """Open the history in the file ``path``; a file that is damaged is moved aside and a new one begun."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    await asyncio.to_thread(_move_aside_if_damaged, path, clock.now())
+    """Open the history in the file ``path``; a file that is damaged is moved aside and a new one begun.
+
+    Raises ``UnusableHistory``.
+    """
+    try:
+        await asyncio.to_thread(_prepare, path, clock.now())
+    except (OSError, sqlite3.OperationalError) as error:
+        raise UnusableHistory(f"{path}: {error} (--history names another file)") from error
     writer, reader = Disk(path), Disk(path)
     try:
         recent = await reader.run(lambda store: store.transitions(steps=LOSSES, limit=MAX_RECENT))
@@ -240,7 +257,10 @@ async def open_history(
         await asyncio.to_thread(reader.close)
 
 
-def _move_aside_if_damaged(path: Path, now: float) -> None:
+def _prepare(path: Path, now: float) -> None:
+    """Create the folder of the file, and move the file aside if it is damaged."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)  # it has names of all tenants
     try:
         with HistoryStore(path) as store:
             store.counts()
