@@ -19,6 +19,7 @@ from quorate.cli.dashboard.model import DashboardModel
 from quorate.cli.dashboard.process import Options, run_dashboard
 from quorate.cli.dashboard.simulations import cluster
 from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
+from quorate.cli.deployment.dashboard import ACCOUNT, roles
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -34,11 +35,13 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
+from tests.e2e.service_accounts import as_account
 from tests.local.clusters import api_server
 
 WITHIN_S: Final = 60.0
 ROLES: Final = untyped("rbac.authorization.k8s.io", "v1", "roles", "Role", True)
 ROLE_BINDINGS: Final = untyped("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True)
+NAMESPACE: Final = "kueue-system"  # of the dashboard
 TENANTS: Final = ("red", "blue")
 RULES: Final = [
     {
@@ -175,12 +178,14 @@ async def served(
                     "cluster": cluster(str(kubeconfig), "", "", "1h"),
                     "has_links": True,
                     "has_forecasts": False,
+                    "history": tmp_path / "history.sqlite",
                     **options,
                 }
             )
             async with (
+                as_account(administrator, ACCOUNT, NAMESPACE, roles(NAMESPACE)) as own,
                 run_dashboard(
-                    administrator,
+                    own,
                     RestConfig(url),
                     default_configuration(),
                     chosen,
@@ -193,6 +198,7 @@ async def served(
                 async with asyncio.timeout(WITHIN_S):
                     await model.ready.wait()
                 yield Served(administrator, f"http://{bound}", model, tokens, links, http)
+                assert own.forbidden == []  # its roles suffice
 
 
 def _definitions() -> tuple[Json, ...]:

@@ -13,7 +13,12 @@ from quorate.api.crds import to_yaml
 from quorate.cli.deployment import scheduler
 from quorate.cli.deployment.controllers import CONFIGURATION_FILE
 from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
-from quorate.cli.deployment.manifests import IMAGE, gang_installation, installation
+from quorate.cli.deployment.manifests import (
+    IMAGE,
+    dashboard_installation,
+    gang_installation,
+    installation,
+)
 from tests.cli.deployment.helm import CHART, Json, Name, Refused, helm, named, needs_helm, rendered
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -92,11 +97,44 @@ def test_with_the_gang_scheduler_they_install_the_same_objects_too() -> None:
         assert charted[key] == manifests[key], key
 
 
+@needs_helm
+def test_with_the_dashboard_they_install_the_same_objects_too() -> None:
+    charted = without_policy(chart(dashboard={"enabled": True}))
+    manifests = deployed() | kustomized(dict(dashboard_installation(DEFAULT_NAMESPACE, IMAGE)))
+    assert charted.keys() == manifests.keys()
+    for key in manifests:
+        assert charted[key] == manifests[key], key
+
+
+@needs_helm
+def test_the_values_of_the_dashboard_reach_its_pod() -> None:
+    values = {
+        "enabled": True, "tlsSecret": "page-tls", "historyClaim": "history",
+        "extraArgs": ["--external-url", "https://quorate.example"],
+        "service": {"type": "LoadBalancer", "port": 8443},
+    }  # fmt: skip
+    objects = chart(dashboard=values)
+    name = (DEFAULT_NAMESPACE, "quorate-dashboard")
+    pod = objects["Deployment", *name]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"][-6:] == [
+        "--tls-certificate", "/etc/quorate/tls/tls.crt", "--tls-key", "/etc/quorate/tls/tls.key",
+        "--external-url", "https://quorate.example",
+    ]  # fmt: skip
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    assert volumes["tls"]["secret"] == {"secretName": "page-tls"}
+    assert volumes["history"]["persistentVolumeClaim"] == {"claimName": "history"}
+    assert {each["name"] for each in container["volumeMounts"]} == volumes.keys()
+    service = objects["Service", *name]["spec"]
+    assert (service["type"], service["ports"][0]["port"]) == ("LoadBalancer", 8443)
+
+
 # Each value that selects objects or a part of one, on and off.
 COMBINATIONS: list[Json] = [
     {},
     {"gangScheduler": {"enabled": True, "legacyApis": True, "provisioningClass": "nodes"}},
     {"enablePrometheus": True, "enableVisibilityAPF": True, "gangScheduler": {"enabled": True}},
+    {"dashboard": {"enabled": True, "tlsSecret": "tls", "historyClaim": "claim", "extraArgs": ["--verbose"]}},
     CERT_MANAGER,
     {**CERT_MANAGER, "certManager": {"issuerRef": {"kind": "ClusterIssuer", "name": "ca"}}},
     {

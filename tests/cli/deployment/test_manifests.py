@@ -12,7 +12,13 @@ from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
 from quorate.api.explanation import EXPLAINED
 from quorate.cli.deployment.controller_rules import CONTROLLER_RULES, JOBS, PolicyRule, declared_kind_rules
 from quorate.cli.deployment.controllers import CONFIGURATION_FILE
-from quorate.cli.deployment.manifests import IMAGE, chart, gang_installation, installation
+from quorate.cli.deployment.manifests import (
+    IMAGE,
+    chart,
+    dashboard_installation,
+    gang_installation,
+    installation,
+)
 from quorate.cli.deployment.roles import ACCOUNT, gang_roles, user_roles
 from quorate.cli.deployment.scheduler import NAMESPACE
 from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
@@ -45,13 +51,15 @@ def test_the_files_are_what_the_generator_writes(name: PurePosixPath) -> None:
 
 def test_deploy_has_no_other_files() -> None:
     gang = gang_installation(NAMESPACE, IMAGE)
-    written = {str(name) for name in (*GENERATED, *gang)}
+    dashboard = dashboard_installation(DEFAULT_NAMESPACE, IMAGE)
+    written = {str(name) for name in (*GENERATED, *gang, *dashboard)}
     by_hand = {
         "Dockerfile", "helm/quorate/Chart.yaml", "helm/quorate/values.yaml",
         "helm/quorate/values.schema.json", "helm/quorate/templates/NOTES.txt",
         "helm/quorate/templates/configuration.yaml",
         "helm/quorate/templates/controllers.yaml", "helm/quorate/templates/services.yaml",
-        "helm/quorate/templates/cert-manager.yaml", "helm/quorate/templates/scheduler.yaml",
+        "helm/quorate/templates/cert-manager.yaml", "helm/quorate/templates/dashboard.yaml",
+        "helm/quorate/templates/scheduler.yaml",
         "helm/quorate/.helmignore",
     }  # fmt: skip
     found = {

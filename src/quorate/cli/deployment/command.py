@@ -7,14 +7,20 @@ import typer
 
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.cli.deployment.crds import crds
-from quorate.cli.deployment.manifests import IMAGE, chart, gang_installation, installation
+from quorate.cli.deployment.manifests import (
+    IMAGE,
+    chart,
+    dashboard_installation,
+    gang_installation,
+    installation,
+)
 from quorate.cli.deployment.scheduler import NAMESPACE
 
 
 def manifests(
     output: Annotated[Path, typer.Option(metavar="DIR", help="The directory to write into.")],
     namespace: Annotated[
-        str, typer.Option(metavar="NAME", help="The namespace of the controllers.")
+        str, typer.Option(metavar="NAME", help="The namespace of the controllers and of the dashboard.")
     ] = DEFAULT_NAMESPACE,
     image: Annotated[str, typer.Option(metavar="IMAGE", help="The container image.")] = IMAGE,
     scheduler_namespace: Annotated[
@@ -26,12 +32,17 @@ def manifests(
 ) -> None:
     """Write the manifests of an installation, to apply with kubectl.
 
-    The manifests of the gang scheduler are in the directory gang, and are applied separately.
+    The manifests of the gang scheduler are in the directory gang, those of the dashboard in the directory
+    dashboard; each is applied separately.
 
     [b]Example:[/b] quorate manifests --output install --image registry.example/quorate:0.2.0
     """
     crds(output / "crds")
-    files = {**installation(namespace, image), **gang_installation(scheduler_namespace, image)}
+    files = {
+        **installation(namespace, image),
+        **gang_installation(scheduler_namespace, image),
+        **dashboard_installation(namespace, image),
+    }
     if with_chart:
         files.update(chart())
     for name, text in files.items():

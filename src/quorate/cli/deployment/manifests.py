@@ -12,7 +12,7 @@ from quorate.api.crds import to_yaml
 from quorate.api.kueue import GROUP
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.cli.deployment import controllers as c
-from quorate.cli.deployment import scheduler
+from quorate.cli.deployment import dashboard, scheduler
 from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.deployment.manifest_builders import namespace_object
 from quorate.cli.deployment.roles import (
@@ -31,6 +31,7 @@ Json = dict[str, Any]
 
 KUSTOMIZE: Final = "kustomize.config.k8s.io/v1beta1"
 GANG: Final = PurePosixPath("gang")  # the directory of the gang scheduler
+DASHBOARD: Final = PurePosixPath("dashboard")
 IMAGE: Final = "quorate:0.2.0"
 _RELEASE: Final = "namespace-of-the-release"  # replaced by the namespace of the release
 _WRITTEN_BY: Final = "# Written by `quorate manifests`; changes are lost when the file is written again.\n"
@@ -73,9 +74,29 @@ def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]
     return files
 
 
+def dashboard_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
+    """Return the files of the dashboard, which is installed separately."""
+    files = {
+        DASHBOARD / f"{name}.yaml": _text(objects)
+        for name, objects in (
+            ("namespace", [namespace_object(namespace)]),
+            ("role", dashboard.roles(namespace)),
+            ("dashboard", dashboard.workload(namespace, image)),
+            ("service", [dashboard.service(namespace)]),
+            ("network-policy", [dashboard.network_policy(namespace)]),
+        )
+    }
+    needed = sorted(name.name for name in files)
+    files[DASHBOARD / "kustomization.yaml"] = _text(
+        [{"apiVersion": KUSTOMIZE, "kind": "Kustomization", "resources": needed}]
+    )
+    return files
+
+
 def chart() -> Mapping[PurePosixPath, str]:
     """Return the templates of the Helm chart made from the same objects, each under conditions on values."""
     gang = ".Values.gangScheduler.enabled"
+    shown = ".Values.dashboard.enabled"
     endpoint = WebhookEndpoint(namespace=_RELEASE, service=c.WEBHOOK_SERVICE)
     converted = queueing_definitions(dict.fromkeys(CONVERTED_KINDS, conversion(endpoint)))
     files = {
@@ -105,6 +126,7 @@ def chart() -> Mapping[PurePosixPath, str]:
                 (gang, ".Values.gangScheduler.legacyApis"),
                 scheduler.legacy_roles(_RELEASE),
             ),
+            ("dashboard-role", (shown,), dashboard.roles(_RELEASE)),
             (
                 "scheduler-service-monitor",
                 (gang, ".Values.enablePrometheus"),
