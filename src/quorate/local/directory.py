@@ -39,10 +39,12 @@ CONTEXT: Final = "quorate-local"
 
 _RUNNING: Final = "running.json"
 _DATABASE: Final = "cluster.db"
+HISTORY: Final = "dashboard.db"  # of a dashboard that is served beside the cluster
 _FILES: Final = (
     _RUNNING, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt", "server.key", "tokens.key",
     "front-proxy-ca.crt", "front-proxy-ca.key",
     _DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm",
+    HISTORY, f"{HISTORY}-wal", f"{HISTORY}-shm",
 )  # fmt: skip
 
 

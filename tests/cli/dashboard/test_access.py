@@ -11,6 +11,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.meta import Key
 from quorate.cli.dashboard import event_stream
+from quorate.cli.dashboard.operations import OPERATIONS
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from quorate.kube.serving import delegated_auth
 from tests.cli.dashboard.served import ROLE_BINDINGS, WITHIN_S, Browser, Served, bind, create_workload
@@ -33,6 +34,9 @@ READS = [
     "/search?q=blue",
     "/search?q=hidden",
     "/forecast",
+    "/history/overview?range=hour",
+    "/history/cluster-queues/shared?range=day",
+    "/transitions",
     "/workloads/red/red-job",
 ]
 
@@ -69,6 +73,7 @@ def test_guessed_names_are_answered_as_absent_ones(tmp_path: Path) -> None:
             ("/workloads/blue/blue-job", "/workloads/blue/absent-1"),
             ("/cluster-queues/hidden", "/cluster-queues/absent"),
             ("/pod-groups/blue/blue-group", "/pod-groups/blue/absent-gang"),
+            ("/history/cluster-queues/hidden", "/history/cluster-queues/absent"),
             ("/nodes", "/nodes?topology=absent"),
             ("/gang-placement?pods=1&cpu=1", "/gang-placement?pods=2&cpu=1"),
         ):
@@ -97,6 +102,19 @@ def test_a_tenant_changes_only_what_the_api_server_lets_it(tmp_path: Path) -> No
         assert (await administrator.post("/cluster-queues/shared/stop")).status == 204
         stored = await dashboard.administrator.get(CLUSTER_QUEUES, Key("", "shared"))
         assert stored.spec.stop_policy == "HoldAndDrain"
+
+    with_dashboard(tmp_path, story)
+
+
+def test_without_a_session_no_operation_answers(tmp_path: Path) -> None:
+    async def story(dashboard: Served) -> None:
+        browser = dashboard.browser()
+        for operation in OPERATIONS:
+            if operation.needs_session:
+                path = operation.path.replace("{namespace}", "red").replace("{name}", "red-job")
+                answer = await browser.send(operation.method, f"/api/v1{path}")
+                assert answer.status == 401, operation.id
+        assert (await browser.get("/absent")).status == 404
 
     with_dashboard(tmp_path, story)
 

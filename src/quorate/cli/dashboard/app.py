@@ -65,8 +65,6 @@ class Dashboard:
 
     def _routes(self) -> Iterable[Route]:
         for operation in OPERATIONS:
-            if operation.needs_session and operation.id not in self._handlers:
-                continue
             endpoint = self._endpoint(operation)
             yield Route(f"{PREFIX}{operation.path}", endpoint, methods=[operation.method])
         yield Route("/api/{rest:path}", _no_operation, methods=_ALL_METHODS)

@@ -13,6 +13,7 @@ from quorate.cli.verbs.cluster_model import effective_configuration
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.rest.config import load_anonymous_config
+from quorate.local.directory import HISTORY
 
 
 async def serve_local_dashboard(client: Client, kubeconfig: Path, config: Path | None, port: int) -> None:
@@ -21,7 +22,7 @@ async def serve_local_dashboard(client: Client, kubeconfig: Path, config: Path |
         address=Address("127.0.0.1", port),
         cluster=cluster(str(kubeconfig), "", "" if config is None else str(config), "1h"),
         has_links=True,
-        history=kubeconfig.with_name("dashboard.db"),
+        history=kubeconfig.with_name(HISTORY),
     )
     effective = await effective_configuration(client, config)
     async with run_dashboard(
