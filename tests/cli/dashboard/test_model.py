@@ -2,17 +2,19 @@
 
 import random
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key
+from quorate.cli.dashboard.history.history import open_history
 from quorate.cli.dashboard.model import DashboardModel, run_model
 from quorate.cli.dashboard.queries import ADMINISTRATOR, WorkloadQuery
-from quorate.cli.dashboard.schema import WorkloadRow
+from quorate.cli.dashboard.schema import WorkloadDetail, WorkloadRow
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import JOBS
+from quorate.kube.resources import JOBS, WORKLOADS
 from quorate.local.nodes import Fleet
 from tests.cli.dashboard.objects import tenant
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -74,5 +76,55 @@ def test_the_model_follows_jobs_from_the_queue_to_their_end() -> None:
             assert model.workloads(tenant("elsewhere"), ALL).total == 0
             await world.client.delete(JOBS, Key(NAMESPACE, "first"))
             await world.until("second ends", states(model, {"second": "Finished"}))
+
+    run_story(story, default_configuration(), Fleet(count=2, cpu="4"))
+
+
+def test_a_running_workload_has_its_pods_its_events_and_its_life(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        clock = WallClock()
+        async with (
+            Client(world.client.config, random.Random(1)) as client,
+            open_history(tmp_path / "history.db", clock) as history,
+            run_model(client, clock, default_configuration(), history) as model,
+        ):
+            await world.until("the model is ready", ready(model))
+            await world.job("train", pods=2, runs="1h")
+            await world.until("train runs", states(model, {"train": "Running"}))
+            key = Key(NAMESPACE, rows(model)["train"].name)
+
+            async def detail() -> WorkloadDetail:
+                found = await model.workload(ADMINISTRATOR, key, client)
+                assert found is not None
+                return found
+
+            found = await detail()
+            steps = [each.step for each in found.milestones]
+            assert steps[:4] == ["Created", "Queued", "QuotaReserved", "Admitted"]
+            assert "PodsCreated" in steps
+            assert [(each.phase, each.reason) for each in found.pods] == [("Running", "")] * 2
+            assert {each.node for each in found.pods} <= {"node-1", "node-2"}
+            assert [(each.name, each.admitted_pods, each.flavors) for each in found.pod_sets] == [
+                ("main", 2, {"cpu": "default"})
+            ]
+            assert found.explanation is not None
+            assert found.explanation.state == "Running"
+
+            async def has_events() -> bool:
+                reasons = {each.reason for each in (await detail()).events}
+                return {"QuotaReserved", "Admitted"} <= reasons
+
+            await world.until("its events", has_events)
+            await world.client.patch(WORKLOADS, key, {"spec": {"active": False}})
+            await world.until("train is stopped", states(model, {"train": "Inactive"}))
+
+            async def is_deactivated() -> bool:
+                return "Deactivated" in [each.step for each in (await detail()).milestones]
+
+            await world.until("the eviction is shown", is_deactivated)
+            assert [each.step for each in history.losses(model.data, ADMINISTRATOR, "research", 9)] == [
+                "Deactivated"
+            ]
 
     run_story(story, default_configuration(), Fleet(count=2, cpu="4"))

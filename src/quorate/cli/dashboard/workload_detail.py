@@ -69,7 +69,7 @@ async def workload(
     return WorkloadDetail(
         row=row_of(data, viewer, listed, estimates),
         labels=found.metadata.labels,
-        pod_sets=tuple(_pod_sets(data, found)),
+        pod_sets=tuple(pod_set_rows(data, found)),
         milestones=milestones_of(found, recorded, first_created(own_pods), readable),
         explanation=explanation,
         explanation_problem=problem,
@@ -103,7 +103,8 @@ async def _in_steps(steps: Steps[T]) -> T:
         await asyncio.sleep(0)
 
 
-def _pod_sets(data: ClusterData, found: Workload) -> Iterator[PodSetRow]:
+def pod_set_rows(data: ClusterData, found: Workload) -> Iterator[PodSetRow]:
+    """Yield the pod sets of a workload with what was assigned to them."""
     admission = found.status.admission
     assigned = {each.name: each for each in (admission.pod_set_assignments if admission is not None else ())}
     shapes = data.state.ledger.shapes.shape_of(found).pod_sets
