@@ -158,6 +158,9 @@ def _place_groups(
                 found = PlacementRefused(workers.shape.name, text)
             else:
                 found = _place_unit(model, tree, flavors, workers, leader, assumed, is_empty=is_empty)
+            if isinstance(found, PlacementRefused) and leader is not None:  # about the first of the group
+                first = next(each for each in members if each is workers or each is leader)
+                found = replace(found, pod_set=first.shape.name)
             if not isinstance(found, list):
                 failures.append(found)
                 break
