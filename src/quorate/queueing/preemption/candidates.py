@@ -145,20 +145,23 @@ def borrow_within_cohort_filter(preemptor: Preemptor) -> CandidateFilter:
     raise AssertionError(f"{preemptor.policy.borrow_within_cohort} is no known policy")
 
 
-def workload_fits(preemptor: Preemptor, *, allow_borrowing: bool) -> bool:
-    """Return True if the request fits now; without ``allow_borrowing``, within nominal quota."""
+def workload_fits(preemptor: Preemptor, simulation: UsageSimulation, *, allow_borrowing: bool) -> bool:
+    """Return True if the request fits now; without ``allow_borrowing``, within nominal quota.
+
+    Places are looked for only if there is quota: each search costs more than all else.
+    """
     node = preemptor.queue.node
-    return (
-        tree.fits(node, preemptor.usage)
-        and (
-            allow_borrowing
-            or all(
-                tree.used(node, pair) + amount <= tree.nominal(node, pair)
-                for pair, amount in preemptor.usage.items()
-            )
+    has_quota = tree.fits(node, preemptor.usage) and (
+        allow_borrowing
+        or all(
+            tree.used(node, pair) + amount <= tree.nominal(node, pair)
+            for pair, amount in preemptor.usage.items()
         )
-        and (preemptor.has_places is None or preemptor.has_places())
     )
+    if not has_quota or preemptor.has_places is None:
+        return has_quota
+    simulation.count_places()
+    return preemptor.has_places()
 
 
 def fill_back(

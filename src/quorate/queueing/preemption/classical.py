@@ -174,10 +174,10 @@ def _attempt(
     preemptor: Preemptor, candidates: Iterable[Candidate], *, allow_borrowing: bool
 ) -> tuple[Target, ...]:
     def fits() -> bool:
-        return workload_fits(preemptor, allow_borrowing=allow_borrowing)
+        return workload_fits(preemptor, simulation, allow_borrowing=allow_borrowing)
 
     targets: list[Target] = []
-    with UsageSimulation() as simulation:
+    with UsageSimulation(counts_places=False) as simulation:
         for candidate in candidates:
             if candidate.type is not CandidateType.SAME_QUEUE:
                 nodes = (candidate.queue.node, *candidate.path)

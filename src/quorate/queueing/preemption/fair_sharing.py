@@ -44,7 +44,7 @@ def fair_sharing_targets(
 
     With ``reclaims`` a queue within its nominal quota preempts borrowing queues regardless of shares.
     """
-    with UsageSimulation() as simulation:
+    with UsageSimulation(counts_places=False) as simulation:
         simulation.add(preemptor.queue.node, preemptor.usage)
         search = _TargetSearch(preemptor, simulation, reclaims=reclaims)
         ordering = _QueueOrdering(preemptor, _candidates(preemptor, queues_below))
@@ -157,7 +157,7 @@ class _TargetSearch:
         """Return True if the request fits; its simulated usage is left out for the comparison."""
         node, usage = self._preemptor.queue.node, self._preemptor.usage
         tree.remove_usage(node, usage)
-        result = workload_fits(self._preemptor, allow_borrowing=True)
+        result = workload_fits(self._preemptor, self._simulation, allow_borrowing=True)
         tree.add_usage(node, usage)
         return result
 

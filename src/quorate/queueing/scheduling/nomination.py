@@ -34,7 +34,8 @@ from quorate.queueing.scheduling.pod_sets_to_place import may_need_places, pod_s
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.state import State
-from quorate.queueing.topology.placing import NO_PLACEMENT, place_pod_sets, topology_mismatch
+from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.placing import NO_PLACEMENT, PodSetToPlace, place_pod_sets, topology_mismatch
 from quorate.quota import tree
 
 _Choice = tuple[Assignment, tuple[Target, ...]]
@@ -204,13 +205,27 @@ def with_places(
     def has_places() -> bool:
         return not place_pod_sets(model, to_place).failures
 
-    targets = preemption.targets(assignment.usage, pairs, has_places)
+    if _fits_with_more_room(model, to_place) and has_places():
+        targets = preemption.targets(assignment.usage, pairs)
+    else:
+        targets = preemption.targets(assignment.usage, pairs, has_places)
     if targets:
         with UsageSimulation() as simulation:
             for target in targets:
                 simulation.remove(target.reservation, target.queue.node)
             assignment = replace(assignment, placement=place_pod_sets(model, to_place))
     return assignment, targets
+
+
+def _fits_with_more_room(model: TopologyModel, to_place: Sequence[PodSetToPlace]) -> bool:
+    """Return True if pods that have places would have some as well if others were gone.
+
+    The pods of a second set may not, because the first ones would get other places.
+    """
+    templates = [each.template for each in to_place]
+    return len(to_place) == 1 and not any(
+        template is not None and model.constraints.may_limit(template) for template in templates
+    )
 
 
 def place_again(state: State, nomination: Nomination, assignment: Assignment) -> _Choice:

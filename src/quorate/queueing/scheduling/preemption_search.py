@@ -86,7 +86,7 @@ class PreemptionSearch:
         targets = self.targets({pair: amount}, frozenset((pair,)))
         if not targets:
             return FlavorCandidate(AssignmentMode.NO_CANDIDATES, 0)
-        with UsageSimulation() as simulation:
+        with UsageSimulation(counts_places=False) as simulation:  # it reads quota only
             for target in targets:
                 simulation.remove(target.reservation, target.queue.node)
             borrowing_level = tree.borrowing_level(self._queue.node, pair, amount).height

@@ -279,7 +279,7 @@ class Round:
         )
         if not leaving:
             return shortages_at(node, assignment.usage)
-        with UsageSimulation() as simulation:
+        with UsageSimulation(counts_places=False) as simulation:
             for key in leaving:
                 reservation = self._ledger.reservations.get(key)
                 if reservation is not None:  # a target may be gone when a suspended round is resumed
