@@ -49,6 +49,18 @@ def test_counts_and_usage_are_those_of_the_workloads() -> None:
     assert str(status.flavors_usage[0].resources[0].total) == "0"
 
 
+def test_zeros_are_written() -> None:
+    """Kueue writes them, and dashboards read them."""
+    world = a_world(workloads=[])
+    unused = {"name": "spot", "resources": [{"name": "cpu", "total": "0"}]}
+    unused_queue = {"name": "spot", "resources": [{"name": "cpu", "total": "0", "borrowed": "0"}]}
+    counts = {"pendingWorkloads": 0, "reservingWorkloads": 0, "admittedWorkloads": 0}
+    status = codec.to_builtins(world.state.cluster_queue_status("cq", world.now))
+    local = codec.to_builtins(world.state.local_queue_status(Key("default", "lq"), world.now))
+    assert status.items() >= {**counts, "flavorsUsage": [unused_queue]}.items()
+    assert local.items() >= {**counts, "flavorsUsage": [unused]}.items()
+
+
 @pytest.mark.parametrize(
     ("queue", "given", "reason", "message"),
     [
