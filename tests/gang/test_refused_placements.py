@@ -77,7 +77,7 @@ def counted_placements() -> Iterator[list[str]]:
         yield nodes
 
 
-def test_gangs_of_one_shape_are_not_tried_without_room_for_their_minimum() -> None:
+def test_gangs_of_one_shape_are_tried_once() -> None:
     """Each has its own numbers in its reason, and a smaller gang after them is placed."""
     sizes = {"a": 4, "b": 9, "c": 5, "d": 4, "fits": 2}
     gangs = [
@@ -86,7 +86,7 @@ def test_gangs_of_one_shape_are_not_tried_without_room_for_their_minimum() -> No
     with counted_placements() as placements:
         outcome = world_of([4, 3], gangs, NO_SHARES).session()
     assert len(outcome.binds) == 2
-    assert len(placements) == 2
+    assert len(placements) == 3 + 2
     cause = "members found no node: 0/2 nodes are available: 2 Insufficient cpu (need 2, 4 at most)"
     assert reasons(outcome) == {
         "a": f"1 of 4 {cause}",
@@ -94,6 +94,20 @@ def test_gangs_of_one_shape_are_not_tried_without_room_for_their_minimum() -> No
         "c": f"2 of 5 {cause}",
         "d": f"1 of 4 {cause}",
     }
+
+
+def test_refused_gangs_of_one_shape_are_counted_and_not_tried_again() -> None:
+    """The reasons are those of a trial: the members that fit have nodes in them."""
+    gangs = [gang(f"g{number}", [{"cpu": 2 + number}] * 3, created=number) for number in range(3)]
+    world = world_of([7, 4, 4], gangs, NO_SHARES)
+    tried = reasons(world.session())
+    assert tried == {
+        "g1": "2 of 3 members found no node: 0/3 nodes are available: 3 Insufficient cpu (need 3, 7 at most)",
+        "g2": "2 of 3 members found no node: 0/3 nodes are available: 3 Insufficient cpu (need 4, 7 at most)",
+    }
+    with counted_placements() as placements:
+        counted = reasons(world.session())
+    assert (counted, placements) == (tried, [])
 
 
 def test_gangs_of_several_shapes_are_tried_once_for_each_list_of_shapes() -> None:
@@ -168,7 +182,7 @@ def test_an_overdue_gang_keeps_nodes_that_an_equal_gang_does_not() -> None:
     world = world_of([4], [gang("a", [{"cpu": 2}] * 3), overdue], conf)
     with counted_placements() as placements:
         outcome = world.session()
-    assert len(placements) == 2
+    assert len(placements) == 2 + 2
     assert list(reasons(outcome)) == ["a"]
 
 
@@ -220,7 +234,6 @@ def test_decisions_and_reasons_do_not_depend_on_kept_refusals(
         kept = keeping.session()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(RefusedPlacements, "of_shape", lambda self, gang: None)
-            patch.setattr(RefusedPlacements, "by_room", lambda self, gang: None)
             patch.setattr(RefusedPlacements, "of_tasks", lambda self, gang, tasks: None)
             patch.setattr(NodeFinder, "best", best_of_all_ranked)
             forgotten = forgetting.session()

@@ -99,10 +99,10 @@ class Diagnoses:
         return _diagnosis(passing, request, _short(passing, request))
 
     def fitting_pods(self, shape: Shape, filter_result: FilterResult) -> FittingPods:
-        """Return how many pods of ``shape`` fit at future idle capacity, if each needs only resources."""
-        refusal = self.refusal(shape, filter_result)
-        if refusal is not None:
-            return FittingPods(0, refusal)
+        """Return how many pods of ``shape``, which needs some resource, fit at future idle capacity.
+
+        Placing one must change no more for the next one than the amounts of its node.
+        """
         passing = self._passing_nodes(filter_result)
         return _fitting_pods(passing, _request(self._cluster, shape))
 
@@ -226,7 +226,6 @@ def _refusal(cluster: Cluster, shape: Shape, passing: _PassingNodes) -> Diagnosi
 
 
 def _fitting_pods(passing: _PassingNodes, request: _Request) -> FittingPods:
-    """Count the pods with ``request``, which needs some resource, that fit."""
     column, idle = request.column, passing.future_idle[request.rows]
     fitting = np.maximum((idle // column).min(axis=0), 0)
     left = idle - fitting * column

@@ -131,6 +131,9 @@ class NodeFinder:
         None if placing one changes more for the next one than the amounts of its own node.
         """
         filter_result = self._constraints.filter(shape)
+        refusal = self._diagnoses.refusal(shape, filter_result)
+        if refusal is not None:
+            return FittingPods(0, refusal)
         if filter_result.invalidation_scope is not InvalidationScope.NONE or not shape.amounts:
             return None
         return self._diagnoses.fitting_pods(shape, filter_result)

@@ -150,11 +150,9 @@ class GangPlacement:
         # How the trial with this gang would end, if that is known without it.
         self._refused = trials.refused.of_shape(gang)
         if self._refused is None and self._any_shape_fits():
-            self._refused = trials.refused.by_room(gang)
-            if self._refused is None:
-                best_effort = session.settings.profile == "design"
-                self._tasks.extend(tasks_to_place(session, gang, best_effort=best_effort))
-                self._refused = trials.refused.of_tasks(gang, tuple(self._tasks))
+            best_effort = session.settings.profile == "design"
+            self._tasks.extend(tasks_to_place(session, gang, best_effort=best_effort))
+            self._refused = trials.refused.of_tasks(gang, tuple(self._tasks))
 
     def run_turn(self) -> bool:
         """Place the tasks of one turn; return True if the gang needs another turn."""

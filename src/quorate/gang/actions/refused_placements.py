@@ -3,7 +3,7 @@
 A placement that fails is undone: after it the nodes and queues are as before it.  What it found holds for
 every later gang for which the same trial would be made, until the first move that stays.  So a queue of
 hopeless gangs costs one trial for each kind of gang in it, and not one for each gang.  A gang of equal
-members needs none if the nodes have room for fewer than it needs, which is counted.
+members, some of which had nodes in a trial of the last session, needs none if fewer fit than it needs.
 """
 
 from collections.abc import Hashable, Mapping
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskCounts
+from quorate.gang.pending_reasons import GangUnschedulable
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.placement.change_log import ChangeLog
@@ -72,37 +73,43 @@ class RefusedPlacements:
         self._by_tasks: dict[Hashable, RefusedPlacement] = {}
 
     def of_shape(self, gang: Gang) -> RefusedPlacement | None:
-        """Return the refused placement of an equal shape with no more missing members than ``gang``.
+        """Return how the placement of ``gang``, of one shape, fails, if that is known.
 
-        The members of such gangs get nodes one by one, the same ones whatever the gang, until one finds none.
+        The members of gangs with an equal shape get nodes one by one, the same ones whatever the gang, until
+        one finds none.  So a gang with no fewer missing members than one that failed fails as well.
         """
-        if not self._by_shape:
+        fitted_in_part = _fitted_in_part(gang)
+        if not self._by_shape and not fitted_in_part:
             return None
         key = self._shape_key(gang)
-        refused = None if key is None else self._by_shape.get(key)
+        if key is None:
+            return None
+        refused = self._by_shape.get(key)
+        if refused is None and fitted_in_part:
+            refused = self._by_count(gang)
+            if refused is not None:
+                self._by_shape[key] = refused
         return refused if refused is not None and _missing(gang) > refused.placed else None
 
-    def by_room(self, gang: Gang) -> RefusedPlacement | None:
-        """Return how the placement of ``gang`` fails, if the nodes lack room for its equal members."""
-        session, missing = self._session, _missing(gang)
-        if (
-            self._shape_key(gang) is None
-            or gang.quota_admission is not None
-            or session.is_ready(gang)
-            or session.is_pipelined(gang)
-        ):
+    def _by_count(self, gang: Gang) -> RefusedPlacement | None:
+        """Return how the placement of ``gang`` fails, if fewer of its equal members fit than it needs.
+
+        For gangs of which the last session found nodes for some: most others fit, or no member does, and to
+        group the nodes anew for each costs more than a trial.
+        """
+        session = self._session
+        if gang.quota_admission is not None or session.is_ready(gang) or session.is_pipelined(gang):
             return None
         ((shape, members),) = gang.shapes.items()
-        room = session.node_finder.fitting_pods(shape)
-        if room is None or room.pods >= min(missing, members):
+        fitting = session.node_finder.fitting_pods(shape)
+        if fitting is None or fitting.pods >= min(_missing(gang), members):
             return None
-        # With less, the queue would be what keeps the members from more nodes.
-        tried = {resource: (room.pods + 1) * amount for resource, amount in shape.amounts.items()}
-        if not session.allows(session.queue_of(gang), tried):
-            return None
-        refused = RefusedPlacement(room.pods, {shape: room.refusal})
-        self.add(gang, (), refused)
-        return refused
+        if fitting.pods:
+            # With less, the queue would be what keeps the members from more nodes.
+            tried = {resource: (fitting.pods + 1) * amount for resource, amount in shape.amounts.items()}
+            if not session.allows(session.queue_of(gang), tried):
+                return None
+        return RefusedPlacement(fitting.pods, {shape: fitting.refusal})
 
     def of_tasks(self, gang: Gang, tasks: tuple[Task, ...]) -> RefusedPlacement | None:
         """Return the refused placement of the same ``tasks``, in order, for the same minimum."""
@@ -139,6 +146,11 @@ class RefusedPlacements:
     def _votes(self, gang: Gang) -> Hashable:
         """Return the votes of plugins on ``gang``: those that no move changes must be equal too."""
         return tuple(callback(gang) for callback in all_callbacks(self._session.callbacks.job_pipelined))
+
+
+def _fitted_in_part(gang: Gang) -> bool:
+    reason = gang.current_reason
+    return isinstance(reason, GangUnschedulable) and reason.missing < gang.min_member
 
 
 def _missing(gang: Gang) -> int:
