@@ -72,6 +72,8 @@ def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     try:
         return decode_as_given(type_, data)
     except msgspec.ValidationError:
+        if not has_nulls(data):
+            raise
         return decode_as_given(type_, without_nulls(data))
 
 
@@ -83,6 +85,11 @@ def decode_as_given(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
         return decoder.decode(data)
     except RecursionError as error:
         raise msgspec.ValidationError(NESTED_TOO_DEEPLY) from error
+
+
+def has_nulls(data: bytes | str | msgspec.Raw) -> bool:
+    """Return False if a JSON text has no null, without decoding it; a text in it may say so too."""
+    return "null" in data if isinstance(data, str) else b"null" in bytes(data)
 
 
 def without_nulls(data: bytes | str | msgspec.Raw) -> bytes:

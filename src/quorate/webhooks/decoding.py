@@ -26,6 +26,8 @@ async def decode_object(type_: type[T], body: msgspec.Raw) -> T:
     try:
         decoded = codec.decode_as_given(type_, body)
     except msgspec.ValidationError:
+        if not codec.has_nulls(body):
+            raise
         await yield_to_loop(body)
         document = codec.decode_as_given(_ANYTHING, body)
         await yield_to_loop(body)

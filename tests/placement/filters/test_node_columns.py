@@ -32,6 +32,48 @@ def test_values_of_removed_nodes_are_dropped() -> None:
     assert columns.names.in_values(("n4998", "n4999")).tolist() == [True, True]
 
 
+def test_labels_that_no_node_has_share_a_column() -> None:
+    columns = NodeColumns()
+    columns.grow(2)
+    columns.set(0, node("a zone=1"), ready=True)
+    missing = columns.label("rack")
+    assert {id(columns.label(f"key-{number}")) for number in range(1000)} == {id(missing)}
+    assert (missing.present().tolist(), columns.is_unique_label("rack")) == ([False, False], True)
+
+    generation = columns.generation
+    columns.set(1, node("b rack=7"), ready=True)
+    assert columns.generation > generation  # results that assumed no such node are stale
+    assert columns.label("rack").in_values(("7",)).tolist() == [False, True]
+    assert missing.present().tolist() == [False, False]
+
+    columns.set(1, node("b"), ready=True)
+    assert columns.label("rack") is missing
+    columns.grow(3)
+    assert columns.label("rack").present().tolist() == [False, False, False]
+
+
+@given(data=st.data())
+def test_columns_show_the_labels_of_the_current_nodes(data: st.DataObject) -> None:
+    columns, nodes = NodeColumns(), dict[int, dict[str, str]]()
+    columns.grow(3)
+    labels = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), max_size=3)
+    for _ in range(data.draw(st.integers(1, 8))):
+        index, given = data.draw(st.integers(0, 2)), data.draw(st.none() | labels)
+        described = None
+        nodes.pop(index, None)
+        if given is not None:
+            nodes[index] = given
+            described = node(" ".join([f"n{index}", *(f"{key}={value}" for key, value in given.items())]))
+        before = columns.generation
+        seen = {key: columns.label(key).present().tolist() for key in "abc"}
+        columns.set(index, described, ready=True)
+        for key in "abc":
+            want = [nodes.get(at, {}).get(key) for at in range(3)]
+            column = columns.label(key)
+            assert [column.values[code] if code >= 0 else None for code in column.codes] == want
+            assert columns.generation > before or column.present().tolist() == seen[key]
+
+
 def test_domain_counts_are_right_after_columns_are_compacted() -> None:
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}

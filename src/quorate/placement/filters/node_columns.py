@@ -2,10 +2,11 @@
 
 Many nodes have equal values: a zone, a pool, a set of taints.  Each property is a *column*: its distinct
 values are numbered, each node has a number, and a predicate is evaluated once per value and then spread over
-the nodes.  The column of a label exists from the first query on.
+the nodes.  The column of a label exists from the first query on.  A pod may name any number of labels, so
+those that no node has share one column.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -97,7 +98,9 @@ class NodeColumns:
         self.size = 0
         self.generation = 0  # incremented with every change of a value: earlier results are then stale
         self._nodes: list[Node | None] = []
-        self._labels: dict[str, Column[str]] = {}  # the labels that were queried
+        self._nodes_with: dict[str, int] = {}  # by label key: how many nodes have it, at least 1
+        self._labels: dict[str, Column[str]] = {}  # the labels that were queried and that a node has
+        self._no_label: Column[str] = Column(0)  # of all keys that no node has: pods may name any number
         self._unique_labels: dict[str, tuple[int, bool]] = {}  # by key: generation of the result, and result
         self._limits_of: dict[str, VolumeLimits] = {}  # by node name, whether the node exists or not
         self._unreadable_of: dict[str, str] = {}  # in the same way; without empty values
@@ -121,7 +124,7 @@ class NodeColumns:
         if size == self.size:
             return
         self._nodes.extend([None] * (size - self.size))
-        for texts in (self.names, *self._labels.values()):
+        for texts in (self.names, self._no_label, *self._labels.values()):
             texts.grow(size)
         self.taints.grow(size)
         self._limits.grow(size)
@@ -133,7 +136,7 @@ class NodeColumns:
 
     def set(self, index: int, node: Node | None, ready: bool) -> None:
         """Set the values of the node at ``index``; None if the index is vacant."""
-        self._nodes[index] = node
+        old, self._nodes[index] = self._nodes[index], node
         name = None if node is None else node.metadata.name
         changes = [
             self.names.set(index, name),
@@ -143,11 +146,28 @@ class NodeColumns:
             _set_flag(self.unschedulable, index, node is not None and node.spec.unschedulable),
             _set_flag(self.ready, index, ready),
             *(column.set(index, _label(node, key)) for key, column in self._labels.items()),
+            self._count_labels(_labels(old), _labels(node)),
         ]
         if any(changes):
             self.generation += 1
         if len(self.names.values) > 2 * self.size + _SPARE_VALUES:
             self._compact()
+
+    def _count_labels(self, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+        """Count the nodes by label key; return True if no node had a key before."""
+        if old == new:
+            return False
+        is_first = False
+        for key in new.keys() - old.keys():
+            number = self._nodes_with[key] = self._nodes_with.get(key, 0) + 1
+            is_first = is_first or number == 1
+        for key in old.keys() - new.keys():
+            self._nodes_with[key] -= 1
+            if not self._nodes_with[key]:
+                del self._nodes_with[key]
+                self._labels.pop(key, None)
+                self._unique_labels.pop(key, None)
+        return is_first
 
     def _compact(self) -> None:
         for texts in (self.names, self.unreadable_pod, *self._labels.values()):
@@ -173,6 +193,8 @@ class NodeColumns:
                 self.generation += 1
 
     def label(self, key: str) -> Column[str]:
+        if key not in self._nodes_with:
+            return self._no_label
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = Column(self.size)
@@ -185,6 +207,8 @@ class NodeColumns:
 
         Each of its topology domains is then a single node.
         """
+        if key not in self._nodes_with:
+            return True
         generation, unique = self._unique_labels.get(key, (-1, False))
         if generation != self.generation:
             codes = self.label(key).codes
@@ -201,6 +225,10 @@ class NodeColumns:
 
 def _label(node: Node | None, key: str) -> str | None:
     return None if node is None else node.metadata.labels.get(key)
+
+
+def _labels(node: Node | None) -> Mapping[str, str]:
+    return {} if node is None else node.metadata.labels
 
 
 def _set_flag(flags: Mask, index: int, value: bool) -> bool:
