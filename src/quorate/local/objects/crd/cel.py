@@ -67,12 +67,11 @@ class Rule:
 
         Raises CostLimitExceeded.
         """
-        # Variables are copied into the runtime, so pass only the fields that the rule can read.
-        bound: Json = {"self": _project(value, self.self_fields)}
+        bound: Json = {"self": project(value, self.self_fields)}
         if self.optional_old_self:
-            bound["oldSelves"] = [_project(old, self.old_self_fields) for old in olds]
+            bound["oldSelves"] = [project(old, self.old_self_fields) for old in olds]
         elif self.is_transition_rule:
-            bound["oldSelf"] = _project(olds[0], self.old_self_fields)
+            bound["oldSelf"] = project(olds[0], self.old_self_fields)
         try:
             result = self.program.eval(data=bound)
         except RuntimeError as error:  # the runtime's limit on iterations
@@ -139,10 +138,11 @@ def _field_tree(paths: set[tuple[str, ...]]) -> FieldTree:
     return {name: _field_tree({path[1:] for path in paths if path[0] == name}) for name, *_ in paths}
 
 
-def _project(value: Any, self_fields: FieldTree) -> Any:
-    if self_fields is None or not isinstance(value, dict):
+def project(value: Any, fields: FieldTree) -> Any:
+    """Return what an expression reads of a value, because variables are copied into the runtime."""
+    if fields is None or not isinstance(value, dict):
         return value
-    return {name: _project(value[name], inner) for name, inner in self_fields.items() if name in value}
+    return {name: project(value[name], inner) for name, inner in fields.items() if name in value}
 
 
 def _program(text: str, index: int, field: str, optional: bool, want: cel.Type) -> cel.Expression:

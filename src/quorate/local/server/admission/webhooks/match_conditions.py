@@ -10,10 +10,13 @@ from typing import Any
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
+from quorate.local.objects.crd.cel import FieldTree, project, referenced_fields
+
 Json = dict[str, Any]
 
+_VARIABLES = ("object", "oldObject", "request")
 _ENVIRONMENT = cel.NewEnv(
-    variables=dict.fromkeys(("object", "oldObject", "request"), cel.Type.DYN),
+    variables=dict.fromkeys(_VARIABLES, cel.Type.DYN),
     extensions=[ext_optional.ExtOptional(), ext_strings.ExtStrings(), ext_bindings.ExtBindings()],
 )
 
@@ -41,6 +44,8 @@ class ConditionError(Exception):
 class MatchCondition:
     name: str
     program: cel.Expression
+    fields: dict[str, FieldTree]
+    """the fields that it can read, by variable"""
 
 
 def compile_condition(name: str, text: str) -> MatchCondition:
@@ -52,7 +57,7 @@ def compile_condition(name: str, text: str) -> MatchCondition:
         raise InvalidExpression(text, f"compilation failed: {message}") from error
     if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
         raise InvalidExpression(text, "must evaluate to bool")
-    return MatchCondition(name, program)
+    return MatchCondition(name, program, {each: referenced_fields(text, each) for each in _VARIABLES})
 
 
 def all_conditions_met(conditions: Sequence[MatchCondition], request: Json) -> bool:
@@ -67,7 +72,12 @@ def all_conditions_met(conditions: Sequence[MatchCondition], request: Json) -> b
     }
     error: ConditionError | None = None
     for condition in conditions:
-        result = condition.program.eval(data=variables)
+        read = {name: project(value, condition.fields[name]) for name, value in variables.items()}
+        try:
+            result = condition.program.eval(data=read)
+        except RuntimeError:  # the runtime's limit on iterations
+            error = error or ConditionError(condition.name, "the cost limit is exceeded")
+            continue
         if result.type() != cel.Type.BOOL:
             message = str(result.value()).partition(": ")[2] or "must evaluate to bool"
             error = error or ConditionError(condition.name, message)
