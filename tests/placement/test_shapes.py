@@ -1,15 +1,17 @@
 """Which pods have the same shape."""
 
 from typing import Any
+from weakref import ref
 
 import pytest
 from msgspec.structs import replace
 
 from quorate.api.core import NodeSelector
 from quorate.api.core.scheduling import ContainerStatus, PodStatus
+from quorate.api.interning import CACHE_BYTES
 from quorate.api.quantity import Quantity
 from quorate.placement.filters.volumes.requirements import VolumeRequirements
-from quorate.placement.shapes import MAX_AMOUNT, Shapes
+from quorate.placement.shapes import MAX_AMOUNT, Shapes, is_distinguished
 from tests.placement.builders import pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -111,3 +113,48 @@ def test_pods_without_requests_have_default_ones_in_scores(
     requests: str, non_zero_request: tuple[int, int]
 ) -> None:
     assert Shapes().of(pod(f"a {requests}")).non_zero_request == non_zero_request
+
+
+def test_the_spec_of_a_pod_that_is_gone_is_not_kept() -> None:
+    shapes = Shapes()
+    uncached = "x" * CACHE_BYTES  # decoded pods of this size share nothing with others
+    large = pod("a", nodeSelector={"disk": uncached})
+    first, spec = shapes.of(large), ref(large.spec)
+    assert shapes.of(large) is first
+    del large
+    assert spec() is None
+    assert shapes.of(pod("a", nodeSelector={"disk": uncached})) is first
+
+
+def test_only_pods_with_a_label_that_selectors_begin_to_read_get_another_shape() -> None:
+    shapes = Shapes()
+    pods = {name: pod(name, labels={name: "1", "all": "1"}) for name in ("app", "job", "x")}
+    before = {name: shapes.of(each) for name, each in pods.items()}
+    assert len(set(map(id, before.values()))) == 1
+    assert shapes.take_added_keys() == set()
+
+    shapes.of(pod("first", **with_affinity(app="1")))
+    assert shapes.take_added_keys() is None  # the namespace matters from now on
+    before = {name: shapes.of(each) for name, each in pods.items()}
+
+    shapes.of(pod("second", **with_spread(keys=["job"], other="1")))
+    added = shapes.take_added_keys()
+    assert added == {"job", "other"}
+    changed = {name for name, each in pods.items() if shapes.of(each) is not before[name]}
+    assert changed == {name for name, each in pods.items() if is_distinguished(each.metadata.labels, added)}
+    assert changed == {"job"}
+
+
+def test_label_keys_of_selectors_that_are_gone_are_forgotten() -> None:
+    shapes = Shapes()
+    for number in range(600):
+        shapes.of(pod("a", **with_affinity(**{f"key-{number}-{at}": "1" for at in range(2)})))
+    assert shapes.has_unused_keys
+    lasting = pod("b", **with_affinity(app="1"))
+    shapes.retain_keys([lasting.spec])
+    assert not shapes.has_unused_keys
+    shapes.take_added_keys()
+    shapes.of(lasting)
+    assert shapes.take_added_keys() == set()
+    shapes.of(pod("c", **with_affinity(**{"key-0-0": "1"})))
+    assert shapes.take_added_keys() == {"key-0-0"}

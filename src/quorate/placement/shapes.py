@@ -9,10 +9,10 @@ names, and the namespace only if any selector exists.  ``Shapes.generation`` cha
 extends this set.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
-from typing import Final
-from weakref import WeakValueDictionary
+from typing import Final, NamedTuple
+from weakref import ReferenceType, WeakValueDictionary, ref
 
 import msgspec
 
@@ -49,6 +49,8 @@ _DEFAULT_MILLI_CPU: Final = 100
 _DEFAULT_MEMORY: Final = 200 * 2**20
 
 _MAX_CACHED_TEMPLATES: Final = 4096
+# Keys of labels that only selectors of removed pods named, before they are forgotten.
+_SPARE_KEYS: Final = 1024
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
@@ -68,6 +70,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
     # These follow from the amounts; they are read several times for each pod that is placed.
     best_effort: bool = False  # whether nothing but ``pods`` is requested
     oversized: bool = False  # whether sums of such requests may exceed 64 bits
+    size_bytes: int = 0  # about: what a shape takes in memory is several times as much
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "best_effort", is_empty(self.amounts))
@@ -80,7 +83,12 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
         return self.amounts.get(CPU, _DEFAULT_MILLI_CPU), self.amounts.get(MEMORY, _DEFAULT_MEMORY)
 
 
-_Parts = tuple[PodSpec, tuple[ContainerStatus, ...], tuple[ContainerStatus, ...]]
+class _Template(NamedTuple):
+    """The parts of equal pods, which share them, and their shape."""
+
+    spec: ReferenceType[PodSpec]  # the last pod with it ends the template
+    statuses: tuple[tuple[ContainerStatus, ...], tuple[ContainerStatus, ...]]
+    shape: Shape
 
 
 class Shapes:
@@ -91,12 +99,14 @@ class Shapes:
         # shapes must then compute the shapes of all their pods again.
         self.generation = 0
         self._selected_keys: set[str] = set()  # label keys that any selector names
+        self._needed_keys = 0  # how many of them the selectors of existing pods named, when last counted
+        self._added_keys: set[str] | None = set()  # not taken yet; None: ``_any_selector`` changed
         self._any_selector = False
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._encoder = msgspec.msgpack.Encoder(order="deterministic")
-        # By the identities of the parts of a pod, which equal pods share.  The parts are stored too: while
-        # they exist, no other object gets their identities.
-        self._of_templates: dict[tuple[object, ...], tuple[_Parts, Shape]] = {}
+        # By the identities of the parts of a pod, which equal pods share.  While a template is here, they
+        # exist, so no other object gets their identities.
+        self._of_templates: dict[tuple[object, ...], _Template] = {}
 
     def of(
         self,
@@ -112,26 +122,30 @@ class Shapes:
         self._add_selectors(pod.spec)
         if volumes is not NO_VOLUMES or node_groups is not None or least:
             return self._composed(pod, volumes, node_groups, least)
-        labels = pod.metadata.labels
-        parts = (pod.spec, pod.status.container_statuses, pod.status.init_container_statuses)
-        template = (
-            *map(id, parts),
+        statuses = (pod.status.container_statuses, pod.status.init_container_statuses)
+        identity = (
+            id(pod.spec),
+            *map(id, statuses),
             pod.metadata.namespace if self._any_selector else "",
-            *((key, labels[key]) for key in self._selected_keys if key in labels),
+            *self._selected_labels(pod.metadata.labels),
         )
-        cached = self._of_templates.get(template)
-        if cached is None:
+        template = self._of_templates.get(identity)
+        if template is None:
             if len(self._of_templates) >= _MAX_CACHED_TEMPLATES:
                 self._of_templates.clear()
-            cached = parts, self._composed(pod, volumes, node_groups, least)
-            self._of_templates[template] = cached
-        return cached[1]
+            shape = self._composed(pod, volumes, node_groups, least)
+            spec = ref(pod.spec, lambda _: self._of_templates.pop(identity, None))
+            template = self._of_templates[identity] = _Template(spec, statuses, shape)
+        return template.shape
+
+    def _selected_labels(self, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        selected = self._selected_keys
+        return (label for label in labels.items() if label[0] in selected)
 
     def _composed(
         self, pod: Pod, volumes: VolumeRequirements, node_groups: NodeGroupRule | None, least: Amounts
     ) -> Shape:
         spec = pod.spec
-        labels = pod.metadata.labels
         containers = (*spec.init_containers, *spec.containers)
         shape = Shape(
             amounts={
@@ -141,7 +155,7 @@ class Shapes:
                 ).items()
             },
             namespace=pod.metadata.namespace if self._any_selector else "",
-            labels={key: labels[key] for key in self._selected_keys if key in labels},
+            labels=dict(self._selected_labels(pod.metadata.labels)),
             node_selector=spec.node_selector,
             affinity=spec.affinity,
             tolerations=spec.tolerations,
@@ -172,17 +186,40 @@ class Shapes:
         )
 
     def _shared(self, shape: Shape) -> Shape:
-        key = blake2b(self._encoder.encode(shape), digest_size=16).digest()
-        return self._shapes.setdefault(key, shape)
+        encoded = self._encoder.encode(shape)
+        msgspec.structs.force_setattr(shape, "size_bytes", len(encoded))
+        return self._shapes.setdefault(blake2b(encoded, digest_size=16).digest(), shape)
 
     def _add_selectors(self, spec: PodSpec) -> None:
         """Record the label keys that the selectors of the pod read."""
-        keys = {key for selector, own in _selectors(spec) for key in (*_keys(selector), *own)}
+        keys = set(_selected_keys(spec))
         any_selector = self._any_selector or any(True for _ in _selectors(spec))
         if not keys <= self._selected_keys or any_selector != self._any_selector:
+            if any_selector != self._any_selector:
+                self._added_keys = None
+            elif self._added_keys is not None:
+                self._added_keys |= keys - self._selected_keys
             self._selected_keys |= keys
             self._any_selector = any_selector
             self.generation += 1
+
+    def take_added_keys(self) -> set[str] | None:
+        """Return the label keys that selectors read since the last call; None: compute all shapes again.
+
+        Only the shapes of pods with these labels have changed.
+        """
+        added, self._added_keys = self._added_keys, set()
+        return added
+
+    @property
+    def has_unused_keys(self) -> bool:
+        """Return True if most of the label keys are probably those of pods that are gone."""
+        return len(self._selected_keys) > 2 * self._needed_keys + _SPARE_KEYS
+
+    def retain_keys(self, specs: Iterable[PodSpec]) -> None:
+        """Forget the label keys that no selector in ``specs`` reads; existing shapes stay valid."""
+        self._selected_keys = {key for spec in specs for key in _selected_keys(spec)}
+        self._needed_keys = len(self._selected_keys)
 
 
 def _host_ports(spec: PodSpec) -> tuple[ContainerPort, ...]:
@@ -207,6 +244,17 @@ def _selectors(spec: PodSpec) -> Iterator[tuple[LabelSelector | None, tuple[str,
                 yield term.label_selector, (*term.match_label_keys, *term.mismatch_label_keys)
     for constraint in spec.topology_spread_constraints:
         yield constraint.label_selector, constraint.match_label_keys
+
+
+def _selected_keys(spec: PodSpec) -> Iterator[str]:
+    for selector, own in _selectors(spec):
+        yield from _keys(selector)
+        yield from own
+
+
+def is_distinguished(labels: Mapping[str, str], added: set[str] | None) -> bool:
+    """Return True if a pod with ``labels`` may have another shape by ``Shapes.take_added_keys``."""
+    return added is None or not added.isdisjoint(labels)
 
 
 def _keys(selector: LabelSelector | None) -> Iterator[str]:

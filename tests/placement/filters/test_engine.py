@@ -1,6 +1,7 @@
 """Filter results as a whole: the order of filters, caching, and enabled predicates."""
 
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -170,3 +171,12 @@ def test_results_of_many_shapes_are_dropped_and_computed_again() -> None:
     assert world.passing(exclusive) == ""
     world.take("y")
     assert world.passing(exclusive) == "b"
+
+
+def test_results_of_large_shapes_are_dropped_by_their_size() -> None:
+    world = World("a disk=ssd")
+    large = {f"key-{number}": "x" * 60 for number in range(5000)}
+    shapes = [world.shapes.of(pod("p", nodeSelector={**large, "pod": str(number)})) for number in range(40)]
+    kept = [ref(world.engine.filter(shape)) for shape in shapes]
+    assert kept[-1]() is not None
+    assert sum(each() is not None for each in kept) < 20

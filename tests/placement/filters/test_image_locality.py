@@ -64,3 +64,12 @@ def test_scores_follow_changes_of_images() -> None:
     assert nodes.raw_score(wanted, "images") == {"a": 0, "b": 48}  # (1000 / 2 - 23) of (1000 - 23)
     nodes.cluster.remove_node("b")
     assert nodes.filter_result(wanted).raw_scores.images is None
+
+
+def test_an_image_counts_on_a_node_that_gets_it_later_and_not_after_it_is_removed() -> None:
+    nodes, asking = world(node("a"), having("b", "other:1=900")), pod("p", image="app:1")
+    assert nodes.filter_result(asking).raw_scores.images is None
+    nodes.cluster.set_node(having("a", "app:1=500"))  # type: ignore[arg-type]
+    assert nodes.raw_score(asking, "images") == {"a": 23, "b": 0}
+    nodes.cluster.set_node(node("a"))
+    assert nodes.filter_result(asking).raw_scores.images is None

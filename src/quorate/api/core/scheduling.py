@@ -117,7 +117,7 @@ class PodResourceClaim(Struct):
     name: str = ""
 
 
-class PodSpec(Struct):
+class PodSpec(Struct, weakref=True, gc=True):
     """``volumes`` holds only volumes with a claim; no other volume constrains placement."""
 
     scheduler_name: str = "default-scheduler"

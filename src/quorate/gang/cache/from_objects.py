@@ -7,6 +7,7 @@ from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
+from weakref import ReferenceType, ref
 
 import msgspec
 
@@ -147,8 +148,9 @@ class QuotaUsageCache:
     """
 
     def __init__(self) -> None:
-        # The parts are stored too: while they exist, no other object gets their identities.
-        self._usages: dict[tuple[int, ...], tuple[object, Mapping[str, int]]] = {}
+        # With the pod spec for which it was computed.  While that exists, no other object gets the identities
+        # of its parts; with it the usage goes, so that large pods are not kept.
+        self._usages: dict[tuple[int, ...], tuple[ReferenceType[PodSpec], Mapping[str, int]]] = {}
 
     def of(self, spec: PodSpec) -> Mapping[str, int]:
         """Return the usage in base units, under every name by which a quota may limit it."""
@@ -160,7 +162,7 @@ class QuotaUsageCache:
         if len(self._usages) >= MAX_CACHED_TEMPLATES:
             self._usages.clear()
         usage = quota_amounts(quota_usage(spec))
-        self._usages[key] = (parts, usage)
+        self._usages[key] = (ref(spec, lambda _: self._usages.pop(key, None)), usage)
         return usage
 
 

@@ -6,6 +6,7 @@ held until its pod is on the node.  A pod that this scheduler is to place on its
 longer: it would keep itself out.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from quorate.api.core.scheduling import Pod
@@ -16,7 +17,7 @@ from quorate.api.meta import Key
 from quorate.placement.cluster import Cluster
 from quorate.placement.filters.volumes.requirements import NO_VOLUMES
 from quorate.placement.resources import in_base_units
-from quorate.placement.shapes import Shape, Shapes
+from quorate.placement.shapes import Shape, Shapes, is_distinguished
 
 _NONE: Final[frozenset[Key]] = frozenset()
 
@@ -97,9 +98,16 @@ class HeldPlaces:
                 del self._arrived[place]
             self._update(place)
 
-    def refresh_shapes(self) -> None:
-        """Compute all shapes again: selectors now distinguish pods that had one shape."""
-        held = list(self._held)
+    @property
+    def pods(self) -> Iterator[Pod]:
+        """The pods for which places are held, one of each pod set."""
+        return (held.pod for workload in self._workloads.values() for held in workload.pods.values())
+
+    def refresh_shapes(self, added: set[str] | None) -> None:
+        """Compute the shapes again that selectors distinguish by ``Shapes.take_added_keys``."""
+        held = [
+            place for place in self._held if is_distinguished(self._pod_of(place).pod.metadata.labels, added)
+        ]
         self._release(held)
         for place in held:
             self._update(place)
@@ -118,10 +126,13 @@ class HeldPlaces:
             return
         self._release([place])
         if left:
-            shape = self._shape(self._workloads[place.workload].pods[place.pod_set])
+            shape = self._shape(self._pod_of(place))
             node = self._names.get(place.host, place.host)
             self._held[place] = _Held(shape, node, left)
             self._cluster.count_pods(shape, node, left)
+
+    def _pod_of(self, place: _Place) -> HeldPod:
+        return self._workloads[place.workload].pods[place.pod_set]
 
     def _shape(self, held: HeldPod) -> Shape:
         """Return a shape with the larger amounts of template and admission.

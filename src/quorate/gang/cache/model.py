@@ -55,7 +55,7 @@ from quorate.placement.hyper_nodes.index import HyperNodeIndex
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.resources import in_base_units
 from quorate.placement.scoring import Scoring
-from quorate.placement.shapes import Shape, Shapes
+from quorate.placement.shapes import Shape, Shapes, is_distinguished
 
 
 @dataclass(slots=True)
@@ -222,7 +222,7 @@ class Model:
         return self._tasks_by_node.get(node, _NO_TASKS).values()
 
     def refresh_shapes(self) -> None:
-        """Recompute the shapes of all pods if a new selector distinguishes pods that had one shape.
+        """Recompute the shapes of the pods that a new selector distinguishes.
 
         Pods with claims are also recomputed when the storage objects change what follows from the claims.
         """
@@ -235,11 +235,21 @@ class Model:
                     self._replace_pod(key, pod)
         while self._shapes_generation != self._shapes.generation:
             self._shapes_generation = self._shapes.generation
-            for key, task in list(self._tasks.items()):
-                self._replace_pod(key, task.pod)
-            for key, pod in list(self._foreign_pods.items()):
-                self._replace_pod(key, pod)
-            self._held.refresh_shapes()
+            added = self._shapes.take_added_keys()
+            pods = [(key, task.pod) for key, task in self._tasks.items()]
+            for key, pod in (*pods, *self._foreign_pods.items()):
+                if is_distinguished(pod.metadata.labels, added):
+                    self._replace_pod(key, pod)
+            self._held.refresh_shapes(added)
+        if self._shapes.has_unused_keys:
+            self._shapes.retain_keys(
+                pod.spec
+                for pod in (
+                    *(task.pod for task in self._tasks.values()),
+                    *self._foreign_pods.values(),
+                    *self._held.pods,
+                )
+            )
 
     def set_node_groups(self, rules: Mapping[str, NodeGroupRule]) -> None:
         """Set the node groups of each queue; none while the plugin nodegroup is not enabled."""

@@ -27,6 +27,8 @@ from quorate.placement.vectors import Mask, Vector
 
 # Filter results retained at least; each has some 20 bytes per node, or 100 if the shape selects other pods.
 _MIN_RESULTS: Final = 128
+# Of the shapes with a retained result, as they are encoded; usual ones have some hundred bytes each.
+_MAX_SHAPE_BYTES: Final = 4 * 2**20
 
 
 class LazyFilterResult:
@@ -97,6 +99,7 @@ class ConstraintEngine:
         self._requirements: WeakKeyDictionary[Shape, PodRequirements] = WeakKeyDictionary()
         self._by_node: dict[Hashable, NodeStatuses] = {}  # by ``node_filter_key``
         self._results: OrderedDict[Shape, LazyFilterResult] = OrderedDict()  # least recently used first
+        self._shape_bytes = 0  # of the shapes in ``_results``
         self._versions = count(1)
         self.revision = 0  # incremented by changes that are not in the logs of the cluster
 
@@ -105,13 +108,13 @@ class ConstraintEngine:
         if enabled_predicates != self._index.enabled_predicates:
             self._index.enabled_predicates = enabled_predicates
             self._by_node.clear()
-            self._results.clear()
+            self._clear_results()
             self.revision += 1
 
     def set_namespace(self, name: str, labels: Labels) -> None:
         """Set the labels of a namespace, which the namespace selectors of affinity terms read."""
         if self._index.pods.set_namespace(name, labels):
-            self._results.clear()
+            self._clear_results()
             self.revision += 1
 
     def set_drivers(self, node: CSINode) -> None:
@@ -141,9 +144,11 @@ class ConstraintEngine:
         if result is None or result.state != state:
             by_node = self._filter_by_node(requirements)
             result = LazyFilterResult(self._index, requirements, state, by_node, next(self._versions))
+            if shape not in self._results:
+                self._shape_bytes += shape.size_bytes
             self._results[shape] = result
         self._results.move_to_end(shape)
-        if len(self._results) > 2 * _MIN_RESULTS:
+        if len(self._results) > 2 * _MIN_RESULTS or self._shape_bytes > _MAX_SHAPE_BYTES:
             self._drop_unused()
         return result
 
@@ -167,9 +172,17 @@ class ConstraintEngine:
 
     def _drop_unused(self) -> None:
         """Drop the least recently used results, and index entries that only they use."""
-        while len(self._results) > _MIN_RESULTS:
-            self._results.popitem(last=False)
+        while len(self._results) > _MIN_RESULTS or (
+            self._shape_bytes > _MAX_SHAPE_BYTES // 2 and len(self._results) > 1
+        ):
+            shape, _ = self._results.popitem(last=False)
+            self._shape_bytes -= shape.size_bytes
+        self._by_node.clear()
         self._index.retain(self._requirements[shape] for shape in self._results)
+
+    def _clear_results(self) -> None:
+        self._results.clear()
+        self._shape_bytes = 0
 
     def _requirements_of(self, shape: Shape) -> PodRequirements:
         requirements = self._requirements.get(shape)

@@ -4,6 +4,7 @@ Source: kube-scheduler's plugin ImageLocality.  The size of an image is scaled b
 it, so that the first node with an image does not attract all pods.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
@@ -31,7 +32,8 @@ class ImageIndex:
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
         self._images: list[tuple[ContainerImage, ...]] = []  # by node index
-        self._sizes: dict[str, Vector] = {}  # by queried image; bytes
+        self._nodes_with: Counter[str] = Counter()  # by image name: how many nodes have it, at least 1
+        self._sizes: dict[str, Vector] = {}  # by queried image that a node had; bytes
         self.version = 0  # incremented with every change
         self._scores: dict[
             tuple[str, ...], tuple[tuple[int, int], Vector]
@@ -42,6 +44,12 @@ class ImageIndex:
         if index < len(self._images) and self._images[index] == images:
             return
         self._images.extend(() for _ in range(index + 1 - len(self._images)))
+        for name in _names(images):
+            self._nodes_with[name] += 1
+        for name in _names(self._images[index]):
+            self._nodes_with[name] -= 1
+            if not self._nodes_with[name]:
+                del self._nodes_with[name]
         self._images[index] = images
         self.version += 1
         for image in self._sizes:
@@ -66,6 +74,8 @@ class ImageIndex:
         if not images:
             return scaled
         for image in images:
+            if image not in self._nodes_with:
+                continue  # a pod may name any number of them
             sizes = self._sizes_of(image)
             scaled += sizes * np.count_nonzero(sizes) // max(1, self._nodes.count)
         most = MAX_CONTAINER_THRESHOLD * len(images)
@@ -80,6 +90,10 @@ class ImageIndex:
 
     def _extended(self, sizes: Vector) -> Vector:
         return np.append(sizes, np.zeros(max(0, self._nodes.size - len(sizes)), np.int64))
+
+
+def _names(images: tuple[ContainerImage, ...]) -> set[str]:
+    return {name for image in images for name in image.names}
 
 
 def _size(image: str, images: tuple[ContainerImage, ...]) -> int:
