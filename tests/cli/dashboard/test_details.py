@@ -1,19 +1,30 @@
 """One object in detail over HTTP, with what the user may read live, and the history."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key, at_epoch
+from quorate.cli.dashboard.model import run_model
+from quorate.cli.dashboard.queries import ADMINISTRATOR
+from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import EVENTS, POD_GROUPS, WORKLOADS
-from tests.cli.dashboard.served import Served, served
+from quorate.kube.resources import EVENTS, POD_GROUPS, WORKLOADS, untyped
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
+from tests.cli.dashboard.served import WITHIN_S, Served, served
 
 pytestmark = pytest.mark.slow
 
+CLUSTER_ROLES = untyped("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
+CLUSTER_ROLE_BINDINGS = untyped(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False
+)
 PREEMPTED = "Preempted to accommodate a workload (UID: {uid}, JobUID: UNKNOWN) due to prioritization"
 
 
@@ -70,6 +81,36 @@ def test_a_tenant_reads_its_workload_with_its_own_rights(tmp_path: Path) -> None
             assert (await red.get(path)).status == 404, path
         seen = (await administrator.get("/workloads/red/red-job")).json
         assert [(each["reason"], each["message"]) for each in seen["events"]] == [("Seen", "it was seen")]
+
+    with_dashboard(tmp_path, story)
+
+
+def test_a_dashboard_that_may_list_little_shows_the_rest(tmp_path: Path) -> None:
+    """A kind that may not be listed does not keep the page from the others."""
+
+    async def story(dashboard: Served) -> None:
+        rules = [{"apiGroups": ["kueue.x-k8s.io"], "resources": ["*"], "verbs": ["list", "watch"]}]
+        administrator = dashboard.administrator
+        await administrator.create(CLUSTER_ROLES, {"metadata": {"name": "queues"}, "rules": rules})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "queues"}
+        subjects = [{"kind": "ServiceAccount", "name": "user", "namespace": "red"}]
+        binding = {"metadata": {"name": "queues"}, "roleRef": role, "subjects": subjects}
+        await administrator.create(CLUSTER_ROLE_BINDINGS, binding)
+        config = RestConfig(administrator.config.server, credentials=Token(dashboard.tokens["red"]))
+        clock = WallClock()
+        async with (
+            Client(config, random.Random(1)) as client,
+            run_model(client, clock, default_configuration()) as model,
+        ):
+            async with asyncio.timeout(WITHIN_S):
+                await model.ready.wait()
+            found = model.overview(ADMINISTRATOR, clock.now())
+            assert (found.counts.pending, found.pod_groups) == (2, {})
+            assert found.nodes is not None
+            assert found.nodes.nodes == 0
+            view = model.nodes(ADMINISTRATOR, "", None)
+            assert view is not None
+            assert view.root.domains == ()
 
     with_dashboard(tmp_path, story)
 

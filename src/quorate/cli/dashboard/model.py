@@ -1,14 +1,14 @@
 """The model of the dashboard: all objects from informers, and every view of them for one caller.
 
 It evaluates no workload: reasons are those in the objects' own status, and the explanation of one object is
-requested from the controllers with the credentials of the user.  Kinds that the cluster does not serve are
-looked for again from time to time.
+requested from the controllers with the credentials of the user.  Kinds that the cluster does not serve, or
+that the dashboard may not list, are looked for again from time to time; the views show everything else.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key, ObjectMeta
@@ -46,7 +46,10 @@ from quorate.cli.dashboard.schema import (
 from quorate.controllers.informers import synced
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.errors import Forbidden
+from quorate.kube.log import logger
 from quorate.kube.manager.restart import run_restarting
+from quorate.kube.resources import Resource
 from quorate.scheduler.feeds import serves
 
 LOSSES_MAX: Final = 50  # evictions and preemptions that are shown of a cluster queue
@@ -161,14 +164,16 @@ class DashboardModel:
             record_changes(pending, data, self._history)
         async with asyncio.TaskGroup() as tasks:
             while True:
-                served = [await serves(client, each.resource) for each in pending]
-                started = [each for each, is_served in zip(pending, served, strict=True) if is_served]
+                available = [await _is_available(client, each.resource) for each in pending]
+                started = [each for each, is_there in zip(pending, available, strict=True) if is_there]
                 pending = [each for each in pending if each not in started]
                 for informer in started:
                     tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
                 await synced(*started)
                 if started:
-                    data.state.set_has_nodes(True)
+                    data.state.set_has_nodes(
+                        not {"nodes", "pods"} & {each.resource.plural for each in pending}
+                    )
                     self.data = data
                     self._changes.note(Changed("all"))
                 self.ready.set()
@@ -191,6 +196,20 @@ async def run_model(
         for part in parts:
             part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
+
+
+async def _is_available(client: Client, resource: Resource[Any]) -> bool:
+    """Return True if the cluster serves a kind and the dashboard may list it."""
+    if not await serves(client, resource):
+        return False
+    try:
+        await client.request("GET", resource.path(), query={"limit": "1"})
+    except Forbidden as error:
+        logger(__name__).warning(
+            "kind left out: it may not be listed", kind=resource.plural, problem=str(error)
+        )
+        return False
+    return True
 
 
 async def _follow(client: Client, clock: Clock, model: DashboardModel) -> None:
