@@ -14,6 +14,7 @@ from rich.table import Table
 
 from bench.gang.core import (
     behind_gangs_of_many_shapes,
+    behind_gangs_that_fit_in_part,
     behind_hopeless_gangs,
     bytes_a_pod,
     gang_within_a_hyper_node,
@@ -31,6 +32,7 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "session: nothing can start, 5,000 nodes and 50,000 pods, ms": idle_session,
     "session: a gang behind 10,000 that do not fit, s": behind_hopeless_gangs,
     "session: a gang behind 1,000 of as many shapes, s": behind_gangs_of_many_shapes,
+    "session: a gang behind 1,000 that fit in part, s": behind_gangs_that_fit_in_part,
     "bytes a pod of a gang": bytes_a_pod,
 }
 SEEDS: Final = 5

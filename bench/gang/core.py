@@ -137,6 +137,27 @@ def behind_gangs_of_many_shapes() -> float:
     return seconds
 
 
+def behind_gangs_that_fit_in_part() -> float:
+    """Return the seconds of the session that places a gang behind 1,000 gangs of as many shapes.
+
+    A third of the nodes takes one member of each, so that all of these nodes would be filled in vain.
+    """
+    model = model_of(equal_nodes(50))
+    numbers = count()
+    for gang in range(1_000):
+        model.set_group(group(f"a-{gang:04}", 60))
+        for _ in range(60):
+            model.set_pod(pod(next(numbers), f"a-{gang:04}", 90_000 + 3 * gang, 8))
+    _timed(model)  # writes the status of every gang
+    model.set_group(group("fits", MEMBERS))
+    for _ in range(MEMBERS):
+        model.set_pod(pod(next(numbers), "fits", 1_000, 1))
+    seconds, outcome = _timed(model)
+    assert len(outcome.binds) == MEMBERS, "only the gang that fits is placed"
+    assert len(outcome.pending_reasons) == 1_000, "the gangs before it are tried"
+    return seconds
+
+
 def bytes_a_pod() -> float:
     """Return the memory of one running pod: decoded, in its informer's cache, and in the model."""
     model = model_of(equal_nodes(NODES_IN_USE))
