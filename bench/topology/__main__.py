@@ -14,6 +14,7 @@ from rich.console import Console
 from bench.limits import check_limits
 from bench.topology.core import (
     bytes_a_node,
+    calls_of_preemption,
     calls_without_topologies,
     growth_of_waiting_workloads,
     node_change,
@@ -36,6 +37,7 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "node check: Report, 1,000 nodes: µs an admission": report_cost,
     "node check: Require, 1,000 nodes: µs an admission": require_cost,
     "no topologies: Python calls an admission": calls_without_topologies,
+    "places: Python calls of a preemption ÷ without topologies": calls_of_preemption,
 }
 
 

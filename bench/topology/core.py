@@ -14,6 +14,8 @@ from time import thread_time
 from types import FrameType
 from typing import Final
 
+from msgspec.structs import replace
+
 from bench.topology.worlds import (
     BLOCKS,
     CPUS,
@@ -27,11 +29,15 @@ from bench.topology.worlds import (
     pod_set,
 )
 from bench.virtual_time import Job, Simulation
-from bench.worlds import BASELINE, BLOCK, RACK
+from bench.worlds import BASELINE, BLOCK, EPOCH_S, RACK, TOPOLOGIES, World, make_state, make_workload
 from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.core.host_node import HostNode
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.placement.topology.request import TopologyRequest
+from quorate.queueing.decisions import Preempt, Reserve
+from quorate.queueing.lifecycle.statuses import admit_status
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import Places
 from quorate.queueing.topology.placing import PodSetToPlace, place_pod_sets
@@ -166,19 +172,58 @@ def _cost_of_check(mode: NodeFitMode) -> float:
     return min(times[mode]) - min(times["Off"])
 
 
+class _CallCount:
+    """The calls of Python functions within ``with`` blocks."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def _count(self, frame: FrameType, event: str, argument: object) -> None:
+        self.calls += event == "call"
+
+    def __enter__(self) -> None:
+        sys.setprofile(self._count)
+
+    def __exit__(self, *error: object) -> None:
+        sys.setprofile(None)
+
+
 def calls_without_topologies() -> float:
     """Return the calls of Python functions for an admission in a world without topologies and nodes."""
-    calls = 0
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
+    count = _CallCount()
 
     class Counted(Simulation):
         def step(self, created: list[Job], now_ms: int) -> None:
-            sys.setprofile(count)
-            super().step(created, now_ms)
-            sys.setprofile(None)
+            with count:
+                super().step(created, now_ms)
 
     outcome = Counted(BASELINE.scaled(0.1)).run(lambda _: None)
-    return calls / outcome.admissions
+    return count.calls / outcome.admissions
+
+
+def calls_of_preemption() -> float:
+    """Return the calls of Python functions for a preemption with places, divided by those without."""
+    return _calls_of_preemption(TOPOLOGIES) / _calls_of_preemption(BASELINE)
+
+
+def _calls_of_preemption(world: World) -> int:
+    """Return the calls of a cycle in which a large workload preempts all others of its queue."""
+    state = make_state(world._replace(cohorts=1, queues=1))
+    admission_cycle, small, large = AdmissionCycle(state), world.classes[0], world.classes[-1]
+    stored: dict[Key, Workload] = {}
+    for number in range(world.nominal // small.cpu):
+        workload = make_workload("c0-q0", small, number, EPOCH_S)
+        stored[workload.metadata.key] = workload
+        state.put_workload(workload, EPOCH_S)
+    while decisions := admission_cycle.run(EPOCH_S).decisions:
+        for each in decisions:
+            assert isinstance(each, Reserve), "the queue has quota for all"
+            admitted = replace(stored[each.key], status=admit_status(stored[each.key], each, EPOCH_S))
+            state.put_workload(admitted, EPOCH_S)
+    state.put_workload(make_workload("c0-q0", large, len(stored), EPOCH_S), EPOCH_S)
+    count = _CallCount()
+    with count:
+        decisions = admission_cycle.run(EPOCH_S).decisions
+    preempted = sum(isinstance(each, Preempt) for each in decisions)
+    assert preempted == len(stored), "all are preempted"
+    return count.calls
