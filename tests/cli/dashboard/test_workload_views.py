@@ -205,3 +205,19 @@ def test_the_order_does_not_depend_on_the_order_of_arrival() -> None:
     shuffled.put(*reversed(workloads))
     for sort in workload_views.SORTS:
         assert names(shuffled, sort=sort) == names(many(), sort=sort), sort
+
+
+def test_the_number_of_lists_that_are_kept_is_bounded() -> None:
+    cluster = many()
+    for number in range(1_000):
+        names(cluster, q=f"word-{number}")
+    assert len(cluster.data._answers["workloads"]) == 64
+    computed: list[str] = []
+
+    def ask(word: str) -> None:
+        cluster.data.remembered(("workloads", word), 1, lambda: computed.append(word))
+
+    for number in range(200):
+        ask("often")
+        ask(f"once-{number}")
+    assert computed.count("often") == 1  # what is read again is kept

@@ -21,7 +21,9 @@ from quorate.queueing.topology.model import TopologyModel
 T = TypeVar("T")
 
 _NAMED: Final = re.compile(r"([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)/([a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)")
-_KEPT_ANSWERS: Final = 2_048  # of which those of cluster queues are small
+# Answers that are kept, by the name of the question; lists of workloads have an entry for each workload.
+_KEPT: Final = {"workloads": 64, "pod_groups": 64, "nodes": 16, "overview": 256, "positions": 20_000}
+_KEPT_BY_DEFAULT: Final = 1_024
 
 
 class ClusterData:
@@ -40,25 +42,29 @@ class ClusterData:
         self.pod_group_revision = 0  # by changes of pod groups and their queues
         self.node_revision = 0  # by changes of nodes
         self.pod_revision = 0  # by changes of what pods use of nodes
-        self._answers: dict[Hashable, tuple[Hashable, object]] = {}  # by question: the revision, the answer
+        # By the name of the question and the question: the revision, and the answer; the latest is last.
+        self._answers: dict[str, dict[Hashable, tuple[Hashable, object]]] = {}
 
     @property
     def revision(self) -> tuple[int, int]:
         """The version of queues and workloads."""
         return self.queue_revision, self.workloads.revision
 
-    def remembered(self, question: Hashable, revision: Hashable, compute: Callable[[], T]) -> T:
+    def remembered(
+        self, question: tuple[str, *tuple[Hashable, ...]], revision: Hashable, compute: Callable[[], T]
+    ) -> T:
         """Return the answer to ``question`` of this revision, computed once.
 
-        ``question`` has the name of the function first, so that answers of different types have different
-        questions.
+        ``question`` begins with its name, which says the type of the answer.
         """
-        known = self._answers.pop(question, None)
+        name = question[0]
+        answers = self._answers.setdefault(name, {})
+        known = answers.pop(question, None)
         if known is None or known[0] != revision:
             known = (revision, compute())
-        self._answers[question] = known
-        if len(self._answers) > _KEPT_ANSWERS:
-            del self._answers[next(iter(self._answers))]
+        answers[question] = known
+        if len(answers) > _KEPT.get(name, _KEPT_BY_DEFAULT):
+            del answers[next(iter(answers))]
         answer: T = known[1]  # type: ignore[assignment]
         return answer
 
