@@ -28,6 +28,7 @@ from quorate.kube.resources import (
     WORKLOADS,
     Resource,
 )
+from quorate.queueing.topology.foreign_pods import workload_of
 
 _USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 _NOMINATED: Final = "spec.nodeName=,status.nominatedNodeName!="
@@ -132,6 +133,15 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Info
         data.pod_revision += 1
         note(Changed("node"))
 
+    def pod_changed(change: Change[BoundPod]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and not _pods_differ(old, new):
+            return
+        workloads = dict.fromkeys(workload_of(pod) for pod in (old, new) if pod is not None)
+        for key in workloads:
+            if key is not None:
+                note(Changed("workload", key))  # its state may be another one, and its pods are
+
     nodes: Informer[Node] = Informer(client, HOST_NODES)
     pods: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
     nominated: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_NOMINATED)
@@ -144,6 +154,7 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Info
     of_pods.subscribe(pods)
     of_nominated.subscribe(nominated)
     Feed(BOUND_PODS, data.pods.put_pod, data.pods.remove_pod, _pods_differ).subscribe(pods, pods_changed)
+    pods.subscribe(pod_changed)
     return nodes, pods, nominated
 
 
