@@ -18,6 +18,8 @@ import type {
   WorkloadDetail,
 } from "./types";
 
+const DETAIL_MS = 2_000;
+
 export type Range = "hour" | "day" | "week" | "month";
 
 export const useSession = (): UseQueryResult<Session> =>
@@ -54,6 +56,8 @@ export const useWorkload = (namespace: string, name: string): UseQueryResult<Wor
   useQuery({
     queryKey: ["workload", `${namespace}/${name}`],
     queryFn: ({ signal }) => get<WorkloadDetail>(path("workloads", namespace, name), signal),
+    // Pods without a node and events change without a notice: they are read as the user, for each answer.
+    refetchInterval: ({ state }) => (state.data?.row.state === "Finished" ? false : DETAIL_MS),
   });
 
 export const usePodGroups = (query: Query): UseQueryResult<PodGroupPage> =>
@@ -67,6 +71,7 @@ export const usePodGroup = (namespace: string, name: string): UseQueryResult<Pod
   useQuery({
     queryKey: ["pod-group", `${namespace}/${name}`],
     queryFn: ({ signal }) => get<PodGroupDetail>(path("pod-groups", namespace, name), signal),
+    refetchInterval: ({ state }) => (state.data?.row.phase === "Completed" ? false : DETAIL_MS),
   });
 
 export const useGangQueues = (): UseQueryResult<GangQueueRow[]> =>

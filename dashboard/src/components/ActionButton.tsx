@@ -1,8 +1,9 @@
 // A button that changes the cluster: it asks first, and shows what the server refuses.
-import { Button, Modal } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { post } from "../api/client";
+import { Dialog } from "./Dialog";
 import { Icon, type IconName } from "./Icon";
 
 interface Props {
@@ -32,14 +33,7 @@ export function ActionButton({ label, icon, path, question }: Props) {
       >
         {label}
       </Button>
-      <Modal
-        opened={asking}
-        onClose={() => setAsking(false)}
-        title={label}
-        centered
-        transitionProps={{ duration: 0 }}
-        closeButtonProps={{ "aria-label": "Close" }}
-      >
+      <Dialog opened={asking} onClose={() => setAsking(false)} title={label}>
         <div className="stack">
           <p>{question}</p>
           {action.isError && (
@@ -56,7 +50,7 @@ export function ActionButton({ label, icon, path, question }: Props) {
             </Button>
           </div>
         </div>
-      </Modal>
+      </Dialog>
     </>
   );
 }

@@ -162,7 +162,7 @@ function Shortage({ reason }: { reason: Reason }) {
   const resource = reason.resource ?? "";
   const short = parseQuantity(reason.shortBy ?? "") ?? Math.max(0, needed - free);
   const most = parseQuantity(reason.atMost ?? "");
-  const scale = Math.max(needed, free, most ?? 0);
+  const scale = Math.max(needed, free);
   const amount = (value: number) => formatAmount(resource, value);
   const text = `needs ${amount(needed)}, ${amount(free)} free, short by ${amount(short)}${most === null ? "" : `, at most ${amount(most)}`}`;
   return (
@@ -184,7 +184,7 @@ function Shortage({ reason }: { reason: Reason }) {
           className={css.short}
           style={{ width: `${(Math.max(0, needed - Math.max(0, free)) / scale) * 100}%` }}
         />
-        {most !== null && (
+        {most !== null && most < scale && (
           <span className={css.most} style={{ left: `${Math.min(1, most / scale) * 100}%` }} />
         )}
       </div>

@@ -19,6 +19,7 @@ const OVERSCAN = 8;
 
 export function VirtualTable({ label, count, rowHeight, columns, template, onVisible, row }: Props) {
   const holder = useRef<HTMLDivElement>(null);
+  const current = useRef<number | null>(null); // the row that has the focus, or gets it with the next frame
   const { key } = useLocation();
   const place = `scroll ${key}`;
   const rows = useVirtualizer({
@@ -38,9 +39,8 @@ export function VirtualTable({ label, count, rowHeight, columns, template, onVis
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
     if (step === undefined || count === 0) return;
     event.preventDefault();
-    const focused = (document.activeElement as HTMLElement | null)?.closest<HTMLElement>("[data-index]")
-      ?.dataset.index;
-    const next = Math.min(count - 1, Math.max(0, focused === undefined ? first : Number(focused) + step));
+    const next = Math.min(count - 1, Math.max(0, current.current === null ? first : current.current + step));
+    current.current = next;
     rows.scrollToIndex(next);
     requestAnimationFrame(() =>
       holder.current?.querySelector<HTMLElement>(`[data-index="${next}"] a`)?.focus(),
@@ -56,6 +56,13 @@ export function VirtualTable({ label, count, rowHeight, columns, template, onVis
       aria-rowcount={count + 1}
       tabIndex={0}
       onKeyDown={moved}
+      onFocus={(event) => {
+        const row = event.target.closest<HTMLElement>("[data-index]");
+        if (row) current.current = Number(row.dataset.index);
+      }}
+      onBlur={(event) => {
+        if (!event.currentTarget.contains(event.relatedTarget)) current.current = null;
+      }}
       onScroll={(event) => sessionStorage.setItem(place, String(event.currentTarget.scrollTop))}
     >
       <div role="rowgroup" className={css.head}>

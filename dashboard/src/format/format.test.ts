@@ -3,14 +3,14 @@ import type { ClusterQueueSummary, QuotaUse } from "../api/types";
 import { addressOf } from "./addresses";
 import { phasesOf, totals } from "./milestones";
 import { formatAmount, formatShare, parseQuantity } from "./quantity";
-import { commonScale, resourcesOf, segments } from "./quota";
+import { commonScale, resourcesOf, scarcestResource, segments } from "./quota";
 import { linesOf, namedLines } from "./series";
 import { formatAge, formatDuration, formatEstimate } from "./time";
 import { plural, spaced, withNames } from "./words";
 
 const GIB = 2 ** 30;
 
-function use(
+function quotaUse(
   nominal: number,
   reserved: number,
   more: Partial<Record<"admitted" | "borrowed" | "lent", number>> = {},
@@ -112,14 +112,14 @@ describe("words", () => {
 
 describe("bars of quota", () => {
   test("use beyond nominal quota is borrowed", () => {
-    expect(segments(use(32, 40, { borrowed: 8 }), 40)).toEqual([
+    expect(segments(quotaUse(32, 40, { borrowed: 8 }), 40)).toEqual([
       { kind: "admitted", from: 0, to: 0.8 },
       { kind: "borrowed", from: 0.8, to: 1 },
     ]);
   });
 
   test("what is lent ends the nominal quota, after what is free", () => {
-    expect(segments(use(16, 8, { admitted: 4, lent: 4 }), 16)).toEqual([
+    expect(segments(quotaUse(16, 8, { admitted: 4, lent: 4 }), 16)).toEqual([
       { kind: "admitted", from: 0, to: 0.25 },
       { kind: "reserved", from: 0.25, to: 0.5 },
       { kind: "free", from: 0.5, to: 0.75 },
@@ -127,12 +127,12 @@ describe("bars of quota", () => {
     ]);
   });
 
-  test("no quota has no segments", () => expect(segments(use(0, 0), 0)).toEqual([]));
+  test("no quota has no segments", () => expect(segments(quotaUse(0, 0), 0)).toEqual([]));
 
   test("siblings share the scale of the longest bar of their flavor", () => {
     expect(
       commonScale(
-        [[use(32, 40, { borrowed: 8 })], [use(16, 4), use(99, 0, {}, "t4")]],
+        [[quotaUse(32, 40, { borrowed: 8 })], [quotaUse(16, 4), quotaUse(99, 0, {}, "t4")]],
         "a100",
         "nvidia.com/gpu",
       ),
@@ -141,7 +141,7 @@ describe("bars of quota", () => {
 
   test("devices come before cpu and memory", () => {
     const queue = {
-      quota: ["memory", "cpu", "pods", "nvidia.com/gpu"].map((resource) => ({ ...use(1, 1), resource })),
+      quota: ["memory", "cpu", "pods", "nvidia.com/gpu"].map((resource) => ({ ...quotaUse(1, 1), resource })),
     };
     expect(resourcesOf([queue as unknown as ClusterQueueSummary])).toEqual([
       "nvidia.com/gpu",
@@ -150,6 +150,18 @@ describe("bars of quota", () => {
       "pods",
     ]);
   });
+});
+
+test("the scarcest resource is shown first; of unused ones the first", () => {
+  const queue = (used: number) => ({
+    quota: [
+      { ...quotaUse(8, 2), resource: "nvidia.com/gpu" },
+      { ...quotaUse(10, used), resource: "cpu" },
+    ],
+  });
+  expect(scarcestResource([queue(9) as unknown as ClusterQueueSummary])).toBe("cpu");
+  expect(scarcestResource([queue(1) as unknown as ClusterQueueSummary])).toBe("nvidia.com/gpu");
+  expect(scarcestResource([])).toBe("");
 });
 
 describe("phases of a workload", () => {

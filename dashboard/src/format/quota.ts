@@ -57,6 +57,25 @@ export function resourcesOf(queues: readonly ClusterQueueSummary[]): string[] {
   return names.sort((one, other) => rank(one) - rank(other) || one.localeCompare(other));
 }
 
+/** Return the resource of which the largest part of the nominal quota is reserved; of equal ones the first. */
+export function scarcestResource(queues: readonly ClusterQueueSummary[]): string {
+  const share = (resource: string) => {
+    const uses = queues.flatMap((queue) => ofResource(queue.quota, resource));
+    const sum = (amount: (use: QuotaUse) => number) => uses.reduce((total, use) => total + amount(use), 0);
+    return (
+      sum((use) => use.reserved.value) /
+      Math.max(
+        sum((use) => use.nominal.value),
+        Number.EPSILON,
+      )
+    );
+  };
+  return resourcesOf(queues).reduce(
+    (best, each) => (best === "" || share(each) > share(best) ? each : best),
+    "",
+  );
+}
+
 /** Return the largest extent of a flavor and resource in the quotas: bars that are compared share it. */
 export function commonScale(
   quotas: readonly (readonly QuotaUse[])[],

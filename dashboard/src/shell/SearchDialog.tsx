@@ -18,6 +18,7 @@ export function SearchDialog({ opened, onClose }: { opened: boolean; onClose: ()
       size="lg"
       padding={0}
       yOffset="10vh"
+      lockScroll={false}
       transitionProps={{ duration: 0 }}
     >
       <Modal.Overlay />

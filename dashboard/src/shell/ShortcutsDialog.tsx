@@ -1,4 +1,4 @@
-import { Modal } from "@mantine/core";
+import { Dialog } from "../components/Dialog";
 import css from "./ShortcutsDialog.module.css";
 
 export function ShortcutsDialog({
@@ -19,13 +19,7 @@ export function ShortcutsDialog({
     ["Esc", "Close a dialog"],
   ];
   return (
-    <Modal
-      opened={opened}
-      onClose={onClose}
-      title="Keyboard shortcuts"
-      transitionProps={{ duration: 0 }}
-      closeButtonProps={{ "aria-label": "Close" }}
-    >
+    <Dialog opened={opened} onClose={onClose} title="Keyboard shortcuts">
       <dl className={css.keys}>
         {keys.map(([key, meaning]) => (
           <div key={key} className={css.line}>
@@ -38,6 +32,6 @@ export function ShortcutsDialog({
           </div>
         ))}
       </dl>
-    </Modal>
+    </Dialog>
   );
 }

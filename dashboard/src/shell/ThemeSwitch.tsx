@@ -8,7 +8,7 @@ const SCHEMES: { value: MantineColorScheme; label: string; icon: IconName }[] = 
 ];
 
 export function ThemeSwitch() {
-  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const { colorScheme, setColorScheme } = useMantineColorScheme({ keepTransitions: true });
   const chosen = SCHEMES.find((scheme) => scheme.value === colorScheme) ?? SCHEMES[2]!;
   return (
     <Menu position="bottom-end" transitionProps={{ duration: 0 }}>

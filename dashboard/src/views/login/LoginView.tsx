@@ -65,11 +65,7 @@ function TokenForm({ from }: { from: string }) {
       queries.setQueryData(["session"], await login(token.trim()));
       void navigate(from, { replace: true });
     } catch (error) {
-      setProblem(
-        error instanceof LoginNeeded
-          ? "the API server does not know this token: it is wrong, or has expired"
-          : (error as Error).message,
-      );
+      setProblem((error as Error).message);
       setBusy(false);
     }
   };

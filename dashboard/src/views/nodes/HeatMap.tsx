@@ -9,7 +9,7 @@ import css from "./HeatMap.module.css";
 interface Props {
   root: DomainUse;
   resource: string;
-  places: ReadonlyMap<string, number>; // pods of the asked gang, by domain
+  places: ReadonlyMap<string, number>; // pods of the asked gang, by the path of a domain
   chosen: string;
   onChoose: (node: string) => void;
   onHover: (node: string) => void;
@@ -38,12 +38,12 @@ export function HeatMap({ root, onHover, ...rest }: Props) {
       onFocus={(event) => over(event.target)}
       onMouseLeave={() => onHover("")}
     >
-      <Children domain={root} {...rest} first={first} />
+      <Children domain={root} path="" {...rest} first={first} />
     </div>
   );
 }
 
-type Inner = Omit<Props, "root" | "onHover"> & { first: string };
+type Inner = Omit<Props, "root" | "onHover"> & { first: string; path: string }; // the names of the domains around, each with a slash
 
 function Children({ domain, ...rest }: Inner & { domain: DomainUse }) {
   const leaves = domain.domains.every((each) => each.domains.length === 0);
@@ -55,7 +55,7 @@ function Children({ domain, ...rest }: Inner & { domain: DomainUse }) {
             key={each.name}
             node={each}
             resource={rest.resource}
-            pods={rest.places.get(each.name) ?? 0}
+            pods={rest.places.get(rest.path + each.name) ?? 0}
             chosen={each.name === rest.chosen}
             onChoose={rest.onChoose}
             reachable={rest.chosen ? each.name === rest.chosen : each.name === rest.first}
@@ -71,7 +71,7 @@ function Children({ domain, ...rest }: Inner & { domain: DomainUse }) {
 function Domain({ domain, ...rest }: Inner & { domain: DomainUse }) {
   const free = domain.free[rest.resource]?.value ?? 0;
   const capacity = domain.capacity[rest.resource]?.value ?? 0;
-  const pods = rest.places.get(domain.name) ?? 0;
+  const pods = rest.places.get(rest.path + domain.name) ?? 0;
   return (
     <div className={css.domain}>
       <p className={css.label}>
@@ -83,7 +83,7 @@ function Domain({ domain, ...rest }: Inner & { domain: DomainUse }) {
         </span>
         {pods > 0 && <strong className={css.pods}>{pods} pods of the gang</strong>}
       </p>
-      <Children domain={domain} {...rest} />
+      <Children domain={domain} {...rest} path={`${rest.path}${domain.name}/`} />
     </div>
   );
 }

@@ -18,9 +18,12 @@ export default function NodesView({ session }: { session: Session }) {
   const [topology, setTopology] = useParameter("topology", "");
   const [gang, setGang] = useGang();
   const query = gangQuery(gang);
-  // Without a choice the nodes are shown by the first topology that exists.
+  // Without a choice the nodes are shown by the first topology, or without one if it has no nodes.
   const plain = useNodes({}, topology === "");
-  const shown = topology === NO_TOPOLOGY ? "" : topology || plain.data?.topologies[0] || "";
+  const first = plain.data?.topologies[0] ?? "";
+  const byFirst = useNodes({ topology: first }, topology === "" && first !== "");
+  const usual = byFirst.data?.root.nodes === 0 ? "" : first;
+  const shown = topology === NO_TOPOLOGY ? "" : topology || usual;
   const nodes = useNodes({ topology: shown, ...query }, topology !== "" || plain.isFetched);
   if (!session.readsNodes) {
     return (
@@ -40,9 +43,9 @@ export default function NodesView({ session }: { session: Session }) {
             <FilterBar summary={plural(view.root.nodes, "node")}>
               <ChoiceFilter
                 label="Topology"
-                all={view.topologies[0] ? `Topology ${view.topologies[0]}` : "No topology exists"}
+                all={view.topology ? `Topology ${view.topology}` : "Without topology"}
                 choices={[
-                  ...view.topologies.slice(1),
+                  ...view.topologies.filter((name) => topology !== "" || name !== view.topology),
                   ...(view.topologies.length > 0
                     ? [[NO_TOPOLOGY, "Without topology"] as [string, string]]
                     : []),

@@ -1,4 +1,5 @@
 import { SegmentedControl } from "@mantine/core";
+import { useState } from "react";
 import { Link } from "react-router";
 import { useOverview } from "../../api/queries";
 import type { NodeTotals, Overview, Session } from "../../api/types";
@@ -9,7 +10,7 @@ import { QuotaLegend } from "../../components/QuotaBar";
 import { ReasonBars } from "../../components/ReasonBars";
 import { StateBadge } from "../../components/StateBadge";
 import { formatAmount, formatShare } from "../../format/quantity";
-import { clusterQueuesOf, resourcesOf } from "../../format/quota";
+import { clusterQueuesOf, resourcesOf, scarcestResource } from "../../format/quota";
 import { useParameter } from "../../hooks/useParameter";
 import { attention } from "./attention";
 import { CohortTree } from "./CohortTree";
@@ -29,7 +30,8 @@ export default function OverviewView({ session }: { session: Session }) {
 function Content({ overview, session }: { overview: Overview; session: Session }) {
   const queues = clusterQueuesOf(overview.cohorts);
   const resources = resourcesOf(queues);
-  const [resource, setResource] = useParameter("resource", resources[0] ?? "");
+  const [initial] = useState(() => scarcestResource(queues));
+  const [resource, setResource] = useParameter("resource", initial);
   const concerns = attention(overview);
   const waiting = overview.counts.pending;
   return (

@@ -1,4 +1,5 @@
 import { SegmentedControl } from "@mantine/core";
+import { useState } from "react";
 import { Link } from "react-router";
 import { useClusterQueues, useLocalQueues } from "../../api/queries";
 import type { ClusterQueueSummary, LocalQueueSummary } from "../../api/types";
@@ -9,7 +10,7 @@ import { QuotaBar, QuotaLegend, QuotaNumbers } from "../../components/QuotaBar";
 import { StateBadge } from "../../components/StateBadge";
 import { Message } from "../../components/Text";
 import { addressOf, queueAddress } from "../../format/addresses";
-import { ofResource, resourcesOf } from "../../format/quota";
+import { ofResource, resourcesOf, scarcestResource } from "../../format/quota";
 import { plural, spaced } from "../../format/words";
 import { useParameter } from "../../hooks/useParameter";
 import css from "./QueuesView.module.css";
@@ -56,7 +57,8 @@ export default function QueuesView() {
 
 function ClusterQueues({ queues, filtered }: { queues: ClusterQueueSummary[]; filtered: boolean }) {
   const resources = resourcesOf(queues);
-  const [resource, setResource] = useParameter("resource", resources[0] ?? "");
+  const [initial] = useState(() => scarcestResource(queues));
+  const [resource, setResource] = useParameter("resource", initial);
   return (
     <Panel
       flush
