@@ -16,7 +16,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check clean
+.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check test-browser screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -43,7 +43,7 @@ $(PAGE_STAMP): $(STAMP) dashboard/package.json dashboard/package-lock.json
 
 install: $(STAMP) ## make the virtual environment
 
-demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two ways; names how to open the dashboard
+demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two ways
 	@$(BIN)/quorate demo
 
 lint: $(STAMP) ## format, lint, layers, strict types, dead code, spelling
@@ -155,6 +155,12 @@ dashboard: $(PAGE_STAMP) ## check, test and build the page of the dashboard into
 dashboard-check: dashboard ## fail if the built page that is committed is not that of its sources
 	@test -z "$$(git status --porcelain -- $(PAGE) dashboard)" || \
 	    { git status --short -- $(PAGE) dashboard; echo "commit what 'make dashboard' has built"; exit 1; }
+
+test-browser: $(PAGE_STAMP) ## the page of the dashboard in Chromium, on clusters of `quorate local up` (minutes)
+	@$(BIN)/pytest tests/dashboard_browser --browser -n $(CORES) --dist loadfile $(ARGS)
+
+screenshots: $(PAGE_STAMP) ## write the pictures of the dashboard's views into docs/images
+	@$(BIN)/python -m tests.dashboard_browser.screenshots docs/images
 
 docs: $(DOCS_STAMP) ## build the documentation site into site/; a broken link or a page outside the navigation fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
