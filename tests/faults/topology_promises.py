@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from msgspec import UNSET
+
 from quorate.api.core import Pod
 from quorate.api.kueue import WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import Key
@@ -57,9 +59,13 @@ class TopologyPromises:
                 yield f"{host} has {self._cpus[host]} cpus and places for {pods} pods"
 
     def _counts(self, workload: Workload, places: Counter[str]) -> Iterator[str]:
-        """Check that each pod has a place."""
-        admission = workload.status.admission
-        want = sum(each.count or 0 for each in (() if admission is None else admission.pod_set_assignments))
+        """Check that each pod has a place, except those beyond the last whole slice."""
+        requests = {each.name: each.topology_request for each in workload.spec.pod_sets}
+        admission, want = workload.status.admission, 0
+        for assigned in admission.pod_set_assignments if admission is not None else ():
+            request, count = requests[assigned.name], assigned.count or 0
+            size = 1 if request is UNSET else request.pod_set_slice_size or 1
+            want += count if count < size else count // size * size
         if places.total() != want:
             yield f"{workload.metadata.key} has places for {places.total()} pods instead of {want}"
 

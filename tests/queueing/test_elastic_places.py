@@ -80,28 +80,6 @@ def test_a_replacing_slice_keeps_places_which_count_once(
     assert remaining(world) == left
 
 
-@pytest.mark.parametrize(
-    ("others", "count", "after"),
-    [
-        pytest.param(0, 4, {"a": 2, "b": 2}, id="a pod completes the last slice"),
-        pytest.param(0, 5, {"a": 2, "b": 2, "c": 1}, id="the next one begins a slice"),
-        pytest.param(1, 4, {"a": 2, "b": 1, "c": 1}, id="there is no room to complete it"),
-    ],
-)
-def test_slices_that_grow(others: int, count: int, after: dict[str, int]) -> None:
-    slices: dict[str, Any] = {"topology": {"sliceLevel": HOST, "sliceSize": 2}}
-    new = a_slice("new", count, replaces="old", **slices)
-    other = a_slice("other", 1) | {"create": "later"}
-    world = a_world(a_slice("old", 3, **slices), new, other, a=2, b=2, c=3)
-    assert places(world, "old") == {"a": 2, "b": 1}
-    if others:
-        world.run({"create": ["other"]})
-        world.run("cycle")
-        assert places(world, "other") == {"b": 1}
-    replace(world, "new")
-    assert places(world, "new") == after
-
-
 def test_a_place_that_is_given_up_counts_until_the_old_slice_ends() -> None:
     world = a_world(a_slice("old", 3), a_slice("new", 1, replaces="old"), a=5, b=6)
     replace(world, "new")

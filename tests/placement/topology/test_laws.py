@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -155,21 +154,6 @@ def test_places_are_those_of_the_oracle(hosts: Hosts, asked: Asked, weights: lis
 def test_pods_are_placed_if_any_placement_satisfies_the_request(hosts: Hosts, asked: Asked) -> None:
     possible = any(satisfies(hosts, asked, placement) for placement in every_placement(hosts, asked))
     assert (placed(hosts, asked) is not None) == possible
-
-
-@given(trees(), requests(), st.integers(0, 26))
-@examples(100)
-def test_the_last_slice_may_have_fewer_pods(hosts: Hosts, asked: Asked, missing: int) -> None:
-    """It is part of the slice that all of its pods would have, and no other slice lacks a pod."""
-    missing %= asked.layers[0][1] if asked.layers else 1
-    whole, found = placed(hosts, asked), placed(hosts, replace(asked, count=asked.count - missing))
-    assert (found is None) == (whole is None)
-    if found is None or whole is None:
-        return
-    assert sum(pods for pods, _ in found.values()) == asked.count - missing
-    assert all(pods <= whole[host][0] for host, (pods, _) in found.items())
-    for level, size in asked.layers:
-        assert sum(pods % size > 0 for pods in by_domain(found, level).values()) <= 1
 
 
 @given(trees(), requests(kinds=("preferred",), leaders=False))

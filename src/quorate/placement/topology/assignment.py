@@ -16,7 +16,8 @@ def place(
 ) -> GroupPlacement | PlacementFailure:
     """Place the pods of ``workers``, and one pod of ``leader``, in the leaves of the topology.
 
-    The last slice may have fewer pods than the others; these need the room of a whole slice.
+    Fewer pods than a slice has need the room of a whole slice.  Pods beyond the last whole slice get no
+    place, as in Kueue.
     ``within``: only these leaves may be used.
     """
     tree = capacity.tree

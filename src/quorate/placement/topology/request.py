@@ -76,7 +76,7 @@ class Profile(msgspec.Struct, frozen=True):
 class SearchParameters(msgspec.Struct, frozen=True):
     """A request in terms of the levels of one tree, by index."""
 
-    count: int  # pods of whole slices, at least those that are requested
+    count: int  # pods, at least those of one slice
     has_leader: bool
     level: int  # where the search begins
     required: bool
@@ -120,7 +120,7 @@ def resolve(
     if isinstance(inner_sizes, str):
         return inner_sizes
     return SearchParameters(
-        count=-(-count // outer.size) * outer.size,
+        count=max(count, outer.size) if count else 0,
         has_leader=has_leader,
         level=level,
         required=bool(request.required),

@@ -3,7 +3,7 @@
 The rules are Kueue's (v0.19), except that the pods which stay are counted once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,7 +13,6 @@ from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile
 from quorate.placement.topology.search import GroupPlacement, PlacedPods, PlacementFailure
 from quorate.placement.topology.tree import DomainTree, Path
-from quorate.queueing.topology.replacement import incomplete_slice, part_of_slice
 
 Domains = tuple[tuple[Path, int], ...]  # the recorded values of each leaf, and its pods
 
@@ -55,47 +54,21 @@ def extend(
 ) -> GroupPlacement | PlacementFailure:
     """Place the workers that ``previous`` has no places for, or take the last of its places away.
 
-    The first of them complete a slice that has too few pods, if there is room beside these.
     The tree counts the places in ``previous`` as used.
     """
     missing = workers.count - sum(each.pods for each in previous.workers)
     if missing <= 0:
         return GroupPlacement(_first(previous.workers, workers.count), previous.leader)
     if capacity.is_empty:
-        places = ((workers, previous.workers), (leader, previous.leader))
-        capacity = _beside(capacity, ((request, pods) for request, pods in places if request is not None))
-    completing = _completing(capacity, workers, missing, previous, profile)
-    missing -= sum(each.pods for each in completing)
-    added = completing
-    if missing:
-        rest = _beside(capacity, ((workers, completing),))
-        found = place(rest, replace(workers, count=missing), profile=profile)
-        if isinstance(found, PlacementFailure):
-            return found
-        added += found.workers
+        capacity = replace(capacity, assumed=_with_previous(capacity, workers, leader, previous))
+    found = place(capacity, replace(workers, count=missing), profile=profile)
+    if isinstance(found, PlacementFailure):
+        return found
     pods: dict[int, int] = {}
-    for each in (*previous.workers, *added):
+    for each in (*previous.workers, *found.workers):
         pods[each.leaf] = pods.get(each.leaf, 0) + each.pods
     merged = tuple(PlacedPods(leaf, pods[leaf]) for leaf in sorted(pods))
     return GroupPlacement(merged, previous.leader)
-
-
-def _completing(
-    capacity: Capacity, workers: PodSetRequest, missing: int, previous: PreviousPlaces, profile: Profile
-) -> tuple[PlacedPods, ...]:
-    """Return places for the pods that complete the slice with too few pods; none if that is impossible."""
-    tree, layers = capacity.tree, workers.topology.layers
-    needed = -sum(each.pods for each in previous.workers) % layers[0].size if layers else 0
-    if not needed:
-        return ()
-    domains = [(tree.recorded_values(each.leaf), each.pods) for each in previous.workers]
-    within = incomplete_slice(tree, domains, needed, layers[0])
-    if within is None:
-        return ()
-    count = min(needed, missing)
-    request = replace(workers, count=count, topology=part_of_slice(workers, count))
-    found = place(capacity, request, profile=profile, within=within)
-    return () if isinstance(found, PlacementFailure) else found.workers
 
 
 def _first(places: tuple[PlacedPods, ...], count: int) -> tuple[PlacedPods, ...]:
@@ -108,12 +81,13 @@ def _first(places: tuple[PlacedPods, ...], count: int) -> tuple[PlacedPods, ...]
     return tuple(kept)
 
 
-def _beside(capacity: Capacity, places: Iterable[tuple[PodSetRequest, Iterable[PlacedPods]]]) -> Capacity:
-    """Return the capacity that these pods leave."""
+def _with_previous(
+    capacity: Capacity, workers: PodSetRequest, leader: PodSetRequest | None, previous: PreviousPlaces
+) -> Mapping[int, Mapping[str, int]]:
     assumed = {leaf: dict(amounts) for leaf, amounts in capacity.assumed.items()}
-    for request, pods in places:
-        for each in pods:
+    for request, places in ((workers, previous.workers), (leader, previous.leader)):
+        for each in places if request is not None else ():
             amounts = assumed.setdefault(each.leaf, {})
-            for resource, amount in request.per_pod.items():
+            for resource, amount in ({} if request is None else request.per_pod).items():
                 amounts[resource] = amounts.get(resource, 0) + amount * each.pods
-    return replace(capacity, assumed=assumed)
+    return assumed

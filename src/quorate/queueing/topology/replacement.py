@@ -47,9 +47,9 @@ def replace_hosts(
     within: slice | None = None
     layer = next((each for each in reversed(pods.topology.layers) if missing % each.size), None)
     if healthy and layer is not None:
-        within = incomplete_slice(tree, healthy, missing, layer)
+        within = _incomplete_slice(tree, healthy, missing, layer)
         if within is not None:
-            request = replace(request, topology=part_of_slice(pods, missing))
+            request = replace(request, topology=_remainder(pods, missing))
     elif healthy and pods.topology.required:
         level = tree.level_of(pods.topology.required)
         if level is not None:
@@ -64,7 +64,7 @@ def replace_hosts(
     return sorted(merged.items(), key=lambda each: tree.leaf_of(each[0]) or 0)
 
 
-def incomplete_slice(tree: DomainTree, healthy: Domains, missing: int, layer: SliceLayer) -> slice | None:
+def _incomplete_slice(tree: DomainTree, healthy: Domains, missing: int, layer: SliceLayer) -> slice | None:
     """Return the leaves of the first domain in which the missing pods complete the slices of ``layer``."""
     level = tree.level_of(layer.level)
     if level is None:
@@ -83,7 +83,7 @@ def _domain_of(tree: DomainTree, values: Path, level: int) -> int:
     return bisect_left(tree.paths[level], tree.paths[-1][leaf][: level + 1])
 
 
-def part_of_slice(pods: PodSetRequest, missing: int) -> TopologyRequest:
+def _remainder(pods: PodSetRequest, missing: int) -> TopologyRequest:
     """Return the request of pods that complete slices: the innermost layer that they fill, if any."""
     inner = next((each for each in reversed(pods.topology.layers) if missing % each.size == 0), None)
     return TopologyRequest(unconstrained=True, layers=() if inner is None else (inner,))
