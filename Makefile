@@ -43,7 +43,7 @@ $(PAGE_STAMP): $(STAMP) dashboard/package.json dashboard/package-lock.json
 
 install: $(STAMP) ## make the virtual environment
 
-demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two ways
+demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two ways; names how to open the dashboard
 	@$(BIN)/quorate demo
 
 lint: $(STAMP) ## format, lint, layers, strict types, dead code, spelling

@@ -57,6 +57,10 @@ def demo(
         "quorate simulate answers this for your queues: quorate snapshot writes them to a file.",
         highlight=False,
     )
+    console.print(
+        "quorate local up --dashboard shows queues, jobs and nodes in a browser: it prints a link to open.",
+        highlight=False,
+    )
     console.print(f"{time.monotonic() - began:.0f} s in all", style="dim", highlight=False)
     if not as_documented(without, ready, grouped):
         raise typer.Exit(1)
