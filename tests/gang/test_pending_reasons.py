@@ -2,8 +2,9 @@
 
 import pytest
 
-from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources
+from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources, no_fit_message
 from quorate.gang.shortage import Shortage
+from quorate.placement.diagnosis import Diagnosis, InsufficientResource
 
 GI = 1 << 30
 
@@ -43,3 +44,21 @@ def test_a_message_does_not_grow_with_what_a_group_may_name() -> None:
     assert message.endswith(
         "example.com/15: need 1, have 0 now and 0 at most, so it can never fit; and 2 resources more"
     )
+
+
+@pytest.mark.parametrize(
+    ("resources", "end"),
+    [
+        pytest.param(16, "2 Insufficient example.com/15 (need 1, 0 at most)", id="all are named"),
+        pytest.param(3000, ", 2984 resources more", id="the first are named"),
+    ],
+)
+def test_a_message_does_not_grow_with_what_a_pod_may_name(resources: int, end: str) -> None:
+    insufficient = tuple(
+        InsufficientResource(f"example.com/{number:02}", nodes=2, need=1, at_most=0)
+        for number in range(resources)
+    )
+    message = no_fit_message(Diagnosis(2, (), insufficient, overcommitted=0, feasible_when_empty=0))
+    assert message.startswith("0/2 nodes are available: 2 Insufficient example.com/00 (need 1, 0 at most), ")
+    assert message.endswith(end)
+    assert len(message) < 1000

@@ -12,7 +12,7 @@ from quorate.gang.namespace_quota.evaluation import format_amount
 from quorate.gang.shortage import Shortage, rounded_down, rounded_up
 from quorate.placement.diagnosis import Diagnosis
 
-MAX_RESOURCES_IN_MESSAGE: Final = 16  # messages are stored, and a group may name any number of resources
+MAX_RESOURCES_IN_MESSAGE: Final = 16  # messages are stored, and a group or a pod may name any number
 
 
 class _ShortageReason:
@@ -304,20 +304,29 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-@lru_cache(maxsize=1_024)
 def no_fit_message(no_fit: Diagnosis) -> str:
     """Return kube-scheduler's message for a pod that fits no node, frequent reasons first."""
+    is_usual = len(no_fit.insufficient) <= MAX_RESOURCES_IN_MESSAGE
+    return _cached_no_fit_message(no_fit) if is_usual else _no_fit_message(no_fit)
+
+
+def _no_fit_message(no_fit: Diagnosis) -> str:
     if not no_fit.nodes:
         return "no nodes available to schedule pods"
-    insufficient = (
+    insufficient = [
         f"{each.nodes} Insufficient {each.resource} (need {format_amount(each.resource, each.need)}, "
         f"{format_amount(each.resource, each.at_most)} at most)"
-        for each in no_fit.insufficient
-    )
+        for each in no_fit.insufficient[:MAX_RESOURCES_IN_MESSAGE]
+    ]
+    if omitted := len(no_fit.insufficient) - len(insufficient):
+        insufficient.append(f"{omitted} resources more")
     constraints = (f"{each.nodes} {each.reason}" for each in no_fit.filtered)
     overcommitted = [f"{no_fit.overcommitted} node(s) are overcommitted"] if no_fit.overcommitted else []
     reasons = ", ".join((*insufficient, *constraints, *overcommitted))
     return f"0/{no_fit.nodes} nodes are available: {reasons}"
+
+
+_cached_no_fit_message = lru_cache(maxsize=1_024)(_no_fit_message)
 
 
 PendingReason = (

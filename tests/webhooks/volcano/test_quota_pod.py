@@ -34,6 +34,14 @@ def test_a_cached_pod_shares_values_with_equal_pods() -> None:
     assert pod_quota_usage(one, NAMES).usage is pod_quota_usage(other, NAMES).usage
 
 
+def test_a_pod_that_names_many_resources_is_not_kept_for_others() -> None:
+    requests = {f"example.com/{number}": "1" for number in range(100)}
+    containers = [{"name": "c", "resources": {"requests": requests}}]
+    one, other = (pod_quota_usage(a_pod(name, containers=containers), NAMES).usage for name in "pq")
+    assert one == other
+    assert one is not other
+
+
 def test_usage_is_by_normalized_name_in_base_units() -> None:
     use = pod_quota_usage(a_pod(), NAMES)
     assert use.usage == {"cpu": 500, "pods": 1, "count/pods": 1}

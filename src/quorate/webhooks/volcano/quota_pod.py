@@ -103,8 +103,12 @@ def _is_best_effort(spec: QuotaPodSpec) -> bool:
 
 
 def quota_usage_of(spec: QuotaPodSpec) -> Amounts:
-    """Return the quota usage by normalized name, one shared object for equal usages."""
-    return _shared_amounts(tuple(normalised(quota_amounts(quota_usage(spec))).items()))
+    """Return the quota usage by normalized name, one shared object for equal usages of usual size."""
+    amounts = normalised(quota_amounts(quota_usage(spec)))
+    return _shared_amounts(tuple(amounts.items())) if len(amounts) <= _MAX_SHARED_AMOUNTS else amounts
+
+
+_MAX_SHARED_AMOUNTS: Final = 64  # a pod may name tens of thousands, which the cache would keep
 
 
 @lru_cache(maxsize=4096)
