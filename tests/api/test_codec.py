@@ -1,9 +1,11 @@
 from typing import Any
 
+import msgspec
 import pytest
 
 from quorate.api import codec
 from quorate.api.core import ResourceRequirements
+from quorate.api.kueue import ClusterQueue
 from quorate.api.quantity import parse_quantity
 
 
@@ -22,3 +24,13 @@ def test_a_fraction_without_a_type_is_a_float() -> None:
 def test_a_quantity_written_as_a_number_is_exact() -> None:
     decoded = codec.decode(ResourceRequirements, b'{"requests": {"cpu": 0.1, "memory": 1e3}}')
     assert decoded.requests == {"cpu": parse_quantity("0.1"), "memory": parse_quantity("1e3")}
+
+
+def test_an_error_does_not_repeat_a_long_value() -> None:
+    document = {"metadata": {"name": "a"}, "spec": {"queueingStrategy": "x" * 500_000}}
+    with pytest.raises(msgspec.ValidationError) as raised:
+        codec.decode(ClusterQueue, codec.encode(document))
+    text = str(raised.value)
+    assert len(text) < 1100
+    assert text.startswith("Invalid enum value 'xxx")
+    assert text.endswith("at `$.spec.queueingStrategy`")

@@ -54,6 +54,9 @@ def _encode_hook(value: Any) -> Any:
     raise NotImplementedError(type(value))
 
 
+MAX_PROBLEM: Final = 1024  # characters of the text of an error
+
+
 @cache
 def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_, dec_hook=_decode_hook, float_hook=_Number)
@@ -83,8 +86,23 @@ def decode_as_given(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     decoder: msgspec.json.Decoder[T] = _decoder(hashable)
     try:
         return decoder.decode(data)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        if len(text) <= MAX_PROBLEM:
+            raise
+        raise msgspec.ValidationError(shortened(text)) from None
     except RecursionError as error:
         raise msgspec.ValidationError(NESTED_TOO_DEEPLY) from error
+
+
+def shortened(problem: str) -> str:
+    """Return the text of an error without its middle if it is long: it may quote what a client wrote.
+
+    The place in the object is at its end.
+    """
+    if len(problem) <= MAX_PROBLEM:
+        return problem
+    return f"{problem[: MAX_PROBLEM // 2]}… {problem[-MAX_PROBLEM // 2 :]}"
 
 
 def has_nulls(data: bytes | str | msgspec.Raw) -> bool:

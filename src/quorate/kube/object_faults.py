@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from quorate.api.codec import shortened
 from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.kube.log import logger
 from quorate.kube.resources import HasMetadata, Json, Resource, metadata_of
@@ -48,7 +49,7 @@ OnFault = Callable[[ObjectFault], None]
 
 def problem_of(error: Exception) -> str:
     """Return the text about an exception that nothing expected, for the object that caused it."""
-    return f"internal error, see the log of this component: {type(error).__name__}: {error}"
+    return shortened(f"internal error, see the log of this component: {type(error).__name__}: {error}")
 
 
 def fault_of(
