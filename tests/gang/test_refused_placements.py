@@ -110,6 +110,15 @@ def test_refused_gangs_of_one_shape_are_counted_and_not_tried_again() -> None:
     assert (counted, placements) == (tried, [])
 
 
+def test_a_refused_gang_is_placed_on_exactly_the_nodes_that_it_needs() -> None:
+    world = world_of([4], [gang("a", [{"cpu": 2}] * 5)], NO_SHARES)
+    assert reasons(world.session())["a"].startswith("3 of 5 ")
+    world.do("addNodes", [{"name": "n1", "cpu": 5}])
+    assert reasons(world.session())["a"].startswith("1 of 5 ")
+    world.do("addNodes", [{"name": "n2", "cpu": 2}])
+    assert len(world.session().binds) == 5
+
+
 def test_gangs_of_several_shapes_are_tried_once_for_each_list_of_shapes() -> None:
     members = [{"cpu": 2}, {"cpu": 1}, {"cpu": 3}]
     gangs = [gang(f"g{number}", members, created=number) for number in range(5)]

@@ -89,10 +89,11 @@ class RefusedPlacements:
             refused = self._by_count(gang)
             if refused is not None:
                 self._by_shape[key] = refused
-        return refused if refused is not None and _missing(gang) > refused.placed else None
+        needed = min(_missing(gang), gang.shapes.total())
+        return refused if refused is not None and needed > refused.placed else None
 
     def _by_count(self, gang: Gang) -> RefusedPlacement | None:
-        """Return how the placement of ``gang`` fails, if fewer of its equal members fit than it needs.
+        """Return how the placement of a gang like ``gang`` fails that needs more members than fit.
 
         For gangs of which the last session found nodes for some: most others fit, or no member does, and to
         group the nodes anew for each costs more than a trial.
@@ -100,9 +101,9 @@ class RefusedPlacements:
         session = self._session
         if gang.quota_admission is not None or session.is_ready(gang) or session.is_pipelined(gang):
             return None
-        ((shape, members),) = gang.shapes.items()
+        (shape,) = gang.shapes
         fitting = session.node_finder.fitting_pods(shape)
-        if fitting is None or fitting.pods >= min(_missing(gang), members):
+        if fitting is None:
             return None
         if fitting.pods:
             # With less, the queue would be what keeps the members from more nodes.
