@@ -64,23 +64,21 @@ def test_the_id_token_of_the_issuer_becomes_the_token_of_the_user(tmp_path: Path
     with_issuer(tmp_path, story)
 
 
-@pytest.mark.parametrize(
-    ("claims", "refused"),
-    [
-        pytest.param({"nonce": "of-another-login"}, "nonce", id="a token of another login"),
-        pytest.param({"aud": "other"}, "aud", id="a token for another client"),
-        pytest.param({"iss": "https://evil.example"}, "iss", id="a token of another issuer"),
-        pytest.param({"exp": 1}, "exp", id="an expired token"),
-    ],
-)
-def test_a_token_that_is_not_of_this_login_is_refused(
-    tmp_path: Path, claims: dict[str, object], refused: str
-) -> None:
+CLAIMS: dict[str, object] = {
+    "nonce": "of-another-login",
+    "aud": "another-client",
+    "iss": "https://evil.example",
+    "exp": 1,
+}
+
+
+def test_a_token_that_is_not_of_this_login_is_refused(tmp_path: Path) -> None:
     async def story(dashboard: Served, issuer: Issuer) -> None:
-        issuer.claims = claims
-        answer = await logged_in_at(dashboard, dashboard.browser())
-        assert answer.status == 403
-        assert f"the claim {refused} of the token" in answer.body.decode()
+        for claim, value in CLAIMS.items():
+            issuer.claims = {claim: value}
+            answer = await logged_in_at(dashboard, dashboard.browser())
+            assert answer.status == 403
+            assert f"the claim {claim} of the token" in answer.body.decode()
 
     with_issuer(tmp_path, story)
 

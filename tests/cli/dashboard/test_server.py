@@ -48,26 +48,26 @@ def test_each_response_has_the_security_headers(tmp_path: Path) -> None:
     with_dashboard(tmp_path, story)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/../schema.py",
-        "/assets/../../schema.py",
-        "/%2e%2e/schema.py",
-        "/assets/%2e%2e%2f%2e%2e%2fschema.py",
-        "/..%5cschema.py",
-        "//etc/passwd",
-        "/assets//etc/passwd",
-        "/%00",
-    ],
+PATHS = (
+    "/../schema.py",
+    "/assets/../../schema.py",
+    "/%2e%2e/schema.py",
+    "/assets/%2e%2e%2f%2e%2e%2fschema.py",
+    "/..%5cschema.py",
+    "//etc/passwd",
+    "/assets//etc/passwd",
+    "/%00",
 )
-def test_a_path_reaches_only_files_of_the_page(tmp_path: Path, path: str) -> None:
+
+
+def test_a_path_reaches_only_files_of_the_page(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
-        answer = await raw(dashboard, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        head, _, body = answer.partition(b"\r\n\r\n")
-        assert head.split(b" ")[1] in (b"200", b"404"), head
-        assert b"The values that the dashboard's API returns" not in body
-        assert b"root:" not in body
+        for path in PATHS:
+            request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            head, _, body = (await raw(dashboard, request)).partition(b"\r\n\r\n")
+            assert head.split(b" ")[1] in (b"200", b"404"), path
+            assert b"The values that the dashboard's API returns" not in body, path
+            assert b"root:" not in body, path
 
     with_dashboard(tmp_path, story)
 
