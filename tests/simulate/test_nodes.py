@@ -60,18 +60,28 @@ spec: {topologyName: racks, nodeLabels: {pool: n}}
 
 
 def test_a_job_waits_for_one_rack() -> None:
-    """Four pods fit one rack of two nodes, and the third job finds both racks in use."""
+    """Three of the four pods that fit a rack run in each, and a job of two waits for room in one of them."""
     run = run_of(
         """
 nodes: [{name: n, count: 4, labels: {pool: n}, labelsByIndex: {rack: 2}, capacity: {cpu: 4}}]
 jobs:
 - name: a
   queue: q
-  arrivals: {count: 3}
+  arrivals: {count: 2}
   runs: 10s
   podSets:
   - name: main
-    count: 4
+    count: 3
+    template:
+      metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}}
+      spec: {containers: [{name: main, image: x, resources: {requests: {cpu: 1500m}}}], restartPolicy: Never}
+- name: b
+  queue: q
+  arrivals: {at: [1s]}
+  runs: 10s
+  podSets:
+  - name: main
+    count: 2
     template:
       metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}}
       spec: {containers: [{name: main, image: x, resources: {requests: {cpu: 1500m}}}], restartPolicy: Never}
@@ -79,7 +89,7 @@ jobs:
         LARGE,
         TOPOLOGY,
     )
-    assert spans(run) == {"a": (0, 10, 0, 10, 10, 20)}
+    assert spans(run) == {"a": (0, 10, 0, 10), "b": (10, 20)}
 
 
 FAILING = """

@@ -45,6 +45,7 @@ from quorate.api.decoding.strict import (
 )
 from quorate.api.findings import Finding
 from quorate.api.kueue import Workload
+from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
@@ -81,6 +82,7 @@ class PodSetShape(msgspec.Struct, frozen=True):
     count: Distribution
     min_count: int | None
     template: msgspec.Raw  # JSON of a PodTemplateSpec
+    topology_request: PodSetTopologyRequest | None = None  # None: by the annotations of the template
 
 
 class JobClass(msgspec.Struct, frozen=True):

@@ -1,10 +1,11 @@
 """Jobs of a run: how they become workloads, what is remembered of them, and the events that await them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from quorate.api.configuration import Configuration
 from quorate.api.kueue import (
     RESOURCE_IN_USE,
     PodSet,
@@ -14,6 +15,7 @@ from quorate.api.kueue import (
     WorkloadSpec,
 )
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.controllers.jobframework.topology import TopologySource, with_topology_requests
 from quorate.queueing.topology.places import Place
 from quorate.quota.amount import Usage
 from quorate.simulate.scenario import JobClass
@@ -41,6 +43,7 @@ class SimulatedJob:
     __slots__ = (
         "attempt",
         "done_ms",
+        "existed",
         "is_running",
         "key",
         "number",
@@ -60,6 +63,7 @@ class SimulatedJob:
         self.key = workload.metadata.key
         self.submission = submission
         self.workload = workload  # as stored
+        self.existed = False  # it waited when the run began
         self.attempt = 0  # admissions and evictions so far
         self.done_ms = 0  # work kept by checkpoints
         self.started_ms = 0  # of its pods, in the running attempt
@@ -113,8 +117,11 @@ def _pod_counts(job: SimulatedJob) -> tuple[int, int]:
 class WorkloadTemplate:
     """Makes the workloads of a class, as the controller of its jobs would."""
 
-    def __init__(self, job_class: JobClass, classes: Mapping[str, WorkloadPriorityClass]) -> None:
+    def __init__(
+        self, job_class: JobClass, classes: Mapping[str, WorkloadPriorityClass], configuration: Configuration
+    ) -> None:
         self._class = job_class
+        self._topology_gates = configuration.topology_gates
         self._priority = job_class.priority or 0
         self._source: PriorityClassRef | None = None
         if job_class.priority_class:
@@ -149,18 +156,30 @@ class WorkloadTemplate:
         spec = self._specs.get(wanted)
         if spec is None:
             spec = self._specs[wanted] = WorkloadSpec(
-                pod_sets=tuple(
-                    PodSet(
-                        name=shape.name,
-                        count=pods,
-                        min_count=msgspec.UNSET if shape.min_count is None else min(shape.min_count, pods),
-                        template=shape.template,
-                    )
-                    for shape, pods in zip(self._class.pod_sets, submission.counts, strict=True)
-                ),
+                pod_sets=self._pod_sets(submission.counts),
                 queue_name=self._class.queues[submission.queue_index],
                 priority=self._priority,
                 priority_class_ref=self._source,
                 maximum_execution_time_seconds=self._class.maximum_execution_s,
             )
         return spec
+
+    def _pod_sets(self, counts: Sequence[int]) -> tuple[PodSet, ...]:
+        pod_sets = tuple(
+            PodSet(
+                name=shape.name,
+                count=pods,
+                min_count=msgspec.UNSET if shape.min_count is None else min(shape.min_count, pods),
+                template=shape.template,
+            )
+            for shape, pods in zip(self._class.pod_sets, counts, strict=True)
+        )
+        if self._topology_gates is None:
+            return pod_sets
+        sources = [TopologySource("template.metadata.annotations")] * len(pod_sets)
+        pod_sets = with_topology_requests(pod_sets, sources, self._topology_gates)
+        requests = [shape.topology_request for shape in self._class.pod_sets]
+        return tuple(
+            each if request is None else msgspec.structs.replace(each, topology_request=request)
+            for each, request in zip(pod_sets, requests, strict=True)
+        )
