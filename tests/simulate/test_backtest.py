@@ -43,7 +43,7 @@ def test_a_few_submissions_are_looked_at() -> None:
 
 @pytest.mark.slow
 def test_the_command_prints_coverage_and_error() -> None:
-    arguments = ("backtest", "examples/simulate/two-teams.yaml", "--samples", "4", "--plays", "3")
+    arguments = ("simulate", "backtest", "examples/simulate/two-teams.yaml", "--samples", "4", "--plays", "3")
     done = quorate(*arguments)
     assert done.returncode == 0, done.stderr
     assert "4 submissions: 1 started at once, 3 waited" in done.stdout

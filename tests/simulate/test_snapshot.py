@@ -132,11 +132,19 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
         done = await command("snapshot", "--file", str(file))
         assert done.code == 0, done.err
         assert "run times of default/queue: 1 finished workloads" in " ".join(done.err.split())
-        table = await command.output_of("forecast", "--queue", "queue", "--plays", "3")
-        (row,) = [line.split() for line in table.splitlines()[1:]]
-        assert (row[0], row[2], row[-4:]) == ("default", "queue", ["3", "of", "3", "runs"])
-        answer = json.loads(await command.output_of("forecast", "--json", "--namespace", "nowhere"))
-        assert answer["workloads"] == []
+        for name in ("lq/queue", "research", "cq/research"):
+            table = await command.output_of("queue", "forecast", name, "--plays", "3")
+            hours, _, rows = table.partition("\n\n")
+            assert hours.splitlines()[-1].split()[1:] == ["1", "1", "0"]
+            (row,) = [line.split() for line in rows.splitlines()[1:]]
+            assert (row[0], row[2], row[-4:]) == ("default", "queue", ["3", "of", "3", "runs"])
+        answer = json.loads(await command.output_of("queue", "forecast", "--json", "--plays", "3"))
+        (start,) = answer["workloads"]
+        assert start["started"] == 3
+        refused = await command("queue", "forecast", "queue")
+        assert refused.err == (
+            "error: ClusterQueue queue does not exist (write lq/queue for a local queue)\n"
+        )
 
     run_story(story, Configuration(), Fleet(1, cpu="4"))
     scenario = next(yaml.safe_load_all(file.read_text()))

@@ -28,7 +28,7 @@ class Commands(LazyGroup):
         ),
         LazyCommand(
             "queue", "quorate.cli.verbs.queue:queue",
-            "Cluster queues and local queues: list, describe, create, stop, resume.",
+            "Cluster queues and local queues: list, describe, forecast, create, stop, resume.",
         ),
         LazyCommand(
             "workload", "quorate.cli.verbs.workload:workload",
@@ -59,16 +59,12 @@ class Commands(LazyGroup):
             "Play jobs through the queues in virtual time, as they are and with changes.",
         ),
         LazyCommand(
+            "simulate backtest", "quorate.cli.simulate.backtest:backtest",
+            "Tell how well forecasts would have been for the jobs of a scenario or trace.",
+        ),
+        LazyCommand(
             "snapshot", "quorate.cli.simulate.snapshot:snapshot",
             "Write the queues and workloads of a cluster to a file that simulate plays.",
-        ),
-        LazyCommand(
-            "forecast", "quorate.cli.simulate.forecast:forecast",
-            "Show when the workloads that wait would start.",
-        ),
-        LazyCommand(
-            "backtest", "quorate.cli.simulate.backtest:backtest",
-            "Tell how well forecasts would have been in a scenario.",
         ),
         LazyCommand(
             "dashboard", "quorate.cli.dashboard.command:dashboard",

@@ -52,6 +52,8 @@ class LazyGroup(TyperGroup):
             self.add_command(command)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the command that ``args`` begin with, imported."""
+        """Return the command that ``args`` begin with, imported; its name may have two words."""
+        if " ".join(args[:2]) in self.commands:
+            args = [" ".join(args[:2]), *args[2:]]
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest

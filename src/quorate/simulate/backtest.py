@@ -1,26 +1,27 @@
 """Backtests: how well forecasts would have been, in a world of which the outcome is known.
 
-At some of the submissions the world is forecast as ``quorate forecast`` would have done at that moment: from
-the workloads that are there, and the run times of those that have ended.  The run then tells when each job
-really started.  A p90 that holds for nine of ten is honest.
+At some of the submissions the world is forecast as ``quorate queue forecast`` would have done at that moment:
+from the workloads that are there, the run times of those that have ended, and the submissions so far.  The
+run then tells when each job really started.  A p90 that holds for nine of ten is honest.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Final
 
 import msgspec
 
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.kube.resources import WORKLOADS
-from quorate.simulate.distributions import Choice
+from quorate.simulate.expected_arrivals import ArrivalStore
 from quorate.simulate.forecast import forecast
 from quorate.simulate.player import play
 from quorate.simulate.records import NEVER, JobRecords
-from quorate.simulate.scenario import Arrivals, JobClass
+from quorate.simulate.run_time_store import RunTimeStore, WorkKind, kind_of, queue_of
 from quorate.simulate.simulated_job import SimulatedJob
-from quorate.simulate.snapshot import quantiles
+from quorate.simulate.snapshot import run_times, with_expected, with_run_times
 from quorate.simulate.submissions import MS, number_of_jobs
 from quorate.simulate.world import World
 
@@ -79,71 +80,83 @@ def backtest(
     submissions = number_of_jobs(world.scenario) or len(play(world).jobs)
     step = max(1, -(-submissions // samples))
     forecasts: dict[int, tuple[float, float, int]] = {}
+    history = _History(world)
     at_once = looked_at = 0
 
     def look(now_ms: int, first: int, jobs: Mapping[Key, SimulatedJob], records: JobRecords) -> None:
         """Forecast the jobs from number ``first`` on that are due to be looked at."""
         nonlocal at_once, looked_at
+        submitted = _latest(jobs, first)
+        history.learn(submitted.values(), records)
         for number in range(first, len(records)):
             if number % step:
                 continue
             looked_at += 1
             on_progress(looked_at)
-            job = next((each for each in jobs.values() if each.number == number), None)
+            job = submitted.get(number)
             if job is None or records.admitted_ms[number] != NEVER:
                 at_once += 1
                 continue
-            classes, seen = _learned(world, jobs, records)
-            now = _world_at(world, now_ms, jobs, classes)
+            now = history.world_at(now_ms, jobs)
             start = next(each for each in forecast(now, plays) if each.key == job.key)
             p50, p90 = (math.inf if each is None else each for each in (start.p50_s, start.p90_s))
-            forecasts[number] = p50, p90, seen.get(records.queue_index[number], 0)
+            forecasts[number] = p50, p90, history.known_of(job.workload)
 
     run = play(world, observe=look)
     estimates = []
-    for number, (p50, p90, seen) in forecasts.items():
+    for number, (p50, p90, known) in forecasts.items():
         admitted_ms = run.jobs.admitted_ms[number]
         waited = math.inf if admitted_ms == NEVER else (admitted_ms - run.jobs.submitted_ms[number]) / MS
-        estimates.append(Estimate(number, p50, p90, seen, waited))
+        estimates.append(Estimate(number, p50, p90, known, waited))
     return Backtest(looked_at, at_once, tuple(estimates))
 
 
-def _learned(
-    world: World, jobs: Mapping[Key, SimulatedJob], records: JobRecords
-) -> tuple[tuple[JobClass, ...], Mapping[int, int]]:
-    """Return a class for each queue with jobs, and how many jobs of each queue index have ended."""
-    ended: dict[int, list[float]] = {}
-    for number in range(len(records)):
-        if records.ended_ms[number] != NEVER:
-            ended.setdefault(records.queue_index[number], []).append(records.runs_ms[number] / MS)
-    everywhere = sorted(seconds for several in ended.values() for seconds in several) or [_ASSUMED_S]
-    queues = {
-        (job.key.namespace, job.workload.spec.queue_name): records.queue_index[job.number]
-        for job in jobs.values()
-    }
-    return (
-        tuple(
-            _class(number, queue, sorted(ended.get(index, everywhere)))
-            for number, (queue, index) in enumerate(sorted(queues.items()))
-        ),
-        {index: len(several) for index, several in ended.items()},
-    )
+def _latest(jobs: Mapping[Key, SimulatedJob], first: int) -> dict[int, SimulatedJob]:
+    """Return the jobs from number ``first`` on, which are the last ones in ``jobs``."""
+    found: dict[int, SimulatedJob] = {}
+    for job in reversed(jobs.values()):  # type: ignore[call-overload]  # a dictionary
+        if job.number < first:
+            break
+        found[job.number] = job
+    return dict(sorted(found.items()))
 
 
-def _class(number: int, queue: tuple[str, str], ascending: Sequence[float]) -> JobClass:
-    seconds = quantiles(ascending)
-    runs = Choice(seconds, tuple(map(float, range(1, len(seconds) + 1))))
-    return JobClass(f"queue-{number}", queue[0], (queue[1],), Arrivals(), (), runs)
+class _History:
+    """What the controllers would know at one moment: submissions, and run times of what has ended."""
 
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._arrivals = ArrivalStore()
+        self._run_times = RunTimeStore()
+        self._kinds: dict[int, WorkKind] = {}  # of jobs that had not ended when they were looked at
 
-def _world_at(
-    world: World, now_ms: int, jobs: Mapping[Key, SimulatedJob], classes: tuple[JobClass, ...]
-) -> World:
-    """Return the world as a snapshot would have it at ``now_ms``."""
-    scenario = msgspec.structs.replace(
-        world.scenario, classes=(), traces=(), models=(), existing=classes,
-        begins_s=world.begins_s + now_ms / MS, until_s=None,
-    )  # fmt: skip
-    kind = (WORKLOADS.api_version, WORKLOADS.kind)
-    workloads = {(*kind, job.key): job.workload for job in jobs.values()}
-    return msgspec.structs.replace(world, scenario=scenario, objects={**world.objects, **workloads})
+    def learn(self, submitted: Iterable[SimulatedJob], records: JobRecords) -> None:
+        for job in submitted:
+            self._arrivals.learn(job.workload)
+            self._kinds[job.number] = kind_of(job.workload)
+        ended = [number for number in self._kinds if records.ended_ms[number] != NEVER]
+        for number in sorted(ended, key=lambda number: (records.ended_ms[number], number)):
+            kind = self._kinds.pop(number)
+            ran_ms = records.runs_ms[number]
+            if records.admissions[number] == 1:
+                ran_ms = records.ended_ms[number] - records.admitted_ms[number]
+            self._run_times.add(kind, str(number), ran_ms / MS)
+
+    def known_of(self, workload: Workload) -> int:
+        """Return how many jobs of the queue of a workload have ended, at most as many as are kept."""
+        return len(self._run_times.times_of(WorkKind(queue_of(workload))))
+
+    def world_at(self, now_ms: int, jobs: Mapping[Key, SimulatedJob]) -> World:
+        """Return the world as a forecast sees it at ``now_ms``."""
+        world, now = self._world, self._world.begins_s + now_ms / MS
+        kind = (WORKLOADS.api_version, WORKLOADS.kind)
+        workloads = [job.workload for job in jobs.values()]
+        scenario = msgspec.structs.replace(
+            world.scenario, classes=(), traces=(), models=(), begins_s=now, until_s=None
+        )
+        objects = {**world.objects, **{(*kind, each.metadata.key): each for each in workloads}}
+        snapshot = msgspec.structs.replace(world, scenario=scenario, objects=objects)
+        known = with_run_times(snapshot, run_times(workloads, _ASSUMED_S, self._run_times))
+        waiting = sum(not job.is_running for job in jobs.values())
+        expected = self._arrivals.expected(self._run_times, now, _ASSUMED_S, waiting)
+        return with_expected(known, expected)

@@ -1,22 +1,27 @@
 """Forecasts: when what waits would start, from many runs of one world.
 
-Each run draws other run times for the workloads that exist, with a seed of its own.  Jobs that will be
-submitted are not known: a forecast is about the workloads that are there.
+Each run draws other run times, and other jobs that are still to be submitted, with a seed of its own.  It
+ends once each workload that waits has started.
 """
 
 import math
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from statistics import median
+from typing import Final, NamedTuple
 
 import msgspec
 
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.simulate.existing import existing_jobs
-from quorate.simulate.player import play
+from quorate.simulate.player import play_until_started
 from quorate.simulate.records import NEVER
 from quorate.simulate.world import World
 
 PLAYS: Final = 20
+_MANY: Final = 500  # waiting workloads
+_FINE: Final = 200  # parts of the usual run time
+_COARSE: Final = 20
 
 
 class StartTime(msgspec.Struct, frozen=True, rename="camel"):
@@ -66,23 +71,17 @@ def bounded_forecast(
 
     If not even the first one ends, it counts as far as it was played.
     """
-    waiting = {
-        number: job.workload
-        for number, job in enumerate(existing_jobs(world))
-        if job.admitted_ms is None and job.workload.spec.active
-    }
+    waiting = waiting_workloads(world)
     starts: dict[int, list[float]] = {number: [] for number in waiting}
     played, horizon_s = 0, None
     while waiting and played < plays and (played == 0 or not is_over()):
-        scenario = msgspec.structs.replace(world.scenario, seed=world.scenario.seed + played)
-        run = play(msgspec.structs.replace(world, scenario=scenario), is_over=is_over)
+        run = play_waiting(world, waiting, played, is_over)
         if is_over():
             if played > 0:
                 break
-            horizon_s = run.ended_ms / 1000
-        for job, times in starts.items():  # existing workloads are the first jobs of a run
-            admitted_ms = run.jobs.admitted_ms[job]
-            times.append(math.inf if admitted_ms == NEVER else admitted_ms / 1000)
+            horizon_s = run.ended_s
+        for job, seconds in run.starts_s.items():
+            starts[job].append(seconds)
         played += 1
         on_progress(played)
     found = [
@@ -90,8 +89,8 @@ def bounded_forecast(
             namespace=workload.metadata.namespace,
             name=workload.metadata.name,
             queue=workload.spec.queue_name,
-            p50_s=_quantile(starts[number], 0.5),
-            p90_s=_quantile(starts[number], 0.9),
+            p50_s=quantile(starts[number], 0.5),
+            p90_s=quantile(starts[number], 0.9),
             started=sum(map(math.isfinite, starts[number])),
             plays=played,
         )
@@ -100,9 +99,47 @@ def bounded_forecast(
     return Forecast(tuple(sorted(found, key=_order)), played, horizon_s)
 
 
-def _quantile(times: list[float], part: float) -> float | None:
-    """Return the smallest time within which at least ``part`` of the runs started it."""
-    time = sorted(times)[math.ceil(part * len(times)) - 1]
+def waiting_workloads(world: World) -> dict[int, Workload]:
+    """Return the workloads that wait for admission, by their number in a run."""
+    return {
+        number: job.workload
+        for number, job in enumerate(existing_jobs(world))
+        if job.admitted_ms is None and job.workload.spec.active
+    }
+
+
+class WaitingRun(NamedTuple):
+    """One run of the waiting workloads, in seconds from the beginning of the world."""
+
+    starts_s: dict[int, float]  # by number in the run, infinite for what does not start
+    ended_s: float
+
+
+def play_waiting(
+    world: World, waiting: Collection[int], number: int, is_over: Callable[[], bool] = lambda: False
+) -> WaitingRun:
+    """Play the world until what waits has started; each number is another run."""
+    scenario = msgspec.structs.replace(world.scenario, seed=world.scenario.seed + number)
+    again = msgspec.structs.replace(world, scenario=scenario)
+    run = play_until_started(again, _resolution_ms(again, len(waiting)), is_over)
+    admitted = {job: run.jobs.admitted_ms[job] for job in waiting}  # existing workloads are the first jobs
+    starts_s = {job: math.inf if ms == NEVER else ms / 1000 for job, ms in admitted.items()}
+    return WaitingRun(starts_s, run.ended_ms / 1000)
+
+
+def _resolution_ms(world: World, waiting: int) -> int:
+    """Return a part of the usual run time: starts need not be more exact."""
+    runs_ms = [each.submission.runs_ms for each in existing_jobs(world)]
+    return max(1, int(median(runs_ms)) // (_FINE if waiting < _MANY else _COARSE))
+
+
+def quantile(times: Sequence[float], part: float) -> float | None:
+    """Return the time within which the next run starts it with probability ``part``, by the runs so far.
+
+    Of ``n`` values, the next one is at most the one of rank ``r`` with probability ``r / (n + 1)``.
+    """
+    rank = min(len(times), math.ceil(part * (len(times) + 1)))
+    time = sorted(times)[rank - 1]
     return time if math.isfinite(time) else None
 
 

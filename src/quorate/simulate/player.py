@@ -108,10 +108,32 @@ def play(
     return _Player(world, on_progress, observe).run(is_over)
 
 
+def play_until_started(
+    world: World, resolution_ms: int, is_over: Callable[[], bool] = lambda: False
+) -> Run:
+    """Play the world until each workload that existed is admitted or cannot be, or to the end of ``play``.
+
+    Jobs end at multiples of ``resolution_ms``, the next after their time, so that many end together: a cycle
+    for each of them would cost most of the time of a run with thousands of waiting workloads.
+    """
+    return _Player(world, lambda ended: None, None, resolution_ms, until_started=True).run(is_over)
+
+
 class _Player:
-    def __init__(self, world: World, on_progress: Callable[[int], object], observe: Observer | None) -> None:
+    def __init__(
+        self,
+        world: World,
+        on_progress: Callable[[int], object],
+        observe: Observer | None,
+        resolution_ms: int = 1,
+        *,
+        until_started: bool = False,
+    ) -> None:
         self._world = world
         self._observe = observe
+        self._resolution_ms = resolution_ms
+        self._until_started = until_started
+        self._unstarted = 0  # workloads that existed and were never admitted
         self._configuration = world.configuration
         self._classes = world.classes
         self._on_progress = on_progress
@@ -137,7 +159,7 @@ class _Player:
         self._waiting = 0
         self._ended = 0
         priorities = {each.metadata.name: each for each in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
-        self._templates = [WorkloadTemplate(each, priorities) for each in self._classes]
+        self._templates = [WorkloadTemplate(each, priorities, world.configuration) for each in self._classes]
         self._load()
         nodes = world.nodes
         self._pods = PodScheduler(world) if nodes and self._has_free_pods() else None
@@ -207,7 +229,7 @@ class _Player:
             if self._observe is not None and len(self._records) > first:
                 self._observe(now_ms, first, self._jobs, self._records)
             self._on_progress(self._ended)
-            if is_over():
+            if is_over() or (self._until_started and not self._unstarted):
                 until_ms = None
                 break
         ended_ms = self._now_ms if until_ms is None else until_ms
@@ -308,6 +330,8 @@ class _Player:
             self._schedule(max(self._now_ms, ends_ms), EventKind.ENDED, job)
         elif workload.spec.active:
             self._waiting += 1
+            self._unstarted += 1
+            job.existed = True
         else:
             records.outcome[number] = Outcome.DEACTIVATED
         if c.has_quota_reservation(workload) and not c.is_admitted(workload):
@@ -364,6 +388,7 @@ class _Player:
         records.outcome[job.number] = Outcome.RUNNING
         if records.admitted_ms[job.number] == NEVER:
             records.admitted_ms[job.number] = self._now_ms
+            self._unstarted -= job.existed
         self._waiting -= 1
 
     def _start_pods(self, job: SimulatedJob) -> None:
@@ -572,6 +597,8 @@ class _Player:
             metadata = replace(workload.metadata, generation=workload.metadata.generation + 1)
             self._records.outcome[job.number] = Outcome.DEACTIVATED
             self._waiting -= not job.is_running
+            if self._records.admitted_ms[job.number] == NEVER:
+                self._unstarted -= job.existed
             self._store(job, Workload(metadata=metadata, spec=spec, status=workload.status))
         elif transition.status is not None:
             if not c.is_evicted(workload) and any(
@@ -609,6 +636,8 @@ class _Player:
             self._start(job)
 
     def _schedule(self, at_ms: int, kind: int, job: SimulatedJob, pods: tuple[Key, ...] = ()) -> None:
+        if kind in (EventKind.ENDED, EventKind.PODS_ENDED):
+            at_ms = -(-at_ms // self._resolution_ms) * self._resolution_ms
         heappush(self._events, SimulatedEvent(at_ms, kind, next(self._tickets), job, job.attempt, pods))
 
     def _ms(self, seconds: float) -> int:

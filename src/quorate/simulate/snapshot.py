@@ -34,7 +34,7 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.queueing import conditions as c
-from quorate.simulate.distributions import Choice
+from quorate.simulate.expected_arrivals import Expected, equally_likely
 from quorate.simulate.run_time_store import (
     MOST_RUN_TIMES,
     RunTimeStore,
@@ -111,6 +111,17 @@ def snapshot_world(
     configuration: Configuration,
 ) -> World:
     """Return the world of ``objects`` at ``now``, as it would be read from the file of a snapshot."""
+    found = {
+        (resource.api_version, resource.kind, each.metadata.key): each
+        for resource, several in objects.items()
+        for each in several
+    }
+    world = World(Path(), Scenario(begins_s=now), configuration, found)
+    return with_run_times(world, times)
+
+
+def with_run_times(world: World, times: Iterable[RunTimes]) -> World:
+    """Return ``world`` with these run times of its existing workloads."""
     times = tuple(times)
     named = _names_of_kinds(times)
     existing = tuple(
@@ -120,18 +131,25 @@ def snapshot_world(
             queues=(each.kind.queue[1],),
             arrivals=Arrivals(),
             pod_sets=(),
-            runs=Choice(each.seconds, tuple(map(float, range(1, len(each.seconds) + 1)))),
+            runs=equally_likely(each.seconds),
         )
         for number, each in enumerate(times)
     )
-    found = {
-        (resource.api_version, resource.kind, each.metadata.key): (
-            _with_class(each, named) if resource is WORKLOADS else each
-        )
-        for resource, several in objects.items()
-        for each in several
-    }
-    return World(Path(), Scenario(begins_s=now, existing=existing), configuration, found)
+    objects = dict(world.objects)
+    if named:
+        for workload in world.of_kind(WORKLOADS):
+            objects[WORKLOADS.api_version, WORKLOADS.kind, workload.metadata.key] = _with_class(
+                workload, named
+            )
+    scenario = msgspec.structs.replace(world.scenario, existing=existing)
+    return msgspec.structs.replace(world, scenario=scenario, objects=objects)
+
+
+def with_expected(world: World, expected: Expected) -> World:
+    """Return ``world`` in which these jobs are submitted, and which ends when no more are known."""
+    classes = tuple(sorted(expected.classes, key=lambda each: each.name))
+    scenario = msgspec.structs.replace(world.scenario, classes=classes, until_s=expected.horizon_s)
+    return msgspec.structs.replace(world, scenario=scenario)
 
 
 def documents(

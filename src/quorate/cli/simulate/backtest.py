@@ -1,4 +1,4 @@
-"""``quorate backtest``: how well forecasts would have been in a scenario."""
+"""``quorate simulate backtest``: how well forecasts would have been in a scenario or trace."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,8 @@ from quorate.simulate.world import InvalidWorld, read_world
 Scenario = Annotated[
     Path,
     typer.Argument(
-        metavar="SCENARIO", help="A file with a Scenario and manifests, or a directory of such files."
+        metavar="TRACE",
+        help="A file with a Scenario and manifests, a directory of such files, or a trace ([b].swf[/b]).",
     ),
 ]
 Samples = Annotated[
@@ -31,12 +32,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with every est
 def backtest(
     scenario: Scenario, samples: Samples = SAMPLES, plays: Plays = PLAYS, as_json: AsJson = False
 ) -> None:
-    """Tell how well forecasts would have been in a scenario.
+    """Tell how well forecasts would have been for the jobs of a scenario or trace.
 
-    At some submissions it forecasts the queues as quorate forecast does, from what is there at that moment
-    and from the run times of the jobs that have ended; then it compares with what came.
+    At some submissions it forecasts the queues as quorate queue forecast does, from what is there at that
+    moment, from the run times of the jobs that have ended and from the submissions so far; then it compares
+    with what came.
 
-    [b]Example:[/b] quorate backtest examples/simulate/two-teams.yaml --samples 10
+    [b]Example:[/b] quorate simulate backtest examples/simulate/two-teams.yaml --samples 10
     """
     try:
         world = read_world(scenario)

@@ -1,31 +1,40 @@
-"""``quorate forecast``: when the waiting workloads of a cluster would start."""
+"""``quorate queue forecast``: when the workloads that wait would start."""
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from quorate.api.meta import at_epoch
+from quorate.api.meta import Key, at_epoch
+from quorate.cli.errors import UsageError
 from quorate.cli.files import Config
-from quorate.cli.simulate.live import Runs, read_cluster, report_origins
+from quorate.cli.simulate.live import LiveCluster, Runs, read_cluster, report_origins
+from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import print_rows, print_value
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
 from quorate.local.objects.tables.durations import human_duration
 from quorate.simulate import forecast as forecasts
 from quorate.simulate.forecast import PLAYS, StartTime
-from quorate.simulate.snapshot import snapshot_world
+from quorate.simulate.snapshot import snapshot_world, with_expected
 
-QueueName = Annotated[
-    str, typer.Option("--queue", "-q", metavar="NAME", help="Only workloads of this local queue.")
-]
-Namespace = Annotated[
-    str, typer.Option("--namespace", "-n", metavar="NAME", help="Only workloads of this namespace.")
+Queue = Annotated[
+    str,
+    typer.Argument(
+        metavar="[[cq/|lq/]NAME]",
+        help="A cluster queue, or with the prefix [b]lq/[/b] a local queue. Default: all queues.",
+        autocompletion=completion.queues,
+    ),
 ]
 Plays = Annotated[int, typer.Option("--plays", min=1, max=1000, help="How many runs to simulate.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_STEPS_S: Final = (60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 86400.0)
+_MOST_STEPS: Final = 8
 
 
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
@@ -36,8 +45,8 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def forecast(
-    queue: QueueName = "",
-    namespace: Namespace = "",
+    queue: Queue = "",
+    namespace: o.Namespace = "",
     plays: Plays = PLAYS,
     runs: Runs = "1h",
     as_json: AsJson = False,
@@ -45,25 +54,30 @@ def forecast(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Show when the workloads that wait would start.
+    """Show when the workloads that wait in a queue start, and what of it in the next hours.
 
     It plays the queues and workloads of the cluster many times, with run times that finished workloads of the
-    same kind or queue had. Half of the runs start a workload within P50, nine of ten within P90. Jobs that
-    will be submitted later are not in it.
+    same kind or queue had, and with further submissions as often as the recent ones. Half of the runs start a
+    workload within P50, nine of ten within P90.
 
-    [b]Example:[/b] quorate forecast --queue training
+    [b]Example:[/b] quorate queue forecast lq/training
     """
-    live = read_cluster(o.ClusterOptions(kubeconfig, context), config, runs)
+    cluster = o.ClusterOptions(kubeconfig, context, namespace)
+    live = read_cluster(cluster, config, runs)
+    chosen = _local_queues(live, queue)
     world = snapshot_world(live.objects, live.times, live.now, live.effective.configuration)
+    world = with_expected(world, live.expected)
     columns = (TextColumn("playing"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("playing", total=plays)
         starts = forecasts.forecast(world, plays, lambda played: progress.update(task, completed=played))
-    shown = [each for each in starts if queue in ("", each.queue) and namespace in ("", each.namespace)]
+    shown = [each for each in starts if chosen is None or Key(each.namespace, each.queue) in chosen]
     if as_json:
         print_value(Answer(at_epoch(live.now), tuple(shown)), o.Output.JSON)
     elif shown:
+        print_rows(("WITHIN", "STARTED P50", "STARTED P90", "WAITING P50"), list(_hours(shown)))
+        typer.echo()
         rows = [
             (each.namespace, each.name, each.queue, _after(each.p50_s), _after(each.p90_s), _share(each))
             for each in shown
@@ -74,8 +88,39 @@ def forecast(
     report_origins(live.times)
 
 
+def _local_queues(live: LiveCluster, written: str) -> frozenset[Key] | None:
+    """Return the local queues that ``[cq/|lq/]NAME`` means; None: all.  Raises ``UsageError``."""
+    if not written:
+        return None
+    kind, _, name = written.rpartition("/")
+    queues = live.objects[LOCAL_QUEUES]
+    if kind in ("lq", "localqueue", "localqueues"):
+        key = Key(live.namespace, name)
+        if all(each.metadata.key != key for each in queues):
+            raise UsageError(f"LocalQueue {key} does not exist (name its namespace with -n)")
+        return frozenset((key,))
+    if kind not in ("", "cq", "clusterqueue", "clusterqueues"):
+        raise UsageError(f"{written}: is no queue (write NAME, cq/NAME or lq/NAME)")
+    if all(each.metadata.name != name for each in live.objects[CLUSTER_QUEUES]):
+        raise UsageError(f"ClusterQueue {name} does not exist (write lq/{name} for a local queue)")
+    return frozenset(each.metadata.key for each in queues if each.spec.cluster_queue == name)
+
+
+def _hours(starts: Sequence[StartTime]) -> Iterator[tuple[str, ...]]:
+    """Yield for equal steps of time how many have started in half and in nine of ten runs."""
+    last_s = max((each.p90_s for each in starts if each.p90_s is not None), default=0.0)
+    step_s = next((each for each in _STEPS_S if last_s <= each * _MOST_STEPS), _STEPS_S[-1])
+    for number in range(1, min(_MOST_STEPS, int(last_s // step_s) + 1) + 1):
+        until_s = number * step_s
+        half, most = (
+            sum(seconds is not None and seconds <= until_s for seconds in several)
+            for several in ([each.p50_s for each in starts], [each.p90_s for each in starts])
+        )
+        yield human_duration(until_s), str(half), str(most), str(len(starts) - half)
+
+
 def _after(seconds: float | None) -> str:
-    return "never" if seconds is None else f"in {human_duration(seconds)}"
+    return "later" if seconds is None else f"in {human_duration(seconds)}"
 
 
 def _share(start: StartTime) -> str:

@@ -14,6 +14,9 @@ from quorate.cli.verbs.cluster_model import EffectiveConfiguration, effective_co
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_FLAVORS, WORKLOADS, Resource
+from quorate.queueing import conditions as c
+from quorate.simulate.expected_arrivals import Expected, arrivals_of
+from quorate.simulate.run_time_store import learned_from
 from quorate.simulate.snapshot import KINDS, RunTimes, run_times
 
 Runs = Annotated[
@@ -30,8 +33,10 @@ _MOST_ORIGINS: Final = 20
 class LiveCluster(NamedTuple):
     objects: dict[Resource[Any], list[Any]]
     times: list[RunTimes]
+    expected: Expected  # further submissions
     now: float  # when it was read, epoch seconds
     effective: EffectiveConfiguration
+    namespace: str  # that the command line selects
 
 
 def read_cluster(cluster_options: o.ClusterOptions, config: Path | None, runs: str) -> LiveCluster:
@@ -63,7 +68,11 @@ def read_cluster(cluster_options: o.ClusterOptions, config: Path | None, runs: s
                 progress.advance(task)
         if any(each.spec.topology_name for each in found[RESOURCE_FLAVORS]):
             found[PLACEABLE_NODES] = list((await client.list(PLACEABLE_NODES)).items)
-        return LiveCluster(found, list(run_times(found[WORKLOADS], assumed_s)), now, effective)
+        workloads = found[WORKLOADS]
+        waiting = sum(not (c.is_admitted(each) or c.is_finished(each)) for each in workloads)
+        expected = arrivals_of(workloads).expected(learned_from(workloads), now, assumed_s, waiting)
+        times = list(run_times(workloads, assumed_s))
+        return LiveCluster(found, times, expected, now, effective, connection.namespace)
 
     return o.with_cluster(cluster_options, read)
 

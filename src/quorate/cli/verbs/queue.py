@@ -8,6 +8,7 @@ import typer
 from quorate.api.kueue import StopPolicy
 from quorate.api.meta import Key
 from quorate.cli.errors import UsageError
+from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import (
@@ -30,10 +31,21 @@ from quorate.cli.verbs.writing import create_object, patch_spec
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
 
+
+class Commands(LazyGroup):
+    deferred = (
+        LazyCommand(
+            "forecast", "quorate.cli.simulate.forecast:forecast",
+            "Show when the workloads that wait in a queue start, and what of it in the next hours.",
+        ),
+    )  # fmt: skip
+
+
 queue = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Cluster queues and local queues: list, describe, create, stop, resume.",
+    help="Cluster queues and local queues: list, describe, forecast, create, stop, resume.",
 )
 
 
