@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from quorate.simulate.player import play
+from quorate.simulate.summary import summarize
 from quorate.simulate.workload_format import TracedJob, read_trace
 from quorate.simulate.world import InvalidWorld, read_world
 from tests.simulate.worlds import FLAVOR, HEAD, queue, spans
@@ -23,10 +24,38 @@ def test_a_trace_is_read(tmp_path: Path) -> None:
     file = tmp_path / "a.swf"
     file.write_text(TRACE)
     assert list(read_trace(file)) == [
-        TracedJob(100, 10, 4, False, "1"),
-        TracedJob(105, 20, 2, True, "2"),
-        TracedJob(107, 5, 1, False, "3"),
+        TracedJob(100, 10, 4, 1, "1"),
+        TracedJob(105, 20, 2, 0, "2"),
+        TracedJob(107, 5, 1, 1, "3"),
     ]
+
+
+def test_the_parts_of_a_job_that_was_checkpointed_are_left_out(tmp_path: Path) -> None:
+    """Its first line is of the whole job; 2, 3 and 4 are the statuses of parts."""
+    line = "7 {} -1 {} 4 -1 -1 4 -1 -1 {} 1 1 -1 1 -1 -1 -1"
+    parts = [(100, 30, 1), (100, 10, 2), (150, 20, 3), (200, 9, 0), (200, 9, 4)]
+    file = tmp_path / "a.swf"
+    file.write_text("\n".join(line.format(*each) for each in parts))
+    assert [(job.runs_s, job.failed) for job in read_trace(file)] == [(30, False), (9, True)]
+
+
+@pytest.mark.parametrize(
+    ("header", "cpus"),
+    [
+        pytest.param("; MaxNodes: 8\n; MaxProcs: 16", 16, id="its processors"),
+        pytest.param("; MaxNodes: 8\n; MaxProcs: -1", 8, id="or its nodes"),
+        pytest.param("", 4, id="or its largest job"),
+    ],
+)
+def test_a_trace_alone_is_played_on_one_queue_of_the_size_of_its_machine(
+    tmp_path: Path, header: str, cpus: int
+) -> None:
+    file = tmp_path / "a.swf"
+    file.write_text(f"{header}\n{TRACE}")
+    run = play(read_world(file))
+    (use,) = summarize(run).utilisation
+    assert use.nominal == str(cpus)
+    assert len(run.jobs) == 3
 
 
 def test_a_trace_is_played_on_the_queues_of_its_numbers(tmp_path: Path) -> None:

@@ -3,10 +3,14 @@
 A line is a job with 18 fields; ``;`` begins a comment and -1 means unknown.  Read are the submit time (2),
 the run time (4), the processors that were allocated (5) or else requested (8), the status (11) and the queue
 (15).  A job without a run time or without processors, as one that was cancelled before it started, is left
-out.  Submission times are those of the trace: dependencies (17) and think times (18) are not modelled.
+out.  A job that was checkpointed or swapped out has a line for all of it and one for each part, with the
+status 2, 3 or 4: the parts are left out.  Submission times are those of the trace: dependencies (17) and
+think times (18) are not modelled.
 """
 
+import re
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,14 +22,20 @@ from quorate.simulate.scenario import Arrivals, JobClass, PodSetShape, Trace, Wo
 
 FIELDS: Final = 18
 FAILED: Final = 0  # the status of a job that failed
+PARTS: Final = (2, 3, 4)  # to be continued, the last, the last of a job that failed
+_SIZE: Final = re.compile(r";\s*(MaxProcs|MaxNodes):\s*([0-9]+)")
 
 
 class TracedJob(NamedTuple):
     submitted_s: float
     runs_s: float
     processors: int
-    failed: bool
+    status: int
     queue: str  # a number, as text
+
+    @property
+    def failed(self) -> bool:
+        return self.status == FAILED
 
 
 class InvalidTrace(Exception):
@@ -55,8 +65,22 @@ def read_trace(file: Path) -> Iterator[TracedJob]:
                     f"is submitted at {job.submitted_s:g} s, the job before at {last_s:g} s (sort the file)",
                 )
             last_s = job.submitted_s
-            if job.runs_s >= 0 and job.processors > 0:
+            if job.runs_s >= 0 and job.processors > 0 and job.status not in PARTS:
                 yield job
+
+
+def machine_size(file: Path) -> int:
+    """Return the processors of the machine of a trace, by its header or else by its largest job.
+
+    Raises ``InvalidTrace`` and ``OSError``.
+    """
+    found: dict[str, int] = {}
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        for line in takewhile(lambda line: line.startswith(";") or not line.strip(), lines):
+            if match := _SIZE.match(line):
+                found[match[1]] = int(match[2])
+    size = found.get("MaxProcs", 0) or found.get("MaxNodes", 0)
+    return size or max((job.processors for job in read_trace(file)), default=1)
 
 
 def _job(file: Path, number: int, fields: list[str]) -> TracedJob:
@@ -70,7 +94,7 @@ def _job(file: Path, number: int, fields: list[str]) -> TracedJob:
     if not (0 <= submitted < 1e10 and runs < 1e10 and max(allocated, requested) < 2**31):
         raise InvalidTrace(file, number, "has a time or a number of processors out of range")
     processors = allocated if allocated > 0 else requested
-    return TracedJob(submitted, runs, processors, status == FAILED, fields[14])
+    return TracedJob(submitted, runs, processors, status, fields[14])
 
 
 def class_of(trace: Trace) -> JobClass:

@@ -47,7 +47,13 @@ from quorate.scheduler.queues import BUILT_IN
 from quorate.simulate import scenario as scenarios
 from quorate.simulate.node_pools import as_ready, nodes_of
 from quorate.simulate.scenario import OTHERS, ClassesOfExisting, JobClass, Scenario, read_scenario
-from quorate.simulate.workload_format import InvalidTrace, class_of, processor_class, read_trace
+from quorate.simulate.workload_format import (
+    InvalidTrace,
+    class_of,
+    machine_size,
+    processor_class,
+    read_trace,
+)
 
 RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
     (resource.api_version, resource.kind): resource
@@ -68,6 +74,30 @@ RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
     )
 }
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
+TRACE_SUFFIX: Final = ".swf"
+_ONE_QUEUE: Final = """\
+apiVersion: {api_version}
+kind: Scenario
+traces: [{{file: {file}, queue: batch}}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {{name: default}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {{name: batch}}
+spec:
+  namespaceSelector: {{}}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{{name: default, resources: [{{name: cpu, nominalQuota: {size}}}]}}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {{name: batch}}
+spec: {{clusterQueue: batch}}
+"""
 
 
 class InvalidWorld(Exception):
@@ -127,11 +157,27 @@ class _Content(msgspec.Struct):
 
 
 def read_world(path: Path) -> World:
-    """Return the world in a file, or in the manifests of a directory.
+    """Return the world in a file, in the manifests of a directory, or of a trace.
 
     Raises ``InvalidWorld`` with all findings.
     """
+    if path.suffix == TRACE_SUFFIX:
+        return _world_of_trace(path)
     return _world(_read(path), path, None)
+
+
+def _world_of_trace(path: Path) -> World:
+    """Return the jobs of a trace in one queue with the processors of its machine."""
+    try:
+        size = machine_size(path)
+    except InvalidTrace as error:
+        raise InvalidWorld([str(error)]) from error
+    except OSError as error:
+        raise InvalidWorld([f"{path}: {(error.strerror or '').lower()}"]) from error
+    text = _ONE_QUEUE.format(
+        api_version=scenarios.API_VERSION, file=codec.encode(path.name).decode(), size=size
+    )
+    return read_world_text(text, str(path), path.parent)
 
 
 def read_world_text(text: str, source: str, directory: Path) -> World:
