@@ -82,7 +82,7 @@ def test_each_kind_has_an_explanation_and_a_schema() -> None:
                 assert [each["name"] for each in groups["groups"]][1:] == ["visibility.quorate.dev"]
                 _, served = await ask(session, PATH)
                 assert {each["name"].partition("/")[0] for each in served["resources"]} == {
-                    "clusterqueues", "localqueues", "workloads", "podgroups", "jobs",
+                    "clusterqueues", "localqueues", "workloads", "podgroups", "jobs", "estimates",
                 }  # fmt: skip
                 _, index = await ask(session, "openapi/v3")
                 (document,) = index["paths"].values()

@@ -4,19 +4,20 @@ The API group is our own.  Kueue owns ``visibility.kueue.x-k8s.io``: a resource 
 with one of a later version, and Kueue's own server may serve that group beside Quorate.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final, Literal
 
 import msgspec
 
-from quorate.api.meta import Key, Struct, always_encoded
+from quorate.api.meta import Key, ObjectMeta, Struct, always_encoded
 from quorate.api.open_api import components, json_content
 
 GROUP: Final = "visibility.quorate.dev"
 VERSION: Final = "v1beta1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 SUBRESOURCE: Final = "explanation"
+ESTIMATES: Final = "estimates"  # a resource that can be listed
 
 ExplainedState = Literal[
     "NotQueued",  # a job without a Workload
@@ -81,6 +82,29 @@ class PodCounts(Struct):
     running: int | None = None
 
 
+class StartEstimate(Struct):
+    """When a waiting workload starts; a quantile is absent if it starts in fewer of the runs."""
+
+    computed_at: datetime  # the moment of the cluster that was played
+    p50: datetime | None = None  # half of the runs start it by then
+    p90: datetime | None = None  # nine of ten runs do
+    runs: int = always_encoded(int)  # simulated
+    run_times: str = ""  # where the run times of its kind of work are from
+
+
+class NamedEstimate(Struct):
+    metadata: ObjectMeta  # namespace and name of the Workload
+    estimate: StartEstimate
+
+
+class StartEstimateList(Struct):
+    """The estimates of the workloads of a namespace, or of all, by key."""
+
+    items: tuple[NamedEstimate, ...] = ()
+    api_version: str = msgspec.field(default_factory=lambda: API_VERSION)
+    kind: str = msgspec.field(default_factory=lambda: "StartEstimateList")
+
+
 class Explanation(Struct):
     object: ObjectName
     state: ExplainedState
@@ -97,6 +121,7 @@ class Explanation(Struct):
     can_never_fit: bool = False  # only a change of its spec or of the configuration can help
     enough: tuple[str, ...] = ()  # what would let it start, one sentence each
     retry_at: datetime | None = None  # when an evicted one is tried again
+    estimate: StartEstimate | None = None  # None: it is not pending, or there is none yet
 
     def __post_init__(self) -> None:
         assert self.message, f"{self.object} without a message"
@@ -119,6 +144,12 @@ def path_of(plural: str, key: Key) -> str:
     return f"/apis/{API_VERSION}{where}/{plural}/{key.name}/{SUBRESOURCE}"
 
 
+def estimates_path(namespace: str) -> str:
+    """Return the path of the estimates of a namespace; of all if it is empty."""
+    where = f"/namespaces/{namespace}" if namespace else ""
+    return f"/apis/{API_VERSION}{where}/{ESTIMATES}"
+
+
 def api_group() -> dict[str, Any]:
     """Return the group as an entry of ``/apis``."""
     version = {"groupVersion": API_VERSION, "version": VERSION}
@@ -128,7 +159,7 @@ def api_group() -> dict[str, Any]:
 def discovery() -> dict[str, dict[str, Any]]:
     """Return the discovery documents of the group, by path.
 
-    Only subresources are listed, so that ``kubectl get workloads`` means Kueue's.
+    Of workloads and queues only subresources are listed, so that ``kubectl get workloads`` means Kueue's.
     """
     resources = [
         {
@@ -137,6 +168,12 @@ def discovery() -> dict[str, dict[str, Any]]:
         }
         for plural, namespaced, _ in EXPLAINED
     ]  # fmt: skip
+    resources.append(
+        {
+            "name": ESTIMATES, "singularName": "estimate", "namespaced": True, "kind": "StartEstimate",
+            "verbs": ["list"],
+        }
+    )  # fmt: skip
     return {
         f"/apis/{GROUP}": {"kind": "APIGroup", "apiVersion": "v1", **api_group()},
         f"/apis/{API_VERSION}": {
@@ -154,23 +191,32 @@ def open_api() -> dict[str, dict[str, Any]]:
 
 
 def _open_api_document() -> dict[str, Any]:
-    (schema,), schemas = components([Explanation])
-    responses = {"200": {"description": "OK", "content": json_content(schema)}}
+    (explanation, estimates), schemas = components([Explanation, StartEstimateList])
+    explanations = {
+        path: _operation(f"readExplanationOf{plural}", explanation, _parameters(plural, namespaced))
+        for path, plural, namespaced in _paths()
+    }
+    of_namespace = _operation("listEstimates", estimates, [_path_parameter("namespace")])
+    of_all = _operation("listEstimatesOfAllNamespaces", estimates, [])
     return {
         "openapi": "3.0.0",
         "info": {"title": "Quorate", "version": VERSION},
         "paths": {
-            path: {
-                "get": {
-                    "operationId": f"readExplanationOf{plural}",
-                    "parameters": list(_parameters(plural, namespaced)),
-                    "responses": responses,
-                }
-            }
-            for path, plural, namespaced in _paths()
+            **explanations,
+            estimates_path("{namespace}"): of_namespace,
+            estimates_path(""): of_all,
         },
         "components": {"schemas": {name: _as_open_api(schema) for name, schema in schemas.items()}},
     }
+
+
+def _operation(name: str, answer: dict[str, Any], parameters: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    responses = {"200": {"description": "OK", "content": json_content(answer)}}
+    return {"get": {"operationId": name, "parameters": list(parameters), "responses": responses}}
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
 def _paths() -> Iterator[tuple[str, str, bool]]:
@@ -180,7 +226,7 @@ def _paths() -> Iterator[tuple[str, str, bool]]:
 
 def _parameters(plural: str, namespaced: bool) -> Iterator[dict[str, Any]]:
     for name in ("namespace", "name") if namespaced else ("name",):
-        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        yield _path_parameter(name)
     for name in ("group", "resource", "kind", "queue") if plural == "jobs" else ():
         yield {"name": name, "in": "query", "schema": {"type": "string"}}
 

@@ -19,6 +19,7 @@ from quorate.api.meta import Struct
 from quorate.cli.cluster_reader import ClusterReader
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.errors import UsageError
+from quorate.cli.estimation.supervisor import run_estimation
 from quorate.cli.process import new_identity
 from quorate.cli.stored_configuration import store_in_force
 from quorate.controllers.jobs.unserved import why_not_queued
@@ -124,6 +125,9 @@ async def run_controller_process(
                 tasks.create_task(_announce(replica, cluster.server)),
                 tasks.create_task(store_in_force(deciding_client, clock, replica, in_force)),
             ]
+            if configuration.estimates.cpu > 0:
+                estimation = run_estimation(replica, in_force, clock, configuration.estimates)
+                parts.append(tasks.create_task(estimation))
             yield ControllerProcess(replica, webhooks.get("webhooks"))
             for part in parts:
                 part.cancel()

@@ -138,7 +138,7 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
         feed.subscribe(informers.of(feed.resource), lambda: None)
     nodes = NodeFeeds(client, clock, informers.flavors, informers.workloads, state, lambda: None)
     devices = _run_devices(client, clock, informers, configuration)
-    view = _view(state, informers, replica)
+    view = _view(state, informers, nodes, replica)
     within_s = configuration.controllers.cache_sync_timeout_s
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
@@ -182,7 +182,7 @@ async def _run_controllers(
     context = _context(client, clock, configuration, rng, replica.recorder)
     informers = context.informers
     driver = AdmissionDriver(context, replica.recorder)
-    view = _view(driver.state, informers, replica)
+    view = _view(driver.state, informers, driver.node_feeds, replica)
     _record_metrics(informers, driver.state, replica.recorder)
 
     integrations = configuration.integrations
@@ -318,7 +318,7 @@ def _context(
     )
 
 
-def _view(state: State, informers: Informers, replica: Replica) -> View:
+def _view(state: State, informers: Informers, nodes: NodeFeeds, replica: Replica) -> View:
     """Return a view of the model, with the values of custom metric labels."""
     custom = replica.recorder.custom
 
@@ -333,7 +333,7 @@ def _view(state: State, informers: Informers, replica: Replica) -> View:
     track("ClusterQueue", informers.cluster_queues)
     track("Cohort", informers.cohorts)
     track("LocalQueue", informers.local_queues)
-    return View(state, informers.workloads, custom)
+    return View(state, informers.workloads, custom, (*informers.all, nodes.nodes))
 
 
 def _record_metrics(informers: Informers, state: State, recorder: Recorder) -> None:

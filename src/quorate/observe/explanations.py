@@ -2,6 +2,7 @@
 
     GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/workloads/NAME/explanation
     GET /apis/visibility.quorate.dev/v1beta1/clusterqueues/NAME/explanation, the same for the other kinds
+    GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/estimates, when workloads start
 
 A caller that may get the object gets its explanation.  Names of other objects are left out unless it may list
 workloads in their namespaces.  Long queues are read in steps, between which the process does other work.
@@ -11,12 +12,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Protocol
 
+import msgspec
 from aiohttp import web
 
 from quorate.api import codec
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.core.started_pod import StartedPod
-from quorate.api.explanation import API_VERSION, EXPLAINED, SUBRESOURCE, Explanation
+from quorate.api.explanation import API_VERSION, ESTIMATES, EXPLAINED, SUBRESOURCE, Explanation
 from quorate.api.kueue import GROUP as KUEUE
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
@@ -83,6 +85,16 @@ class Explainer:
             handler = self._handler(plural, explain_by_plural[plural])
             for prefix in (PREFIX, "/visibility"):
                 app.router.add_get(f"{prefix}{path}", handler)
+        for where in ("", "/namespaces/{namespace}"):
+            app.router.add_get(f"{PREFIX}{where}/{ESTIMATES}", self._estimates)
+
+    async def _estimates(self, request: web.Request) -> web.Response:
+        view = self._replica.view
+        if view is None:
+            return refusal(503, "ServiceUnavailable", "not synced with the API server yet")
+        namespace = request.match_info.get("namespace", "")
+        found = self._replica.estimates.in_namespace(view.state, namespace)
+        return web.Response(body=codec.encode(found), content_type="application/json")
 
     def _handler(self, plural: str, explain: Explain) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
@@ -111,7 +123,9 @@ class Explainer:
         if workload is None:
             return None
         started = await self._started(workload) if is_admitted(workload) else NOT_READ
-        return explain_workload(view.state, workload, facts, started)
+        explained = explain_workload(view.state, workload, facts, started)
+        estimate = self._replica.estimates.of(view.state, key)
+        return explained if estimate is None else msgspec.structs.replace(explained, estimate=estimate)
 
     async def _started(self, workload: Workload) -> Started:
         namespace = workload.metadata.namespace
@@ -163,8 +177,13 @@ class Explainer:
 
 
 def explanation_access(request: web.Request) -> Access | None:
-    """Return the access that an explanation needs: to get the object.  None for other requests."""
+    """Return the access that an explanation needs: to get the object.  Estimates need to list workloads.
+
+    None for other requests.
+    """
     match, parts = request.match_info, request.path.rstrip("/").split("/")
+    if parts[-1] == ESTIMATES and request.path.startswith(PREFIX):
+        return ResourceAccess("list", KUEUE, "workloads", "", match.get("namespace", ""))
     if parts[-1] != SUBRESOURCE or "name" not in match:
         return None
     plural = parts[-3]

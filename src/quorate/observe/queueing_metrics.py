@@ -58,6 +58,7 @@ class _Gauges(Collector):
         if differences is not None:
             families["quorate_audit_differences"].add_metric([role], differences)
         if self._replica.view is not None:
+            self._add_estimates(families, self._replica.view.state, role)
             for reading in readings(self._replica.view, recorder.preemption_skips):
                 family = BY_NAME[f"kueue_{reading.name}"]
                 custom = recorder.custom.of(family.sources, reading.labels)
@@ -65,6 +66,19 @@ class _Gauges(Collector):
                 values = [labels[label] for label in recorder.labels_of(family)]
                 families[family.name].add_metric(values, reading.value)
         yield from families.values()
+
+    def _add_estimates(self, families: Mapping[str, GaugeMetricFamily], state: State, role: str) -> None:
+        recorder, estimates = self._replica.recorder, self._replica.estimates
+        if estimates.computed_at is None:
+            return
+        families["quorate_estimates_timestamp_seconds"].add_metric([role], estimates.computed_at)
+        families["quorate_estimates_processor_seconds"].add_metric([role], estimates.processor_s)
+        family = BY_NAME["quorate_pending_start_seconds"]
+        for each in estimates.median_waits(state):
+            given = {"cluster_queue": each.cluster_queue, "percentile": each.percentile, ROLE: role}
+            labels = {**recorder.custom.of(family.sources, given), **given}
+            values = [labels[label] for label in recorder.labels_of(family)]
+            families[family.name].add_metric(values, each.seconds)
 
 
 class Reading(NamedTuple):

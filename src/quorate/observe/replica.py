@@ -6,6 +6,7 @@ from typing import Literal
 
 from quorate.api.configuration.metric_labels import CustomLabel
 from quorate.observe.custom_labels import CustomLabels
+from quorate.observe.estimates import Estimates
 from quorate.observe.recorder import Recorder
 from quorate.observe.view import View
 
@@ -23,6 +24,7 @@ class Replica:
         self.ready = asyncio.Event()
         self.view: View | None = None  # set once everything is listed
         self.rebuilt_at: float | None = None  # when an audit last found the model wrong and it was rebuilt
+        self.estimates = Estimates()
         self.recorder = Recorder(lambda: self.role, CustomLabels(labels))
 
     def set_view(self, view: View) -> None:

@@ -1,6 +1,8 @@
 """A read-only view of the model and the workloads of a replica, for metrics and the visibility API."""
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 from quorate.api.configuration.process import Metrics
 from quorate.api.kueue import Workload
@@ -23,8 +25,16 @@ from quorate.queueing.state import State
 class View:
     """Create it before the informer ``workloads`` runs, so that it counts every change."""
 
-    def __init__(self, state: State, workloads: Informer[Workload], custom: CustomLabels) -> None:
+    def __init__(
+        self,
+        state: State,
+        workloads: Informer[Workload],
+        custom: CustomLabels,
+        informers: Sequence[Informer[Any]] = (),
+    ) -> None:
+        """``informers``: those of all objects that the model is made of."""
         self.state = state
+        self.informers = tuple(informers)
         self._workloads = workloads
         self.custom = custom
         # Unfinished admitted workloads, by cluster queue and the custom labels of the workload.

@@ -96,9 +96,6 @@ class Expected(msgspec.Struct, frozen=True):
     horizon_s: float  # after which no jobs are submitted, because there are too many, or it is too far
 
 
-NOTHING_EXPECTED: Final = Expected((), HORIZON_S)
-
-
 def arrivals_of(workloads: Iterable[Workload]) -> ArrivalStore:
     """Return what ``workloads``, finished or not, tell about submissions."""
     store = ArrivalStore()

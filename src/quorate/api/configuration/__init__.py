@@ -37,12 +37,14 @@ from quorate.api.configuration.pods_ready import Version, WaitForPodsReady, deco
 from quorate.api.configuration.process import (
     ClientConnection,
     Controllers,
+    EstimateRules,
     Health,
     LeaderElection,
     Metrics,
     Visibility,
     decode_client_connection,
     decode_controllers,
+    decode_estimates,
     decode_health,
     decode_leader_election,
     decode_metrics,
@@ -108,6 +110,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     leader_election: LeaderElection = LeaderElection()
     metrics: Metrics = Metrics()
     visibility: Visibility = Visibility()
+    estimates: EstimateRules = EstimateRules()
     audit_every_s: float = 300.0  # 0: never
     scheduling: Scheduling = Scheduling()
     node_fit: NodeFit = NodeFit()
@@ -213,6 +216,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         scheduling=fields.take("scheduling", section(decode_scheduling), Scheduling()),
         node_fit=_node_fit(fields, gates),
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
+        estimates=fields.take("estimates", section(decode_estimates), EstimateRules()),
         visibility=visibility if gates.get("VisibilityOnDemand", True) else Visibility(),
         retention=fields.take("objectRetentionPolicies", section(decode_retention), ObjectRetention()),
         gang=gang_scheduling,
@@ -302,6 +306,7 @@ _QUEUE_VISIBILITY: Final = ignored_section(
 # Fields of the file, and the corresponding attributes of ``Configuration``.
 RESTART_FIELDS: Final = {
     "clientConnection": "client_connection",
+    "estimates": "estimates",
     "health": "health",
     "internalCertManagement": "certificates",
     "leaderElection": "leader_election",

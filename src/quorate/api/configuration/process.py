@@ -74,6 +74,23 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     custom_labels: tuple[CustomLabel, ...] = ()
 
 
+class EstimateRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Estimates of when waiting workloads start, which a process of their own computes."""
+
+    cpu: float = 0.1  # the part of one core that it may use; 0: no estimates
+
+
+def decode_estimates(fields: Section) -> EstimateRules:
+    return EstimateRules(cpu=fields.take("cpu", _part_of_a_core, EstimateRules().cpu))
+
+
+def _part_of_a_core(field: Field) -> float:
+    value = number(field)
+    if not 0 <= value <= 1:
+        raise InvalidValue("is no part of a core (write 0 to 1; 0 is for no estimates)")
+    return value
+
+
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     """The visibility API with the positions of pending workloads."""
 

@@ -125,7 +125,10 @@ def _with_explanation(role: Json, plural: str) -> Json:
     if plural not in {each for each, _, _ in explanation.EXPLAINED}:
         return role
     plurals = (plural, "jobs") if plural == "workloads" else (plural,)  # jobs: those without a Workload
-    return {**role, "rules": [*role["rules"], _explanation_rule(*plurals)]}
+    rules = [*role["rules"], _explanation_rule(*plurals)]
+    if plural == "workloads":
+        rules.append(_rule(explanation.GROUP, (explanation.ESTIMATES,), ("list",)))
+    return {**role, "rules": rules}
 
 
 def _explanation_rule(*plurals: str) -> Json:

@@ -5,8 +5,9 @@ from enum import StrEnum
 from typing import Final
 
 from quorate.api.core import Resources
+from quorate.api.explanation import StartEstimate
 from quorate.api.kueue import ACTIVE, ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
-from quorate.api.meta import Condition, Key, LabelSelector, OwnerReference, find_condition, is_true
+from quorate.api.meta import Condition, Key, LabelSelector, OwnerReference, epoch, find_condition, is_true
 from quorate.cli.run.formatting import format_resources
 from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, age
 from quorate.local.objects.tables.durations import human_duration
@@ -76,6 +77,7 @@ def workload_columns(
     now: float,
     cluster_queues: Mapping[Key, str],
     positions: Mapping[Key, int],
+    estimates: Mapping[Key, StartEstimate],
     *,
     namespaces: bool,
 ) -> Sequence[Column[Workload]]:
@@ -93,6 +95,7 @@ def workload_columns(
         Column("CLUSTERQUEUE", lambda workload: cluster_queue_of(workload, cluster_queues)),
         Column("STATUS", lambda workload: status_of(workload).upper()),
         Column("POSITION IN QUEUE", position),
+        Column("STARTS IN P50-P90", lambda workload: starts_in(estimates.get(workload.metadata.key), now)),
         Column("EXEC TIME", lambda workload: _execution_time(workload, now)),
         Column("AGE", lambda workload: age(workload.metadata.creation_timestamp, now)),
         Column("PRIORITY", lambda workload: str(workload.spec.priority or 0), wide=True),
@@ -101,6 +104,17 @@ def workload_columns(
     if not namespaces:
         return columns
     return (Column("NAMESPACE", lambda workload: workload.metadata.namespace), *columns)
+
+
+def starts_in(estimate: StartEstimate | None, now: float) -> str:
+    """Return the time until the start in half and in nine of ten simulated runs; empty if unknown."""
+    if estimate is None:
+        return ""
+    p50, p90 = (
+        "?" if moment is None else human_duration(max(0.0, epoch(moment) - now))
+        for moment in (estimate.p50, estimate.p90)
+    )
+    return f"{p50}-{p90}"
 
 
 def cluster_queue_of(workload: Workload, cluster_queues: Mapping[Key, str]) -> str:

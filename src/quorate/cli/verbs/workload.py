@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from quorate.api import codec
+from quorate.api.explanation import StartEstimate, StartEstimateList, estimates_path
 from quorate.api.kueue import Workload
 from quorate.api.kueue.visibility import GROUP, VERSION, PendingWorkloadsSummary
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
@@ -94,7 +95,7 @@ def list_(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """List workloads with their jobs, status and position in the queue.
+    """List workloads with their jobs, status, position in the queue and estimated start.
 
     [b]-o wide[/b] also shows why they are pending.
 
@@ -128,7 +129,8 @@ def list_(
             positions = await queue_positions(
                 client, (Key(each.metadata.namespace, each.spec.queue_name) for each in pending)
             )
-            columns = workload_columns(now, cluster_queues, positions, namespaces=all_namespaces)
+            estimates = await start_estimates(client, where) if positions else {}
+            columns = workload_columns(now, cluster_queues, positions, estimates, namespaces=all_namespaces)
             print_objects(columns, chosen, output)
         else:
             o.print_none_found(connection)
@@ -337,3 +339,12 @@ async def queue_positions(client: Client, local_queues: Iterable[Key]) -> dict[K
         for pending in codec.decode(PendingWorkloadsSummary, answer).items:
             found[pending.metadata.key] = pending.position_in_local_queue
     return found
+
+
+async def start_estimates(client: Client, namespace: str) -> dict[Key, StartEstimate]:
+    """Return when pending workloads start, by the controllers; none if they do not serve estimates."""
+    try:
+        answer = await client.request("GET", estimates_path(namespace))
+    except ApiError:
+        return {}
+    return {each.metadata.key: each.estimate for each in codec.decode(StartEstimateList, answer).items}

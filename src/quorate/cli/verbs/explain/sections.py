@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from quorate.api.explanation import Explanation, PodCounts
+from quorate.api.explanation import Explanation, PodCounts, StartEstimate
 from quorate.api.meta import Key
 from quorate.cli.verbs.printing import Fields, ListSection, Section, TableSection
 
@@ -20,6 +20,8 @@ def explanation_sections(explanation: Explanation) -> tuple[Section, ...]:
         ("Since", _moment(explanation.since)),
         ("Pods", _pods(explanation.pods)),
         ("Tried again", _moment(explanation.retry_at)),
+        ("Starts", _starts(explanation.estimate)),
+        ("Estimated", _estimated(explanation.estimate)),
     ))  # fmt: skip
     numbers = tuple(
         (each.pod_set, each.flavor, each.resource, each.needed, each.free, each.short_by, each.at_most)
@@ -63,6 +65,21 @@ def _pods(counts: PodCounts | None) -> str:
         "created": counts.created, "running": counts.running,
     }  # fmt: skip
     return ", ".join(f"{number} {name}" for name, number in numbers.items() if number is not None)
+
+
+def _starts(estimate: StartEstimate | None) -> str:
+    if estimate is None:
+        return ""
+    if estimate.p50 is None:
+        return "in less than half of the simulated runs"
+    p90 = _moment(estimate.p90) or "later than was simulated"
+    return f"P50 {_moment(estimate.p50)}, P90 {p90}"
+
+
+def _estimated(estimate: StartEstimate | None) -> str:
+    if estimate is None:
+        return ""
+    return f"{_moment(estimate.computed_at)}, {estimate.runs} runs, run times of {estimate.run_times}"
 
 
 def _moment(moment: datetime | None) -> str:

@@ -1,0 +1,1 @@
+"""Estimates of when waiting workloads start, computed in a process beside the controllers."""

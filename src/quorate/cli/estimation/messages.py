@@ -1,0 +1,88 @@
+"""What the controllers and the process of the estimates tell each other: length-prefixed JSON, in order."""
+
+import asyncio
+import struct
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.meta import Key
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PLACEABLE_NODES,
+    RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
+    TOPOLOGIES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    Resource,
+)
+from quorate.simulate.rolling_forecast import Refresh
+
+# What is sent, by the number of the kind in messages.
+KINDS: Final[tuple[Resource[Any], ...]] = (
+    NAMESPACES,
+    LIMIT_RANGES,
+    RUNTIME_CLASSES,
+    TOPOLOGIES,
+    RESOURCE_FLAVORS,
+    ADMISSION_CHECKS,
+    WORKLOAD_PRIORITY_CLASSES,
+    COHORTS,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    PLACEABLE_NODES,
+    WORKLOADS,
+)
+_HEAD: Final = struct.Struct("<I")
+
+
+class Configure(msgspec.Struct, tag=True):
+    text: str  # a Configuration in YAML; empty: the defaults
+
+
+class Put(msgspec.Struct, tag=True):
+    kind: int
+    object: msgspec.Raw
+
+
+class Remove(msgspec.Struct, tag=True):
+    kind: int
+    key: Key
+
+
+class Play(msgspec.Struct, tag=True):
+    """Refresh the forecast of the objects that were sent, and answer with ``Refresh``."""
+
+    now: float
+    budget_s: float  # of processor time
+
+
+Message = Configure | Put | Remove | Play
+
+
+def frame(message: Message | Refresh) -> bytes:
+    body = codec.encode(message)
+    return _HEAD.pack(len(body)) + body
+
+
+def read_message(stream: BinaryIO) -> Message | None:
+    """Return the next message; None at the end of the stream."""
+    head = stream.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return None
+    body = stream.read(_HEAD.unpack(head)[0])
+    found: Message = msgspec.json.decode(body, type=Message)
+    return found
+
+
+async def read_refresh(stream: asyncio.StreamReader) -> Refresh:
+    """Return the next answer.  Raises ``IncompleteReadError`` at the end of the stream."""
+    (length,) = _HEAD.unpack(await stream.readexactly(_HEAD.size))
+    return codec.decode(Refresh, await stream.readexactly(length))

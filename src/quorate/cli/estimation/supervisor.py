@@ -1,0 +1,167 @@
+"""Keeps the estimates of a replica up to date, with a process beside it that plays the queues.
+
+The process starts once something has waited for a while, gets every object that changes, and is asked for a
+refresh from time to time: it never uses more than its share of one core over time, and has a low priority.
+The event loop of the controllers only encodes the objects, in short slices.
+"""
+
+import asyncio
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api.configuration.process import EstimateRules
+from quorate.api.explanation import StartEstimate
+from quorate.api.meta import Key, at_epoch
+from quorate.cli.configuration_reload import ConfigurationInForce
+from quorate.cli.estimation.messages import KINDS, Configure, Play, Put, Remove, frame, read_refresh
+from quorate.kube.clock import Clock
+from quorate.kube.flowcontrol import Backoff
+from quorate.kube.informer import Change
+from quorate.kube.log import logger
+from quorate.kube.resources import metadata_of
+from quorate.observe.replica import Replica
+from quorate.observe.view import View
+from quorate.simulate.rolling_forecast import Refresh
+
+FIRST_AFTER_S: Final = 10.0  # of waiting: most workloads of a cluster with room start sooner
+INTERVAL_S: Final = 10.0  # between refreshes, at least
+BUDGET_S: Final = 10.0  # of processor time, for one refresh
+SLICE_S: Final = 0.005  # of work on the event loop
+_POLL_S: Final = 1.0
+_RESTART: Final = Backoff(first_s=5.0, cap_s=300.0)
+
+
+async def run_estimation(
+    replica: Replica, in_force: ConfigurationInForce, clock: Clock, rules: EstimateRules
+) -> None:
+    """Refresh ``replica.estimates`` until cancelled.  A failure of the process leaves them as they are."""
+    failures = 0
+    changes: _Changes | None = None
+    while True:
+        view = await _something_waits(replica, clock)
+        if changes is None or changes.view is not view:
+            changes = _Changes(view)
+        else:
+            changes.resend()
+        began_s = time.monotonic()
+        try:
+            async with _worker() as worker:
+                await _refresh_while_current(worker, changes, replica, in_force, clock, rules)
+        except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
+            failures = 1 if time.monotonic() - began_s > _RESTART.cap_s else failures + 1
+            logger(__name__).warning("process of the estimates ended", failures=failures)
+            await clock.sleep_until(clock.now() + _RESTART.delay_s(failures))
+
+
+async def _something_waits(replica: Replica, clock: Clock) -> View:
+    """Return the view once something has waited in it for ``FIRST_AFTER_S``."""
+    since: float | None = None
+    while True:
+        view = replica.view
+        waits = view is not None and len(view.state.ledger.entries) > 0
+        since = (clock.now() if since is None else since) if waits else None
+        if view is not None and since is not None and clock.now() - since >= FIRST_AFTER_S:
+            return view
+        await clock.sleep_until(clock.now() + _POLL_S)
+
+
+async def _refresh_while_current(
+    worker: Process,
+    changes: "_Changes",
+    replica: Replica,
+    in_force: ConfigurationInForce,
+    clock: Clock,
+    rules: EstimateRules,
+) -> None:
+    """Refresh until the replica has another view: the role or the Configuration has changed."""
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    worker.stdin.write(frame(Configure(in_force.text)))
+    while replica.view is changes.view:
+        await changes.send(worker.stdin)
+        if changes.view.state.ledger.entries:
+            worker.stdin.write(frame(Play(clock.now(), BUDGET_S)))
+            await worker.stdin.drain()
+            refresh = await read_refresh(worker.stdout)
+            replica.estimates.replace(await _estimates(refresh), refresh.at, refresh.processor_s)
+            pause_s = max(INTERVAL_S, refresh.processor_s / rules.cpu)
+        else:
+            pause_s = INTERVAL_S
+        await clock.sleep_until(clock.now() + pause_s)
+
+
+async def _estimates(refresh: Refresh) -> Mapping[Key, StartEstimate]:
+    found: dict[Key, StartEstimate] = {}
+    moment, began_s = at_epoch(refresh.at), time.monotonic()
+    for start in refresh.starts:
+        found[start.key] = StartEstimate(
+            computed_at=moment,
+            p50=None if start.p50 is None else at_epoch(start.p50),
+            p90=None if start.p90 is None else at_epoch(start.p90),
+            runs=start.runs,
+            run_times=start.run_times,
+        )
+        if time.monotonic() - began_s > SLICE_S:
+            await asyncio.sleep(0)
+            began_s = time.monotonic()
+    return found
+
+
+@asynccontextmanager
+async def _worker() -> AsyncIterator[Process]:
+    """Run the process while the block lasts."""
+    command = (sys.executable, "-m", "quorate.cli.estimation.worker")
+    worker = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+    try:
+        yield worker
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+        await worker.wait()
+
+
+class _Changes:
+    """The objects of a view that the process does not have yet."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        kinds = {(each.api_version, each.kind): number for number, each in enumerate(KINDS)}
+        self._informers = {
+            kinds[each.resource.api_version, each.resource.kind]: each
+            for each in view.informers
+            if (each.resource.api_version, each.resource.kind) in kinds
+        }
+        self._changed: dict[tuple[int, Key], Any] = {}  # None: it was deleted
+        for number, informer in self._informers.items():
+            informer.subscribe(partial(self._note, number))
+
+    def _note(self, number: int, change: Change[Any]) -> None:
+        self._changed[number, change.key] = change.new
+
+    def resend(self) -> None:
+        """Send all objects again, to a new process."""
+        for number, informer in self._informers.items():
+            for obj in informer:
+                self._changed[number, metadata_of(obj).key] = obj
+
+    async def send(self, stream: asyncio.StreamWriter) -> None:
+        began_s = time.monotonic()
+        while self._changed:
+            (number, key), obj = next(iter(self._changed.items()))
+            del self._changed[number, key]
+            if obj is None:
+                stream.write(frame(Remove(number, key)))
+            else:
+                stream.write(frame(Put(number, msgspec.Raw(KINDS[number].encode(obj)))))
+            if time.monotonic() - began_s > SLICE_S:
+                await stream.drain()
+                await asyncio.sleep(0)
+                began_s = time.monotonic()
+        await stream.drain()
