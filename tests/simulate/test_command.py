@@ -17,7 +17,7 @@ CHANGE = "examples/simulate/larger-quota.yaml"
     ("example", "headline"),
     [
         ("two-teams", "470 jobs in 32h, 470 ended, 0 running, 0 waiting, 0 deactivated"),
-        ("gpu-nodes", "1460 jobs in 11d, 1460 ended, 0 running, 0 waiting, 0 deactivated"),
+        ("gpu-nodes", "1460 jobs in 7d18h, 1460 ended, 0 running, 0 waiting, 0 deactivated"),
     ],
 )
 def test_a_command_of_the_page_compares_a_change(example: str, headline: str) -> None:

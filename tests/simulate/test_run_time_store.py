@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.simulate.run_time_store import RunTimeStore, WorkKind, name_pattern
+from quorate.api import codec
+from quorate.api.kueue import Workload
+from quorate.simulate.run_time_store import RunTimeStore, WorkKind, name_pattern, ran_s
 
 QUEUE = ("team", "training")
 NIGHTLY = WorkKind(QUEUE, "Job", "nightly-#")
@@ -103,3 +105,29 @@ def test_memory_is_bounded_and_what_is_kept_are_the_latest(
             assert list(times) == reference.latest(kind, most_run_times)
     if runs:
         assert runs[-1][1] in kept[runs[-1][0]]
+
+
+@pytest.mark.parametrize(
+    ("granted", "seconds"),
+    [
+        pytest.param(8, 60.0, id="with all its pods"),
+        pytest.param(4, 30.0, id="with half of them, it took twice as long"),
+        pytest.param(None, 60.0, id="without a count"),
+    ],
+)
+def test_a_run_time_is_that_of_all_pods(granted: int | None, seconds: float) -> None:
+    finished = codec.convert(
+        Workload,
+        {
+            "metadata": {"name": "a", "namespace": "team"},
+            "spec": {"queueName": "training", "podSets": [{"name": "main", "count": 8}]},
+            "status": {
+                "admission": {"clusterQueue": "q", "podSetAssignments": [{"name": "main", "count": granted}]},
+                "conditions": [
+                    {"type": "Admitted", "status": "True", "lastTransitionTime": "2026-03-01T12:00:00Z"},
+                    {"type": "Finished", "status": "True", "lastTransitionTime": "2026-03-01T12:01:00Z"},
+                ],
+            },
+        },
+    )
+    assert ran_s(finished) == seconds

@@ -128,19 +128,16 @@ class _History:
         self._world = world
         self._arrivals = ArrivalStore()
         self._run_times = RunTimeStore()
-        self._kinds: dict[int, WorkKind] = {}  # of jobs that had not ended when they were looked at
+        self._running: dict[int, tuple[WorkKind, int]] = {}  # that had not ended: kind, start-up time
 
     def learn(self, submitted: Iterable[SimulatedJob], records: JobRecords) -> None:
         for job in submitted:
             self._arrivals.learn(job.workload)
-            self._kinds[job.number] = kind_of(job.workload)
-        ended = [number for number in self._kinds if records.ended_ms[number] != NEVER]
+            self._running[job.number] = kind_of(job.workload), job.submission.starts_ms
+        ended = [number for number in self._running if records.ended_ms[number] != NEVER]
         for number in sorted(ended, key=lambda number: (records.ended_ms[number], number)):
-            kind = self._kinds.pop(number)
-            ran_ms = records.runs_ms[number]
-            if records.admissions[number] == 1:
-                ran_ms = records.ended_ms[number] - records.admitted_ms[number]
-            self._run_times.add(kind, str(number), ran_ms / MS)
+            kind, starts_ms = self._running.pop(number)
+            self._run_times.add(kind, str(number), (starts_ms + records.runs_ms[number]) / MS)
 
     def known_of(self, workload: Workload) -> int:
         """Return how many jobs of the queue of a workload have ended, at most as many as are kept."""

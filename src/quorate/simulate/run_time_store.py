@@ -68,7 +68,10 @@ def kind_of(workload: Workload) -> WorkKind:
 
 
 def ran_s(workload: Workload) -> float | None:
-    """Return how long a finished workload ran in its last admission; None if that is not known."""
+    """Return how long a finished workload would have run with all its pods; None if that is not known.
+
+    Only its last admission counts.  With fewer pods it took longer in proportion, as in a simulation.
+    """
     if not c.is_finished(workload):
         return None
     ended, began = (find_condition(workload.status.conditions, each) for each in (c.FINISHED, c.ADMITTED))
@@ -76,7 +79,17 @@ def ran_s(workload: Workload) -> float | None:
         return None
     if ended.last_transition_time is None or began.last_transition_time is None:
         return None
-    return max(0.0, epoch(ended.last_transition_time) - epoch(began.last_transition_time))
+    seconds = max(0.0, epoch(ended.last_transition_time) - epoch(began.last_transition_time))
+    return seconds * _granted_part(workload)
+
+
+def _granted_part(workload: Workload) -> float:
+    """Return the part of the requested pods that was admitted."""
+    wanted, admission = sum(each.count for each in workload.spec.pod_sets), workload.status.admission
+    if admission is None or not wanted:
+        return 1.0
+    granted = [each.count for each in admission.pod_set_assignments if each.count is not None]
+    return sum(granted) / wanted if len(granted) == len(workload.spec.pod_sets) else 1.0
 
 
 class RunTimeStore:
