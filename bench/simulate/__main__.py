@@ -12,11 +12,14 @@ import typer
 from rich.console import Console
 
 from bench.limits import check_limits
-from bench.simulate.measure import Cost, measured
+from bench.simulate.measure import Cost, measured, refreshed
+from quorate.cli.estimation.supervisor import BUDGET_S
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
 PLACED: Final = 100_000
 BOUND: Final = 10_000
+WAITING: Final = 10_000
+WAITING_QUEUES: Final = 100
 
 
 def main(
@@ -40,6 +43,12 @@ def main(
     bound = measured("sessions", BOUND)
     console.print(f"{BOUND:,} jobs bound to 1,000 nodes by sessions: {bound}")
     values[f"simulate: {BOUND:,} jobs bound to 1,000 nodes by sessions, s"] = [bound.processor_s]
+    refresh = refreshed(WAITING, WAITING_QUEUES, BUDGET_S)
+    console.print(f"{WAITING:,} workloads wait in {WAITING_QUEUES} queues: {refresh}")
+    values[f"simulate: estimates of {WAITING:,} waiting workloads, s"] = [refresh.processor_s]
+    values[f"simulate: part of {WAITING:,} waiting workloads with an estimate"] = [
+        refresh.estimated / WAITING
+    ]
     sys.exit(check_limits(values, console))
 
 

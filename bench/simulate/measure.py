@@ -6,9 +6,11 @@ from multiprocessing import get_context
 from time import process_time
 from typing import Final, NamedTuple
 
-from bench.simulate.worlds import bound_by_sessions, placed_on_nodes, queues_alone
+from bench.simulate.worlds import bound_by_sessions, placed_on_nodes, queues_alone, waiting_workloads
 from quorate.cli.process import tune_garbage_collection
 from quorate.simulate.player import play
+from quorate.simulate.rolling_forecast import RollingForecast
+from quorate.simulate.scenario import BEGINS_S
 from quorate.simulate.world import World
 
 WORLDS: Final[Mapping[str, Callable[[int], World]]] = {
@@ -26,6 +28,27 @@ class Cost(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.processor_s:.0f} s, {self.peak_mb:.0f} MB; {self.waited:,} jobs waited"
+
+
+class Refreshed(NamedTuple):
+    processor_s: float
+    runs: int
+    estimated: int  # workloads with an estimate
+
+
+def refreshed(waiting: int, queues: int, budget_s: float) -> Refreshed:
+    """Return the cost of the first refresh of the estimates of so many workloads."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(_refresh, (waiting, queues, budget_s))
+
+
+def _refresh(waiting: int, queues: int, budget_s: float) -> Refreshed:
+    tune_garbage_collection()
+    forecast = RollingForecast(process_time)
+    for kind, obj in waiting_workloads(waiting, queues):
+        forecast.put(kind, obj)
+    found = forecast.refresh(BEGINS_S + waiting, budget_s)
+    return Refreshed(found.processor_s, found.runs, sum(each.p50 is not None for each in found.starts))
 
 
 def measured(world: str, jobs: int) -> Cost:

@@ -1,5 +1,6 @@
 """Scenarios of the benchmark of the simulator, built in memory."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,20 +10,21 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.queueing import NodeFit
-from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor
-from quorate.api.meta import Key
+from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from quorate.api.meta import Key, at_epoch
 from quorate.api.quantity import Quantity
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
     RESOURCE_FLAVORS,
+    WORKLOADS,
     Resource,
     metadata_of,
 )
 from quorate.simulate.distributions import Choice, Exponential, LogNormal
 from quorate.simulate.node_pools import NodePool
-from quorate.simulate.scenario import Arrivals, JobClass, PodSetShape, Scenario
-from quorate.simulate.world import World
+from quorate.simulate.scenario import BEGINS_S, Arrivals, JobClass, PodSetShape, Scenario
+from quorate.simulate.world import RESOURCES, World
 
 QUEUES: Final = 1_000
 COHORT: Final = 10  # queues
@@ -103,3 +105,21 @@ def _local_queue(name: str) -> LocalQueue:
 
 def _add(objects: dict[tuple[str, str, Key], Any], resource: Resource[Any], obj: Any) -> None:
     objects[resource.api_version, resource.kind, metadata_of(obj).key] = obj
+
+
+def waiting_workloads(number: int, queues: int) -> Iterator[tuple[Resource[Any], Any]]:
+    """Yield the objects of a cluster in which so many workloads wait in the first queues, nothing runs."""
+    for (api_version, kind, _), obj in queues_alone(0).objects.items():
+        yield RESOURCES[api_version, kind], obj
+    pods = [int(count) for count, weight in _PODS for _ in range(round(weight))]
+    names = [f"c{index // COHORT}-q{index % COHORT}" for index in range(queues)]
+    for index in range(number):
+        container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+        template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+        pod_set = {"name": "main", "count": pods[index % len(pods)], "template": template}
+        metadata = {
+            "name": f"work-{index}", "namespace": "default", "uid": f"uid-{index}", "resourceVersion": "1",
+            "creationTimestamp": codec.to_builtins(at_epoch(BEGINS_S + index)),
+        }  # fmt: skip
+        spec = {"queueName": names[index % queues], "active": True, "priority": 0, "podSets": [pod_set]}
+        yield WORKLOADS, codec.convert(Workload, {"metadata": metadata, "spec": spec})

@@ -53,7 +53,7 @@ def test_known_run_times_are_expected() -> None:
     ("waiting", "expected"),
     [
         pytest.param(0, FEWEST_EXPECTED, id="a few always"),
-        pytest.param(1000, FEWEST_EXPECTED + 2000, id="more if more wait"),
+        pytest.param(1000, FEWEST_EXPECTED + 500, id="more if more wait"),
     ],
 )
 def test_submissions_end_when_there_are_many(waiting: int, expected: int) -> None:

@@ -16,7 +16,7 @@ from quorate.simulate.distributions import Choice, Distribution, Exponential
 from quorate.simulate.run_time_store import MOST_KINDS, MOST_RUN_TIMES, RunTimeStore, WorkKind, kind_of
 from quorate.simulate.scenario import Arrivals, JobClass, PodSetShape
 
-HORIZON_S: Final = 7 * 24 * 3600.0
+HORIZON_S: Final = 7 * 24 * 3600.0  # of a forecast
 FEWEST_EXPECTED: Final = 200  # jobs in one run
 LEAST_SEEN_S: Final = 600.0  # over which submissions are counted: a single burst is no rate
 
@@ -66,12 +66,13 @@ class ArrivalStore:
     def expected(self, run_times: RunTimeStore, now: float, assumed_s: float, waiting: int) -> "Expected":
         """Return a class of jobs for each kind, and how long they are submitted.
 
-        About twice as many jobs are expected as workloads wait, and ``FEWEST_EXPECTED``.  Jobs of which
-        nothing is known run as long as others of their queue, of all queues, or ``assumed_s``.
+        About half as many jobs are expected as workloads wait, and ``FEWEST_EXPECTED``, which bounds the cost
+        of a run.  Jobs of which nothing is known run as long as others of their queue, of all queues, or
+        ``assumed_s``.
         """
         rates = {kind: self._rate(known, now) for kind, known in self._kinds.items()}
         total = sum(rates.values())
-        horizon_s = HORIZON_S if not total else min(HORIZON_S, (FEWEST_EXPECTED + 2 * waiting) / total)
+        horizon_s = HORIZON_S if not total else min(HORIZON_S, (FEWEST_EXPECTED + waiting // 2) / total)
         everywhere = run_times.everywhere() or (assumed_s,)
         classes = []
         for number, kind in enumerate(sorted(self._kinds)):
@@ -93,7 +94,7 @@ class ArrivalStore:
 
 class Expected(msgspec.Struct, frozen=True):
     classes: tuple[JobClass, ...]
-    horizon_s: float  # after which no jobs are submitted, because there are too many, or it is too far
+    horizon_s: float  # after which no jobs are submitted
 
 
 def arrivals_of(workloads: Iterable[Workload]) -> ArrivalStore:

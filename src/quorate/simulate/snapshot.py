@@ -34,7 +34,7 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.queueing import conditions as c
-from quorate.simulate.expected_arrivals import Expected, equally_likely
+from quorate.simulate.expected_arrivals import HORIZON_S, Expected, equally_likely
 from quorate.simulate.run_time_store import (
     MOST_RUN_TIMES,
     RunTimeStore,
@@ -146,9 +146,9 @@ def with_run_times(world: World, times: Iterable[RunTimes]) -> World:
 
 
 def with_expected(world: World, expected: Expected) -> World:
-    """Return ``world`` in which these jobs are submitted, and which ends when no more are known."""
+    """Return ``world`` in which these jobs are submitted, and which ends at the horizon of forecasts."""
     classes = tuple(sorted(expected.classes, key=lambda each: each.name))
-    scenario = msgspec.structs.replace(world.scenario, classes=classes, until_s=expected.horizon_s)
+    scenario = msgspec.structs.replace(world.scenario, classes=classes, until_s=HORIZON_S)
     return msgspec.structs.replace(world, scenario=scenario)
 
 
