@@ -1,6 +1,7 @@
 """Snapshots: what they keep, what they learn, and that they are played as the cluster would go on."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,9 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
         answer = json.loads(await command.output_of("queue", "forecast", "--json", "--plays", "3"))
         (start,) = answer["workloads"]
         assert start["started"] == 3
+        cluster = ("--kubeconfig", os.environ["KUBECONFIG"])
+        live = json.loads(await command.output_of("simulate", *cluster, "-o", "json"))
+        assert live["scenario"]["outcomes"]["succeeded"] == 2
         refused = await command("queue", "forecast", "queue")
         assert refused.err == (
             "error: ClusterQueue queue does not exist (write lq/queue for a local queue)\n"

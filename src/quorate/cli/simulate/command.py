@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
@@ -14,17 +14,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from quorate.cli.errors import UsageError
 from quorate.cli.files import InvalidFiles
 from quorate.cli.process import tune_garbage_collection
+from quorate.cli.simulate.live import Runs, read_cluster, report_origins
 from quorate.cli.simulate.report import page
 from quorate.cli.simulate.table_files import check_table_file, csv_text, write_table
 from quorate.cli.simulate.tables import print_comparison, print_summary
+from quorate.cli.verbs import options as o
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
 from quorate.simulate.comparison import Comparison, compare
 from quorate.simulate.player import Run, play
+from quorate.simulate.snapshot import snapshot_world
 from quorate.simulate.submissions import number_of_jobs
 from quorate.simulate.summary import Summary, summarize
 from quorate.simulate.tables import Columns, job_columns, stacked, usage_columns
 from quorate.simulate.world import InvalidWorld, World, changed, read_world
+
+CLUSTER: Final = "the cluster"  # in tables and in the column of runs
 
 
 class Format(StrEnum):
@@ -41,9 +46,11 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 Scenario = Annotated[
-    Path,
+    Path | None,
     typer.Argument(
-        metavar="SCENARIO", help="A file with a Scenario and manifests, or a directory of such files."
+        metavar="[SCENARIO]",
+        help="A file with a Scenario and manifests, a directory of such files, or a trace ([b].swf[/b]). "
+        "Default: the cluster of --kubeconfig or --context as it is now.",
     ),
 ]
 Changes = Annotated[
@@ -81,22 +88,26 @@ OutputFormat = Annotated[
 
 
 def simulate(
-    scenario: Scenario,
+    scenario: Scenario = None,
     change: Changes = None,
     report: ReportFile = None,
     jobs: JobsFile = None,
     usage: UsageFile = None,
     output: OutputFormat = Format.TABLE,
+    runs: Runs = "1h",
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
 ) -> None:
     """Play jobs through the queues in virtual time, as they are and with changes.
 
     The admission core and the lifecycle of workloads are those of the controllers; jobs are generated from
-    their classes, or read from a trace.  The same input gives the same output.
+    their classes, or read from a trace.  The same input gives the same output.  With a cluster instead of a
+    scenario, the workloads that exist are played until all have ended.
 
     [b]Example:[/b] quorate simulate examples/simulate/two-teams.yaml --change examples/simulate/larger-quota.yaml
     """  # noqa: E501  the example is one line, to be copied
     try:
-        world = read_world(scenario)
+        name, world = _world(scenario, runs, o.ClusterOptions(kubeconfig, context))
         variants = [(str(path), changed(world, path)) for path in change or ()]
     except InvalidWorld as error:
         raise InvalidFiles(error.findings) from error
@@ -106,10 +117,10 @@ def simulate(
         if file is not None:
             check_table_file(option, file)
     tune_garbage_collection()
-    runs = _play_all([(str(scenario), world), *variants])
-    first = runs[0]
-    comparisons = [compare(name, first, run) for (name, _), run in zip(variants, runs[1:], strict=True)]
-    by_name = dict(zip([str(scenario), *(name for name, _ in variants)], runs, strict=True))
+    played = _play_all([(name, world), *variants])
+    first = played[0]
+    comparisons = [compare(each, first, run) for (each, _), run in zip(variants, played[1:], strict=True)]
+    by_name = dict(zip([name, *(each for each, _ in variants)], played, strict=True))
     if report is not None:
         _write_report(report, by_name, comparisons)
     if jobs is not None:
@@ -123,9 +134,23 @@ def simulate(
         print_value(Answer(summarize(first), tuple(comparisons)), Output.JSON)
         return
     console = Console()
-    print_summary(console, str(scenario), first)
+    print_summary(console, name, first)
     for comparison in comparisons:
         print_comparison(console, comparison)
+
+
+def _world(scenario: Path | None, runs: str, cluster: o.ClusterOptions) -> tuple[str, World]:
+    """Return the world to play, and its name."""
+    is_cluster = cluster.kubeconfig is not None or bool(cluster.context)
+    if is_cluster == (scenario is not None):
+        raise UsageError(
+            "name either a SCENARIO or the cluster to play (--kubeconfig FILE or --context NAME)"
+        )
+    if scenario is not None:
+        return str(scenario), read_world(scenario)
+    live = read_cluster(cluster, None, runs)
+    report_origins(live.times)
+    return CLUSTER, snapshot_world(live.objects, live.times, live.now, live.effective.configuration)
 
 
 def _table_of(columns: Callable[[Run], Columns], runs: Mapping[str, Run]) -> Columns:
