@@ -108,9 +108,7 @@ def play(
     return _Player(world, on_progress, observe).run(is_over)
 
 
-def play_until_started(
-    world: World, resolution_ms: int, is_over: Callable[[], bool] = lambda: False
-) -> Run:
+def play_until_started(world: World, resolution_ms: int, is_over: Callable[[], bool] = lambda: False) -> Run:
     """Play the world until each workload that existed is admitted or cannot be, or to the end of ``play``.
 
     Jobs end at multiples of ``resolution_ms``, the next after their time, so that many end together: a cycle

@@ -17,7 +17,7 @@ from quorate.api.meta import Key, Uid
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.queueing.conditions import is_finished
 from quorate.simulate.expected_arrivals import ArrivalStore
-from quorate.simulate.forecast import PLAYS, quantile, start_times, waiting_workloads
+from quorate.simulate.forecast import PLAYS, play_waiting, quantile, waiting_workloads
 from quorate.simulate.run_time_store import RunTimeStore, kind_of
 from quorate.simulate.snapshot import RunTimes, run_times, snapshot_world, with_expected
 
@@ -102,9 +102,8 @@ class RollingForecast:
             used_s = self._processor_s() - began_s
             if played and used_s + run_s > budget_s:
                 break
-            seconds = start_times(world, waiting, self._seed)
-            uids = (waiting[number].metadata.uid for number in seconds)
-            starts = dict(zip(uids, (now + each for each in seconds.values()), strict=True))
+            run = play_waiting(world, waiting, self._seed)
+            starts = {waiting[number].metadata.uid: now + seconds for number, seconds in run.starts_s.items()}
             self._runs.append(_Run(now, starts))
             self._seed += 1
             played += 1

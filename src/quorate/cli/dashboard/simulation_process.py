@@ -25,7 +25,7 @@ from quorate.simulate.comparison import compare
 from quorate.simulate.forecast import PLAYS, bounded_forecast
 from quorate.simulate.player import play
 from quorate.simulate.scenario import API_VERSION
-from quorate.simulate.snapshot import snapshot_world
+from quorate.simulate.snapshot import snapshot_world, with_expected
 from quorate.simulate.world import InvalidWorld, World, changed_by_text
 
 MANIFESTS: Final = "manifests"  # the name of the text in findings
@@ -117,7 +117,7 @@ def _forecast(live: LiveCluster, budget_s: float) -> Forecast:
     def is_over() -> bool:
         return time.process_time() >= begin_s + budget_s
 
-    found = bounded_forecast(_world(live), PLAYS, is_over)
+    found = bounded_forecast(with_expected(_world(live), live.expected), PLAYS, is_over)
     return Forecast(
         at=at_epoch(live.now),
         plays=found.plays,
