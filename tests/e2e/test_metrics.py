@@ -123,12 +123,20 @@ def test_preemptions_count_for_the_preemptor_queue_and_evictions_for_the_victim_
     run_story(story, Configuration(), Fleet(1, cpu="8"))
 
 
+ESTIMATES = (
+    "quorate_pending_start_seconds",
+    "quorate_estimates_timestamp_seconds",
+    "quorate_estimates_processor_seconds",
+)
+
+
 async def counted(url: str) -> Scrape | None:
     got = await scrape(url)
     missing = [family.name for family in FAMILIES if family.kind == "gauge" and not got[family.name]]
     assert missing == [
         "kueue_local_queue_admission_fair_sharing_usage",  # not configured
         "quorate_audit_differences",  # no audit has run
+        *ESTIMATES,  # nothing waits for long
     ]
     done = (
         got["kueue_finished_workloads_total"] and got["kueue_pending_workloads"]["research", "inadmissible"]

@@ -69,7 +69,7 @@ def test_the_lists_have_the_columns_of_kueuectl(run_with_commands: RunWithComman
         listed = await command.output_of("workload", "list")
         assert titles(listed) == [
             "NAME", "JOB TYPE", "JOB NAME", "LOCALQUEUE", "CLUSTERQUEUE", "STATUS", "POSITION IN QUEUE",
-            "EXEC TIME", "AGE",
+            "STARTS IN P50-P90", "EXEC TIME", "AGE",
         ]  # fmt: skip
         train, evaluate = await name_of(world, "train"), await name_of(world, "evaluate")
         rows = [line.split() for line in listed.splitlines()[1:]]
