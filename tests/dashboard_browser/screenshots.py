@@ -13,7 +13,7 @@ from tests.dashboard_browser.pages import DESKTOP, PHONE, TOPOLOGY, dashboard, f
 VIEWS: Final = {
     "overview": ("/?resource=cpu", "Quota by cohort"),
     "queue": ("/queues/vision", "Quota and use"),
-    "workloads": ("/workloads?sort=position", "red"),
+    "workloads": ("/workloads?sort=position", "train-0"),
     "workload": ("", "Why it waits"),
     "gangs": ("/gangs", "climate"),
     "nodes": ("/nodes?gang.pods=2&gang.cpu=1", "It fits"),

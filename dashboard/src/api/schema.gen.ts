@@ -1415,6 +1415,7 @@ export interface operations {
                 localQueue?: string;
                 state?: string;
                 label?: string;
+                code?: string;
                 sort?: string;
                 offset?: number;
                 limit?: number;

@@ -154,6 +154,14 @@ def test_a_page_has_what_matches_in_the_order_asked_for(query: dict[str, Any], w
     assert names(many(), **query) == want
 
 
+def test_a_page_has_the_workloads_that_wait_for_one_reason() -> None:
+    cluster = many()
+    short = a_condition("quorate.dev/Waiting", reason="QuotaShort", message="short")
+    cluster.put(a_workload("waits", "red", cpu="1", conditions=(short,)))
+    assert names(cluster, code="QuotaShort") == "waits"
+    assert names(cluster, code="NodesLackRoom") == ""
+
+
 def test_a_tenant_gets_rows_and_totals_of_its_own_workloads() -> None:
     cluster = many()
     found = workload_views.workloads(cluster.data, tenant("blue"), WorkloadQuery(limit=1), NO_ESTIMATES)

@@ -95,7 +95,7 @@ OPERATIONS: Final = (
         parameters=(
             *(
                 Parameter(name)
-                for name in ("q", "namespace", "clusterQueue", "localQueue", "state", "label", "sort")
+                for name in ("q", "namespace", "clusterQueue", "localQueue", "state", "label", "code", "sort")
             ),
             *_PAGE,
         ),

@@ -51,6 +51,7 @@ def workload_query(request: Request) -> WorkloadQuery:
         cluster_queue=text(request, "clusterQueue"),
         local_queue=text(request, "localQueue"),
         state=text(request, "state"),
+        code=text(request, "code"),
         label=text(request, "label"),
         sort=_sort(request, WORKLOAD_SORTS),
         **_page(request),

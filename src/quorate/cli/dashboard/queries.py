@@ -48,6 +48,7 @@ class WorkloadQuery(msgspec.Struct, frozen=True):
     local_queue: str = ""
     state: str = ""
     label: str = ""  # KEY or KEY=VALUE
+    code: str = ""  # of the reason for which it waits
     sort: str = ""
     offset: int = 0
     limit: int = 100

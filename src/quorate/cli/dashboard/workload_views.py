@@ -46,6 +46,7 @@ def _selection(query: WorkloadQuery) -> tuple[str, ...]:
         query.local_queue,
         query.state,
         query.label,
+        query.code,
         query.sort,
     )
 
@@ -80,6 +81,7 @@ def _matching(data: ClusterData, viewer: Viewer, query: WorkloadQuery) -> list[L
     def matches(group: Group) -> bool:
         return (
             query.state in ("", group.state)
+            and query.code in ("", group.code)
             and query.namespace in ("", group.local_queue.namespace)
             and query.local_queue in ("", group.local_queue.name)
             and query.cluster_queue in ("", data.cluster_queue_of(group))
