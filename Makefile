@@ -146,7 +146,7 @@ reference: $(STAMP) ## write the pages of docs/reference that are made from the 
 	@$(BIN)/python -m quorate.cli.reference docs/reference
 
 dashboard: $(PAGE_STAMP) ## check, test and build the page of the dashboard into the package, from the types of its API
-	@$(BIN)/python -m quorate.cli.dashboard.open_api >dashboard/openapi.json
+	@$(BIN)/python -m quorate.cli.dashboard.serving.open_api >dashboard/openapi.json
 	@$(NPM) run types
 	@$(NPM) run lint
 	@$(NPM) test

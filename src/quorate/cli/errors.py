@@ -19,7 +19,7 @@ class UsageError(Exception):
 
 # A remedy to append to the message.  Errors are listed by name so that a command need not import them all.
 KNOWN: Final = {
-    "quorate.cli.dashboard.oidc.OidcError": "",
+    "quorate.cli.dashboard.login.oidc.OidcError": "",
     "quorate.cli.errors.UsageError": "",
     "quorate.cli.files.InvalidFiles": "",
     "quorate.cli.run.apply.DefinitionNotServed": "",

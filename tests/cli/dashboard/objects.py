@@ -10,7 +10,7 @@ from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
-from quorate.cli.dashboard.cluster_data import ClusterData
+from quorate.cli.dashboard.model.cluster_data import ClusterData
 from quorate.cli.dashboard.queries import Viewer
 from quorate.kube.informer import Change
 from quorate.queueing.explanation.scope import Scope

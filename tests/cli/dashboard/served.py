@@ -15,9 +15,9 @@ from quorate.api import codec
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.process import Address
 from quorate.api.meta import Key, Struct
-from quorate.cli.dashboard.model import DashboardModel
+from quorate.cli.dashboard.model.model import DashboardModel
 from quorate.cli.dashboard.process import Options, run_dashboard
-from quorate.cli.dashboard.simulations import cluster
+from quorate.cli.dashboard.simulation.simulations import cluster
 from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.deployment.dashboard import ACCOUNT, roles
 from quorate.cli.run.apply import install_definitions

@@ -10,8 +10,8 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.meta import Key
-from quorate.cli.dashboard import event_stream
-from quorate.cli.dashboard.operations import OPERATIONS
+from quorate.cli.dashboard.serving import event_stream
+from quorate.cli.dashboard.serving.operations import OPERATIONS
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from quorate.kube.serving import delegated_auth
 from tests.cli.dashboard.served import ROLE_BINDINGS, WITHIN_S, Browser, Served, bind, create_workload

@@ -6,7 +6,7 @@ from collections.abc import Container
 import pytest
 
 from quorate.api.meta import Key
-from quorate.cli.dashboard.changes import INTERVAL_S, JOURNAL_MAX, TOPICS_MAX, Changed, ChangeFeed
+from quorate.cli.dashboard.model.changes import INTERVAL_S, JOURNAL_MAX, TOPICS_MAX, Changed, ChangeFeed
 from quorate.cli.dashboard.queries import ADMINISTRATOR, Viewer
 from quorate.cli.dashboard.schema import ChangeNotice
 from tests.cli.dashboard.objects import tenant

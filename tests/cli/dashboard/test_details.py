@@ -10,7 +10,7 @@ import pytest
 
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key, at_epoch
-from quorate.cli.dashboard.model import run_model
+from quorate.cli.dashboard.model.model import run_model
 from quorate.cli.dashboard.queries import ADMINISTRATOR
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock

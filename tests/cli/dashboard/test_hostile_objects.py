@@ -10,11 +10,10 @@ import pytest
 from quorate.api import codec
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key
-from quorate.cli.dashboard import node_views, overview, pod_group_views, queue_views, search, workload_views
-from quorate.cli.dashboard.changes import Changed
-from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.history.recorder import Recorder
-from quorate.cli.dashboard.informers import informers_of
+from quorate.cli.dashboard.model.changes import Changed
+from quorate.cli.dashboard.model.cluster_data import ClusterData
+from quorate.cli.dashboard.model.informers import informers_of
 from quorate.cli.dashboard.queries import (
     ADMINISTRATOR,
     NO_ESTIMATES,
@@ -23,8 +22,16 @@ from quorate.cli.dashboard.queries import (
     Viewer,
     WorkloadQuery,
 )
-from quorate.cli.dashboard.timeline import group_milestones, milestones_of
-from quorate.cli.dashboard.workload_detail import pod_set_rows
+from quorate.cli.dashboard.views import (
+    node_views,
+    overview,
+    pod_group_views,
+    queue_views,
+    search,
+    workload_views,
+)
+from quorate.cli.dashboard.views.timeline import group_milestones, milestones_of
+from quorate.cli.dashboard.views.workload_detail import pod_set_rows
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 from quorate.kube.rest.config import RestConfig

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from quorate.api.meta import Key
-from quorate.cli.dashboard import sessions
-from quorate.cli.dashboard.cookies import SESSION_COOKIE
+from quorate.cli.dashboard.login import sessions
+from quorate.cli.dashboard.login.cookies import SESSION_COOKIE
 from quorate.kube.resources import SERVICE_ACCOUNTS, WORKLOADS
 from tests.cli.dashboard.served import Served, served
 

@@ -9,7 +9,7 @@ import pytest
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key
 from quorate.cli.dashboard.history.history import open_history
-from quorate.cli.dashboard.model import DashboardModel, run_model
+from quorate.cli.dashboard.model.model import DashboardModel, run_model
 from quorate.cli.dashboard.queries import ADMINISTRATOR, WorkloadQuery
 from quorate.cli.dashboard.schema import WorkloadDetail, WorkloadRow
 from quorate.kube.client import Client

@@ -5,9 +5,9 @@ from typing import Any
 from quorate.api import codec
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.meta import Key
-from quorate.cli.dashboard import node_views, overview
 from quorate.cli.dashboard.queries import ADMINISTRATOR, Gang
 from quorate.cli.dashboard.schema import DomainUse
+from quorate.cli.dashboard.views import node_views, overview
 from quorate.queueing.topology.places import Place
 from tests.cli.dashboard.objects import NOW, Cluster, tenant
 

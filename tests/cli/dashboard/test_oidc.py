@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from quorate.cli.dashboard.cookies import LOGIN_COOKIE, SESSION_COOKIE
-from quorate.cli.dashboard.oidc import OidcError, OidcLogins, OidcSettings
+from quorate.cli.dashboard.login.cookies import LOGIN_COOKIE, SESSION_COOKIE
+from quorate.cli.dashboard.login.oidc import OidcError, OidcLogins, OidcSettings
 from quorate.kube.clock import WallClock
 from tests.cli.dashboard.issuer import CLIENT, Issuer, running_issuer, trusting
 from tests.cli.dashboard.served import Answer, Browser, Served, served

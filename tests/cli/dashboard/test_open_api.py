@@ -1,8 +1,8 @@
 import re
 
 from quorate.api import codec
-from quorate.cli.dashboard.open_api import open_api_document
-from quorate.cli.dashboard.operations import OPERATIONS, PREFIX
+from quorate.cli.dashboard.serving.open_api import open_api_document
+from quorate.cli.dashboard.serving.operations import OPERATIONS, PREFIX
 
 
 def test_each_reference_of_the_document_leads_to_a_schema() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from quorate.cli.dashboard import overview, pod_group_views
 from quorate.cli.dashboard.queries import ADMINISTRATOR, PodGroupQuery
+from quorate.cli.dashboard.views import overview, pod_group_views
 from tests.cli.dashboard.objects import NOW, Cluster, a_condition, tenant
 
 

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.meta import Key
-from quorate.cli.dashboard import (
+from quorate.cli.dashboard.model.changes import Changed, ChangeFeed
+from quorate.cli.dashboard.queries import NO_ESTIMATES, PodGroupQuery, Viewer, WorkloadQuery
+from quorate.cli.dashboard.views import (
     node_views,
     overview,
     pod_group_views,
@@ -16,8 +18,6 @@ from quorate.cli.dashboard import (
     search,
     workload_views,
 )
-from quorate.cli.dashboard.changes import Changed, ChangeFeed
-from quorate.cli.dashboard.queries import NO_ESTIMATES, PodGroupQuery, Viewer, WorkloadQuery
 from quorate.queueing.explanation.scope import Scope
 from quorate.queueing.inadmissible_reasons import (
     AwaitingOtherPreemption,

@@ -3,9 +3,9 @@
 from quorate.api import codec
 from quorate.api.kueue import Cohort
 from quorate.api.meta import Key
-from quorate.cli.dashboard import overview, queue_views
 from quorate.cli.dashboard.queries import ADMINISTRATOR
 from quorate.cli.dashboard.schema import CohortNode, Counts, QuotaUse
+from quorate.cli.dashboard.views import overview, queue_views
 from tests.cli.dashboard.objects import (
     NOW,
     Cluster,

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.cli.dashboard.queries import ADMINISTRATOR
-from quorate.cli.dashboard.search import MAX_HITS, search
+from quorate.cli.dashboard.views.search import MAX_HITS, search
 from tests.cli.dashboard.objects import Cluster, a_workload, tenant, two_tenants
 
 

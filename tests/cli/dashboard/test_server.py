@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.dashboard import server
-from quorate.cli.dashboard.security_headers import HEADERS
+from quorate.cli.dashboard.serving import server
+from quorate.cli.dashboard.serving.security_headers import HEADERS
 from tests.cli.dashboard.served import Served
 from tests.cli.dashboard.test_login import with_dashboard
 

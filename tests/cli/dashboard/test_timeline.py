@@ -4,7 +4,7 @@ from quorate.api import codec
 from quorate.api.meta import at_epoch
 from quorate.api.volcano import PodGroup
 from quorate.cli.dashboard.schema import Transition
-from quorate.cli.dashboard.timeline import group_milestones, milestones_of
+from quorate.cli.dashboard.views.timeline import group_milestones, milestones_of
 from tests.cli.dashboard.objects import a_condition, a_workload, at
 
 

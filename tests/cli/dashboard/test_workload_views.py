@@ -6,10 +6,10 @@ import pytest
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch
-from quorate.cli.dashboard import workload_views
+from quorate.cli.dashboard.model.workload_index import Listed
 from quorate.cli.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, Estimates, WorkloadQuery
 from quorate.cli.dashboard.schema import WorkloadRow
-from quorate.cli.dashboard.workload_index import Listed
+from quorate.cli.dashboard.views import workload_views
 from tests.cli.dashboard.objects import Cluster, a_cluster_queue, a_condition, a_workload, tenant, two_tenants
 
 ADMITTED = a_condition("Admitted", second=20)

@@ -15,10 +15,10 @@ import uvloop
 from quorate.api.configuration.process import Address, Health, parse_address
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.cli.dashboard.history.history import default_file
-from quorate.cli.dashboard.oidc import OidcSettings
+from quorate.cli.dashboard.login.oidc import OidcSettings
 from quorate.cli.dashboard.process import Options, run_dashboard
-from quorate.cli.dashboard.server_tls import CertificateFiles, self_signed_context
-from quorate.cli.dashboard.simulations import cluster
+from quorate.cli.dashboard.serving.server_tls import CertificateFiles, self_signed_context
+from quorate.cli.dashboard.simulation.simulations import cluster
 from quorate.cli.errors import UsageError
 from quorate.cli.files import Config, read_text
 from quorate.cli.process import (

@@ -8,7 +8,7 @@ import typer
 
 from quorate.api.configuration.process import Address
 from quorate.cli.dashboard.process import Options, run_dashboard
-from quorate.cli.dashboard.simulations import cluster
+from quorate.cli.dashboard.simulation.simulations import cluster
 from quorate.cli.verbs.cluster_model import effective_configuration
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock

@@ -12,24 +12,24 @@ from typing import Final
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
-from quorate.cli.dashboard.app import Dashboard
-from quorate.cli.dashboard.authorization import Authorization
-from quorate.cli.dashboard.caller import Caller
-from quorate.cli.dashboard.changes import Changed
-from quorate.cli.dashboard.event_stream import EventStreams
-from quorate.cli.dashboard.forecasts import Forecasts
 from quorate.cli.dashboard.history.history import History, open_history
 from quorate.cli.dashboard.history.prometheus import PrometheusSource
-from quorate.cli.dashboard.login import Login, LoginOptions
-from quorate.cli.dashboard.model import DashboardModel, run_model
-from quorate.cli.dashboard.oidc import OidcLogins, OidcSettings
-from quorate.cli.dashboard.one_time_links import OneTimeLinks
-from quorate.cli.dashboard.reads import Reads
-from quorate.cli.dashboard.server import serve
-from quorate.cli.dashboard.sessions import Sessions
-from quorate.cli.dashboard.simulation_process import Cluster
-from quorate.cli.dashboard.static_files import StaticFiles
-from quorate.cli.dashboard.what_if import WhatIf
+from quorate.cli.dashboard.login.authorization import Authorization
+from quorate.cli.dashboard.login.caller import Caller
+from quorate.cli.dashboard.login.login import Login, LoginOptions
+from quorate.cli.dashboard.login.oidc import OidcLogins, OidcSettings
+from quorate.cli.dashboard.login.one_time_links import OneTimeLinks
+from quorate.cli.dashboard.login.sessions import Sessions
+from quorate.cli.dashboard.model.changes import Changed
+from quorate.cli.dashboard.model.model import DashboardModel, run_model
+from quorate.cli.dashboard.serving.app import Dashboard
+from quorate.cli.dashboard.serving.event_stream import EventStreams
+from quorate.cli.dashboard.serving.reads import Reads
+from quorate.cli.dashboard.serving.server import serve
+from quorate.cli.dashboard.serving.static_files import StaticFiles
+from quorate.cli.dashboard.simulation.forecasts import Forecasts
+from quorate.cli.dashboard.simulation.simulation_process import Cluster
+from quorate.cli.dashboard.simulation.what_if import WhatIf
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.rest.config import RestConfig

@@ -17,11 +17,11 @@ from typing import Final, TypeVar
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, at_epoch
 from quorate.api.volcano import PodGroup
-from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.history.prometheus import PrometheusSource, SourceFailed
 from quorate.cli.dashboard.history.recorder import OVERVIEW, Recorder, queue_subject
 from quorate.cli.dashboard.history.series import Range, first_interval, series_of, sum_of_queues
 from quorate.cli.dashboard.history.store import RAW_S, HistoryStore, StoredSample, StoredTransition
+from quorate.cli.dashboard.model.cluster_data import ClusterData
 from quorate.cli.dashboard.queries import Viewer
 from quorate.cli.dashboard.schema import Series, Transition
 from quorate.kube.clock import Clock

@@ -8,9 +8,9 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, epoch
 from quorate.api.quantity import NANOS
 from quorate.api.volcano import PENDING, PodGroup
-from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.history.store import RAW_S, StoredSample, StoredTransition
-from quorate.cli.dashboard.timeline import true_steps
+from quorate.cli.dashboard.model.cluster_data import ClusterData
+from quorate.cli.dashboard.views.timeline import true_steps
 from quorate.observe.workload_transitions import transition_samples
 from quorate.queueing.restored_history import stored_preemption
 from quorate.quota.amount import as_quantity

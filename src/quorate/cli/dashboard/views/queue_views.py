@@ -6,9 +6,9 @@ from typing import Final
 
 from quorate.api.kueue import ACTIVE
 from quorate.api.meta import find_condition
-from quorate.cli.dashboard.cluster_data import ClusterData
+from quorate.cli.dashboard.model.cluster_data import ClusterData
+from quorate.cli.dashboard.model.quota_use import borrowers, lenders, quota_of_queue
 from quorate.cli.dashboard.queries import Viewer
-from quorate.cli.dashboard.quota_use import borrowers, lenders, quota_of_queue
 from quorate.cli.dashboard.schema import (
     ClusterQueueDetail,
     ClusterQueueSummary,

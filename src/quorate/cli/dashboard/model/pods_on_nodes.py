@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.meta import Key
-from quorate.cli.dashboard.workload_index import RunningPods
+from quorate.cli.dashboard.model.workload_index import RunningPods
 from quorate.gang.queue_accounts import add
 from quorate.queueing.topology.foreign_pods import usage_on_node, uses_node, workload_of
 

@@ -5,10 +5,10 @@ from operator import attrgetter
 from typing import Any, Final
 
 from quorate.api.meta import Key
-from quorate.cli.dashboard.cluster_data import ClusterData
+from quorate.cli.dashboard.model.cluster_data import ClusterData
+from quorate.cli.dashboard.model.workload_index import Group, Listed, owner_of
 from quorate.cli.dashboard.queries import PAGE_MAX, Estimates, Viewer, WorkloadQuery
 from quorate.cli.dashboard.schema import WorkloadPage, WorkloadRow
-from quorate.cli.dashboard.workload_index import Group, Listed, owner_of
 
 DEFAULT_SORT: Final = "-created"
 # By name of the order: the attribute of ``Listed``.  Equal ones are in the order of their names.

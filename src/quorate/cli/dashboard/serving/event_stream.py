@@ -17,11 +17,11 @@ from starlette.types import Receive, Scope, Send
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch
-from quorate.cli.dashboard.caller import Caller
-from quorate.cli.dashboard.changes import EVERYTHING
+from quorate.cli.dashboard.login.caller import Caller
+from quorate.cli.dashboard.model.changes import EVERYTHING
 from quorate.cli.dashboard.queries import Viewer
-from quorate.cli.dashboard.responses import Refused
 from quorate.cli.dashboard.schema import ChangeNotice
+from quorate.cli.dashboard.serving.responses import Refused
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable
 

@@ -8,9 +8,9 @@ from quorate.api.configuration import Configuration
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
-from quorate.cli.dashboard.pods_on_nodes import PodsOnNodes
+from quorate.cli.dashboard.model.pods_on_nodes import PodsOnNodes
+from quorate.cli.dashboard.model.workload_index import Group, Listed, WorkloadIndex
 from quorate.cli.dashboard.queries import Viewer
-from quorate.cli.dashboard.workload_index import Group, Listed, WorkloadIndex
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.explain import closed_queue_reason
 from quorate.queueing.explanation.scope import HIDDEN

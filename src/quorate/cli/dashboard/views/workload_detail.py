@@ -10,8 +10,11 @@ from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import TopologyAssignment
 from quorate.api.meta import Key
 from quorate.cli.cluster_reader import ClusterReader
-from quorate.cli.dashboard.cluster_data import ClusterData
-from quorate.cli.dashboard.live_reads import (
+from quorate.cli.dashboard.model.cluster_data import ClusterData
+from quorate.cli.dashboard.model.workload_index import owner_of
+from quorate.cli.dashboard.queries import Estimates, Viewer
+from quorate.cli.dashboard.schema import PodSetRow, Transition, WorkloadDetail
+from quorate.cli.dashboard.views.live_reads import (
     command,
     events_of,
     explanation_of,
@@ -20,11 +23,8 @@ from quorate.cli.dashboard.live_reads import (
     pods_of,
     readable_explanation,
 )
-from quorate.cli.dashboard.queries import Estimates, Viewer
-from quorate.cli.dashboard.schema import PodSetRow, Transition, WorkloadDetail
-from quorate.cli.dashboard.timeline import milestones_of
-from quorate.cli.dashboard.workload_index import owner_of
-from quorate.cli.dashboard.workload_views import row_of
+from quorate.cli.dashboard.views.timeline import milestones_of
+from quorate.cli.dashboard.views.workload_views import row_of
 from quorate.cli.verbs.explain.own_model import started_of
 from quorate.kube.client import Client
 from quorate.queueing.explain import Steps, T, pending_facts

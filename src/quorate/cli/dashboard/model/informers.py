@@ -9,9 +9,9 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import Topology
 from quorate.api.volcano import PodGroup, Queue
-from quorate.cli.dashboard.changes import Changed
-from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.history.history import History
+from quorate.cli.dashboard.model.changes import Changed
+from quorate.cli.dashboard.model.cluster_data import ClusterData
 from quorate.controllers.feeds import queueing_feeds
 from quorate.controllers.topology.node_feeds import BOUND_PODS, HOST_NODES, node_feeds
 from quorate.kube.client import Client

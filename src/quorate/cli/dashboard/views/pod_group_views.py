@@ -9,17 +9,9 @@ from quorate.api.core import Resources
 from quorate.api.meta import Key, at_epoch
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, OPEN, PENDING, ROOT_QUEUE, RUNNING, PodGroup
 from quorate.api.volcano.annotations import GROUP_NAME
-from quorate.cli.dashboard.cluster_data import ClusterData
-from quorate.cli.dashboard.live_reads import (
-    command,
-    events_of,
-    explanation_of,
-    pod_rows,
-    pods_of,
-    readable_explanation,
-)
+from quorate.cli.dashboard.model.cluster_data import ClusterData
+from quorate.cli.dashboard.model.quota_use import from_quantity
 from quorate.cli.dashboard.queries import PAGE_MAX, PodGroupQuery, Viewer
-from quorate.cli.dashboard.quota_use import from_quantity
 from quorate.cli.dashboard.schema import (
     Amount,
     GangQueueRow,
@@ -28,7 +20,15 @@ from quorate.cli.dashboard.schema import (
     PodGroupRow,
     Transition,
 )
-from quorate.cli.dashboard.timeline import group_milestones
+from quorate.cli.dashboard.views.live_reads import (
+    command,
+    events_of,
+    explanation_of,
+    pod_rows,
+    pods_of,
+    readable_explanation,
+)
+from quorate.cli.dashboard.views.timeline import group_milestones
 from quorate.gang.explanation import explain_group
 from quorate.kube.client import Client
 from quorate.queueing.explanation.pods import with_members

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.cli.dashboard.simulation_process import Cluster, Failure, Outcome, Task
+from quorate.cli.dashboard.simulation.simulation_process import Cluster, Failure, Outcome, Task
 from quorate.kube.log import logger
 
 MEMORY_BYTES: Final = 2 * 2**30
@@ -20,7 +20,7 @@ async def simulate(task: Task, deadline_s: float) -> Outcome:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "quorate.cli.dashboard.simulation_process",
+        "quorate.cli.dashboard.simulation.simulation_process",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

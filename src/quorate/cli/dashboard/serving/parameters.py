@@ -7,10 +7,10 @@ from starlette.requests import Request
 
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.cli.dashboard.history.series import RANGES, Range
-from quorate.cli.dashboard.pod_group_views import SORTS as POD_GROUP_SORTS
 from quorate.cli.dashboard.queries import PAGE_MAX, Gang, PodGroupQuery, WorkloadQuery
-from quorate.cli.dashboard.responses import bad_request
-from quorate.cli.dashboard.workload_views import SORTS as WORKLOAD_SORTS
+from quorate.cli.dashboard.serving.responses import bad_request
+from quorate.cli.dashboard.views.pod_group_views import SORTS as POD_GROUP_SORTS
+from quorate.cli.dashboard.views.workload_views import SORTS as WORKLOAD_SORTS
 from quorate.quota.amount import base_units
 
 _OFFSET_MAX: Final = 10_000_000

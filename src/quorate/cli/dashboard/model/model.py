@@ -12,20 +12,11 @@ from typing import Any, Final
 
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key, ObjectMeta
-from quorate.cli.dashboard import (
-    node_views,
-    overview,
-    pod_group_views,
-    queue_views,
-    search,
-    workload_detail,
-    workload_views,
-)
-from quorate.cli.dashboard.changes import Changed, ChangeFeed
-from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.history.history import History
 from quorate.cli.dashboard.history.series import Range, no_series
-from quorate.cli.dashboard.informers import informers_of, record_changes
+from quorate.cli.dashboard.model.changes import Changed, ChangeFeed
+from quorate.cli.dashboard.model.cluster_data import ClusterData
+from quorate.cli.dashboard.model.informers import informers_of, record_changes
 from quorate.cli.dashboard.queries import NO_ESTIMATES, Estimates, Gang, PodGroupQuery, Viewer, WorkloadQuery
 from quorate.cli.dashboard.schema import (
     ClusterQueueDetail,
@@ -42,6 +33,15 @@ from quorate.cli.dashboard.schema import (
     Transition,
     WorkloadDetail,
     WorkloadPage,
+)
+from quorate.cli.dashboard.views import (
+    node_views,
+    overview,
+    pod_group_views,
+    queue_views,
+    search,
+    workload_detail,
+    workload_views,
 )
 from quorate.controllers.informers import synced
 from quorate.kube.client import Client

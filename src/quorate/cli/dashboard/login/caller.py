@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from quorate.cli.dashboard.login.sessions import Session
 from quorate.cli.dashboard.queries import Viewer
-from quorate.cli.dashboard.sessions import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from itertools import islice
 from typing import Final
 
 from quorate.api.meta import Key
-from quorate.cli.dashboard.cluster_data import ClusterData
-from quorate.cli.dashboard.pod_group_views import searched_text
+from quorate.cli.dashboard.model.cluster_data import ClusterData
 from quorate.cli.dashboard.queries import Viewer
 from quorate.cli.dashboard.schema import SearchHit, SearchResult
+from quorate.cli.dashboard.views.pod_group_views import searched_text
 
 MAX_HITS: Final = 100
 

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from quorate.api.meta import Key
-from quorate.cli.dashboard import parameters as p
 from quorate.cli.dashboard import schema as s
-from quorate.cli.dashboard.authorization import Authorization
-from quorate.cli.dashboard.caller import Caller
-from quorate.cli.dashboard.forecasts import Forecasts
-from quorate.cli.dashboard.model import DashboardModel
-from quorate.cli.dashboard.responses import bad_request, not_found
+from quorate.cli.dashboard.login.authorization import Authorization
+from quorate.cli.dashboard.login.caller import Caller
+from quorate.cli.dashboard.model.model import DashboardModel
+from quorate.cli.dashboard.serving import parameters as p
+from quorate.cli.dashboard.serving.responses import bad_request, not_found
+from quorate.cli.dashboard.simulation.forecasts import Forecasts
 from quorate.kube.clock import Clock
 
 Handler = Callable[[Request, Caller], Awaitable[Any]]

@@ -12,9 +12,9 @@ import numpy as np
 
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import is_true
-from quorate.cli.dashboard.cluster_data import ClusterData
+from quorate.cli.dashboard.model.cluster_data import ClusterData
+from quorate.cli.dashboard.model.quota_use import amount_of
 from quorate.cli.dashboard.queries import Gang, Viewer
-from quorate.cli.dashboard.quota_use import amount_of
 from quorate.cli.dashboard.schema import Amount, DomainUse, GangPlace, GangPlacement, NodesView
 from quorate.cli.verbs.topology_report import LeafAmounts, leaf_amounts
 from quorate.placement.resources import in_base_units

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from quorate.api.meta import Key
 from quorate.cli.dashboard.queries import NO_ESTIMATES, Estimates, Viewer
 from quorate.cli.dashboard.schema import Forecast
-from quorate.cli.dashboard.simulation_process import Cluster, Failure, Forecasted, ForecastTask
-from quorate.cli.dashboard.simulations import simulate
+from quorate.cli.dashboard.simulation.simulation_process import Cluster, Failure, Forecasted, ForecastTask
+from quorate.cli.dashboard.simulation.simulations import simulate
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 

@@ -5,7 +5,7 @@ from typing import Any
 from starlette.requests import Request
 
 from quorate.api.meta import Key
-from quorate.cli.dashboard.caller import Caller
+from quorate.cli.dashboard.login.caller import Caller
 from quorate.kube.log import logger
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Resource
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from quorate.cli.dashboard.responses import Refused, forbidden
+from quorate.cli.dashboard.serving.responses import Refused, forbidden
 
 SESSION_COOKIE: Final = "__Host-quorate-session"
 LOGIN_COOKIE: Final = "__Host-quorate-login"

@@ -10,18 +10,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quorate.cli.dashboard import actions, cookies
-from quorate.cli.dashboard.authorization import Authorization
-from quorate.cli.dashboard.caller import Caller
-from quorate.cli.dashboard.event_stream import EventStreams
-from quorate.cli.dashboard.login import CALLBACK, Login
-from quorate.cli.dashboard.open_api import open_api_document
-from quorate.cli.dashboard.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation
-from quorate.cli.dashboard.reads import Handler, Reads
-from quorate.cli.dashboard.responses import Refused, answer, forbidden, not_found, problem, refusal_of
-from quorate.cli.dashboard.security_headers import SecurityHeaders
-from quorate.cli.dashboard.static_files import StaticFiles
-from quorate.cli.dashboard.what_if import WhatIf
+from quorate.cli.dashboard.login import cookies
+from quorate.cli.dashboard.login.authorization import Authorization
+from quorate.cli.dashboard.login.caller import Caller
+from quorate.cli.dashboard.login.login import CALLBACK, Login
+from quorate.cli.dashboard.serving import actions
+from quorate.cli.dashboard.serving.event_stream import EventStreams
+from quorate.cli.dashboard.serving.open_api import open_api_document
+from quorate.cli.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation
+from quorate.cli.dashboard.serving.reads import Handler, Reads
+from quorate.cli.dashboard.serving.responses import Refused, answer, forbidden, not_found, problem, refusal_of
+from quorate.cli.dashboard.serving.security_headers import SecurityHeaders
+from quorate.cli.dashboard.serving.static_files import StaticFiles
+from quorate.cli.dashboard.simulation.what_if import WhatIf
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
 

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from quorate.api.meta import at_epoch, is_true
 from quorate.api.volcano import PENDING
-from quorate.cli.dashboard.cluster_data import ClusterData
+from quorate.cli.dashboard.model.cluster_data import ClusterData
+from quorate.cli.dashboard.model.quota_use import amount_of, quota_of_cohort
+from quorate.cli.dashboard.model.workload_index import ADMITTED_STATES, WAITING_STATES
 from quorate.cli.dashboard.queries import Viewer
-from quorate.cli.dashboard.queue_views import Reasons, reasons_by_cluster_queue, summary_of
-from quorate.cli.dashboard.quota_use import amount_of, quota_of_cohort
 from quorate.cli.dashboard.schema import CohortNode, Counts, NodeTotals, Overview
-from quorate.cli.dashboard.workload_index import ADMITTED_STATES, WAITING_STATES
+from quorate.cli.dashboard.views.queue_views import Reasons, reasons_by_cluster_queue, summary_of
 from quorate.placement.resources import in_base_units
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.quota.tree import Node

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the dashboard's API; ``python -m quorate.cli.dashboard.open_api`` prints it."""
+"""The OpenAPI document of the API; ``python -m quorate.cli.dashboard.serving.open_api`` prints it."""
 
 import sys
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from quorate.api.open_api import components, json_content
-from quorate.cli.dashboard.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation
 from quorate.cli.dashboard.schema import LoginMethods, Problem
+from quorate.cli.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation
 
 
 @cache

@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from quorate.api.meta import at_epoch
-from quorate.cli.dashboard import cookies
 from quorate.cli.dashboard import schema as s
-from quorate.cli.dashboard.authorization import Authorization
-from quorate.cli.dashboard.oidc import PENDING_S, OidcError, OidcLogins, expiry_of
-from quorate.cli.dashboard.one_time_links import OneTimeLinks
-from quorate.cli.dashboard.responses import Refused, answer, bad_request, read_body
-from quorate.cli.dashboard.sessions import InvalidCredentials, Session, Sessions
+from quorate.cli.dashboard.login import cookies
+from quorate.cli.dashboard.login.authorization import Authorization
+from quorate.cli.dashboard.login.oidc import PENDING_S, OidcError, OidcLogins, expiry_of
+from quorate.cli.dashboard.login.one_time_links import OneTimeLinks
+from quorate.cli.dashboard.login.sessions import InvalidCredentials, Session, Sessions
+from quorate.cli.dashboard.serving.responses import Refused, answer, bad_request, read_body
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.rest.config import RestConfig

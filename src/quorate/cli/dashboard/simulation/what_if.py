@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from quorate.api.syntax import InvalidDuration, parse_duration
-from quorate.cli.dashboard.caller import Caller
-from quorate.cli.dashboard.responses import Refused, bad_request, forbidden, read_body
+from quorate.cli.dashboard.login.caller import Caller
 from quorate.cli.dashboard.schema import WhatIfAnswer, WhatIfRequest
-from quorate.cli.dashboard.simulation_process import Cluster, Compared, Failure, WhatIfTask
-from quorate.cli.dashboard.simulations import simulate
+from quorate.cli.dashboard.serving.responses import Refused, bad_request, forbidden, read_body
+from quorate.cli.dashboard.simulation.simulation_process import Cluster, Compared, Failure, WhatIfTask
+from quorate.cli.dashboard.simulation.simulations import simulate
 
 DEADLINE_S: Final = 120.0
 _BODY_BYTES: Final = 2**20

@@ -1,0 +1,1 @@
+"""Users: their sessions, how they log in, and what they may see."""

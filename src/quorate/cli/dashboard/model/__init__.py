@@ -1,0 +1,1 @@
+"""All objects of a cluster from informers, and notices of their changes."""

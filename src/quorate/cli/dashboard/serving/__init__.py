@@ -1,0 +1,1 @@
+"""The HTTP server: routes, requests, responses, and the event stream."""

@@ -1,0 +1,1 @@
+"""Forecasts and comparisons, computed by simulations in a process of their own."""

@@ -1,0 +1,1 @@
+"""What one caller sees of the model, as values of the schema."""
