@@ -682,6 +682,8 @@ export interface components {
             enough?: string[];
             /** @default null */
             retryAt?: string | null;
+            /** @default null */
+            estimate?: components["schemas"]["quorate.api.explanation.StartEstimate"] | null;
         };
         /**
          * ObjectName
@@ -749,6 +751,20 @@ export interface components {
             amount?: string;
             /** @default false */
             evicted?: boolean;
+        };
+        /**
+         * StartEstimate
+         * @description When a waiting workload starts; a quantile is absent if it starts in fewer of the runs.
+         */
+        "quorate.api.explanation.StartEstimate": {
+            computedAt: string;
+            /** @default null */
+            p50?: string | null;
+            /** @default null */
+            p90?: string | null;
+            runs?: number;
+            /** @default  */
+            runTimes?: string;
         };
         /** PodRow */
         PodRow: {
@@ -921,13 +937,13 @@ export interface components {
             horizonS: number | null;
             tookS: number;
             problem: string;
-            starts: components["schemas"]["StartEstimate"][];
+            starts: components["schemas"]["quorate.cli.dashboard.schema.StartEstimate"][];
         };
         /**
          * StartEstimate
          * @description When a waiting workload starts, in seconds from ``Forecast.at``; None: not in that part of the runs.
          */
-        StartEstimate: {
+        "quorate.cli.dashboard.schema.StartEstimate": {
             namespace: string;
             name: string;
             localQueue: string;
