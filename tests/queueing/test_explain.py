@@ -12,6 +12,7 @@ from quorate.queueing.explain import (
     pending_facts,
     run,
 )
+from quorate.queueing.inadmissible_reasons import QuotaExceeded, QuotaShort
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
 from tests.queueing.notation import Json
@@ -65,6 +66,43 @@ def test_a_workload_that_can_never_fit_has_no_holders() -> None:
     assert explanation is not None
     assert explanation.can_never_fit
     assert explanation.holders == ()
+
+
+@pytest.mark.parametrize(
+    ("requested", "admitted_later", "message", "free", "short_by"),
+    [
+        pytest.param(9, 0, "maximum capacity (8)", 8000, 1000, id="never fits, nothing admitted since"),
+        pytest.param(9, 3, "maximum capacity (8)", 5000, 4000, id="never fits, quota taken since"),
+        pytest.param(7, 3, ", 4 more needed", 3000, 4000, id="short, more quota taken since"),
+    ],
+)
+def test_an_explanation_has_the_quota_that_is_available_now(
+    requested: int, admitted_later: int, message: str, free: int, short_by: int
+) -> None:
+    """The workload is evaluated before others take quota, and not again afterwards."""
+    held = {"name": "held", "queue": "a", "requests": {"cpu": 2}, "admitted": "default"}
+    world = World(
+        {
+            "flavors": ["default"],
+            "clusterQueues": {"a": {"quota": [{"default": {"cpu": 8}}]}},
+            "workloads": [
+                *([held] if requested < 9 else []),
+                {"name": "pending", "queue": "a", "requests": {"cpu": requested}},
+                {"name": "later", "queue": "a", "create": "later", "requests": {"cpu": admitted_later}},
+            ],
+        }
+    )
+    world.run({"cycle": 2})
+    if admitted_later:
+        world.run({"create": ["later"]})
+        world.run("cycle")
+    explanation = facts(world.state, Key("default", "pending"))
+    assert explanation is not None
+    assert explanation.hold is not None
+    (reason,) = explanation.hold.reasons
+    assert isinstance(reason, QuotaShort | QuotaExceeded)
+    assert (reason.available, reason.short_by) == (free, short_by)
+    assert explanation.hold.message.endswith(message)
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,13 @@ from quorate.queueing.inadmissible_reasons import (
     InadmissibleReason,
     QueueInactive,
     QueueMissing,
+    QuotaExceeded,
     QuotaShort,
 )
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.scheduling.nomination import could_ever_fit
 from quorate.queueing.state import State
+from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
 
 _MAX_LISTED: Final = 10
@@ -63,11 +65,13 @@ def run(steps: Steps[T]) -> T:
 
 
 def pending_facts(state: State, key: Key) -> Steps[PendingFacts | None]:
-    """Return why the workload ``key`` is pending; None if it is not."""
+    """Return why the workload ``key`` is pending, with the quota that is available now; None if it is not."""
     entry = state.ledger.entries.get(key)
     if entry is None:
         return None
     hold = why_pending(state, key)
+    if hold is not None:
+        hold = msgspec.structs.replace(hold, reasons=_with_available_quota(state, entry, hold.reasons))
     reasons = hold.reasons if hold is not None else ()
     can_never_fit = _can_never_fit(state, entry)
     yield
@@ -97,6 +101,31 @@ def why_pending(state: State, key: Key) -> Hold | None:
         )
     hold = state.ledger.cluster_queues[entry.cluster_queue].pending.hold_of(entry)
     return None if hold is None else msgspec.structs.replace(hold, **_identity(entry.workload))
+
+
+def _with_available_quota(
+    state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]
+) -> tuple[InadmissibleReason, ...]:
+    """Return ``reasons`` with the quota that is available now instead of at the last evaluation.
+
+    A workload that does not fit is not evaluated again when others take more quota, and one that can never
+    fit not even when they release it.  A reason that no longer holds is not changed: the workload is
+    evaluated next.
+    """
+    queue = state.ledger.cluster_queues.get(entry.cluster_queue)
+    if queue is None or not any(isinstance(reason, QuotaShort | QuotaExceeded) for reason in reasons):
+        return reasons
+    with state.ledger.without_replaced_slice(entry.workload, queue):
+        return tuple(_with_available(queue.node, reason) for reason in reasons)
+
+
+def _with_available(node: tree.Node, reason: InadmissibleReason) -> InadmissibleReason:
+    if not isinstance(reason, QuotaShort | QuotaExceeded):
+        return reason
+    pair = FlavorResource(reason.flavor, reason.resource)
+    available, maximum = max(0, tree.available(node, pair)), tree.potential_available(node, pair)
+    holds = reason.needed > (available if isinstance(reason, QuotaShort) else maximum)
+    return msgspec.structs.replace(reason, available=available, maximum=maximum) if holds else reason
 
 
 def _never_tried_reason(state: State, entry: Entry) -> InadmissibleReason | None:
