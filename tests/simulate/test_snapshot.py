@@ -133,6 +133,9 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
         done = await command("snapshot", "--file", str(file))
         assert done.code == 0, done.err
         assert "run times of default/queue: 1 finished workloads" in " ".join(done.err.split())
+        pseudonymous = await command.output_of("snapshot", "--pseudonyms")
+        assert "research" in file.read_text()
+        assert "research" not in pseudonymous
         for name in ("lq/queue", "research", "cq/research"):
             table = await command.output_of("queue", "forecast", name, "--plays", "3")
             hours, _, rows = table.partition("\n\n")

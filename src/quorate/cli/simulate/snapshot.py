@@ -9,16 +9,25 @@ from quorate.cli.errors import UsageError
 from quorate.cli.files import Config
 from quorate.cli.simulate.live import Runs, read_cluster, report_origins
 from quorate.cli.verbs import options as o
+from quorate.simulate.pseudonyms import pseudonymised
 from quorate.simulate.snapshot import documents
 
 File = Annotated[
     Path | None,
     typer.Option("--file", "-f", metavar="FILE", dir_okay=False, help="Where to write it. Default: stdout."),
 ]
+Pseudonyms = Annotated[
+    bool,
+    typer.Option(
+        "--pseudonyms",
+        help="Replace names and values of labels by pseudonyms in the same order. Keys of labels stay.",
+    ),
+]  # fmt: skip
 
 
 def snapshot(
     file: File = None,
+    pseudonyms: Pseudonyms = False,
     runs: Runs = "1h",
     config: Config = None,
     kubeconfig: o.Kubeconfig = None,
@@ -33,7 +42,8 @@ def snapshot(
     [b]Example:[/b] quorate snapshot --file today.yaml && quorate simulate today.yaml --change larger-quota.yaml
     """  # noqa: E501  the example is one line, to be copied
     live = read_cluster(o.ClusterOptions(kubeconfig, context), config, runs)
-    text = "---\n".join(documents(live.objects, live.times, live.now, live.effective.text))
+    found = documents(live.objects, live.times, live.now, live.effective.text)
+    text = "---\n".join(pseudonymised(found) if pseudonyms else found)
     if file is None:
         typer.echo(text, nl=False)
     else:
