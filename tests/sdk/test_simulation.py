@@ -14,7 +14,7 @@ from quorate.sdk.scenario import Scenario
 from quorate.sdk.simulation import simulate
 from quorate.simulate import comparison, summary
 from quorate.simulate.node_use import NodeUse
-from quorate.simulate.player import Unended
+from quorate.simulate.recorder import Unended
 from quorate.simulate.world import InvalidWorld
 
 EXAMPLES = Path(__file__).parents[2] / "examples/simulate"

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from quorate.simulate.distributions import Constant, Uniform, draw_above
-from quorate.simulate.player import Run
+from quorate.simulate.recorder import Run
 from quorate.simulate.records import NEVER, Outcome
 from quorate.simulate.world import InvalidWorld
 from tests.simulate.worlds import queue, run_of

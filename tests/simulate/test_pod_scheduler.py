@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.simulate.player import Run
+from quorate.simulate.recorder import Run
 from quorate.simulate.records import Outcome
 from quorate.simulate.summary import summarize
 from tests.search import examples

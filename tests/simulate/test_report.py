@@ -10,7 +10,8 @@ import pytest
 
 from quorate.cli.simulate.report import figures, page, series
 from quorate.simulate.comparison import compare
-from quorate.simulate.player import Run, play
+from quorate.simulate.player import play
+from quorate.simulate.recorder import Run
 from quorate.simulate.records import NEVER
 from quorate.simulate.summary import summarize
 from quorate.simulate.world import changed, read_world

@@ -19,7 +19,8 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.decoding import Bookmark, WatchEvent
 from quorate.local.nodes import Fleet
-from quorate.simulate.player import Run, play
+from quorate.simulate.player import play
+from quorate.simulate.recorder import Run
 from quorate.simulate.records import Transition
 from quorate.simulate.submissions import Submission, submissions
 from tests.e2e import world as cluster

@@ -9,7 +9,8 @@ import msgspec
 from quorate.sdk.results import Comparison, Job, Result, Simulation, Summary, Table, Usage
 from quorate.sdk.scenario import Scenario
 from quorate.simulate.comparison import compare
-from quorate.simulate.player import Run, play
+from quorate.simulate.player import play
+from quorate.simulate.recorder import Run
 from quorate.simulate.summary import summarize
 from quorate.simulate.tables import job_columns, usage_columns
 from quorate.simulate.world import World, changed

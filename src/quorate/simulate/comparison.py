@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.simulate.player import Run
+from quorate.simulate.recorder import Run
 from quorate.simulate.summary import NO_JOBS, Mask, Numbers, Summary, Waits, summarize, waits_ms
 
 NOTICED_MS: Final = 1000.0  # a smaller difference between two waits is none

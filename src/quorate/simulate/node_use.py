@@ -7,7 +7,7 @@ import msgspec
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.quota.amount import as_quantity, base_units
 from quorate.simulate.held_amounts import NO_FLAVOR
-from quorate.simulate.player import Run
+from quorate.simulate.recorder import Run
 
 
 class NodeUse(msgspec.Struct, frozen=True, rename="camel"):

@@ -7,12 +7,9 @@ Events of one instant happen in a fixed order, so a run depends on its world alo
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from heapq import heappop, heappush
-from itertools import count
 from random import Random
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from quorate.api.kueue import (
@@ -28,65 +25,21 @@ from quorate.queueing.decisions import AssignTopology, Decision, Evict, Hold, Pr
 from quorate.queueing.explain import why_pending
 from quorate.queueing.lifecycle.decided_status import decided_status
 from quorate.queueing.lifecycle.rules import decide_workload
-from quorate.queueing.lifecycle.statuses import evict_status, finish_status, release_status
-from quorate.queueing.pods_ready import pods_ready_condition
+from quorate.queueing.lifecycle.statuses import finish_status, release_status
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.simulate.distributions import draw
 from quorate.simulate.existing import ExistingJob, existing_jobs
-from quorate.simulate.held_amounts import HeldAmounts
-from quorate.simulate.pod_scheduler import Bound, PodScheduler
-from quorate.simulate.records import (
-    MOST_NODE_SAMPLES,
-    NEVER,
-    JobRecords,
-    Outcome,
-    Transition,
-    TransitionRecords,
-    UsageRecords,
-)
-from quorate.simulate.simulated_job import (
-    EventKind,
-    SimulatedEvent,
-    SimulatedJob,
-    WorkloadTemplate,
-    granted_counts,
-    is_outdated,
-    shrunk_ms,
-    stretched_ms,
-)
-from quorate.simulate.simulated_nodes import SimulatedNodes, assigned_hosts
+from quorate.simulate.job_execution import JobExecution, fails
+from quorate.simulate.recorder import SHOWN, Recorder, Run, Unended
+from quorate.simulate.records import JobRecords, Outcome
+from quorate.simulate.simulated_job import SimulatedJob, WorkloadTemplate, stretched_ms
 from quorate.simulate.submissions import MS, Submission, submissions
+from quorate.simulate.virtual_time import EventKind, EventQueue, SimulatedEvent, VirtualClock
 from quorate.simulate.world import World
 
-FIRST_INTERVAL_MS: Final = 1000  # of samples; doubled as the run gets longer
 MOST_IDLE: Final = 1000  # instants in which no job ends, after which it is asked whether one will
 MOST_STEPS: Final = 1000  # of one instant; more would be a bug of the lifecycle or the cycle
-
-
-class Unended(msgspec.Struct, frozen=True, rename="camel"):
-    """A job that waits at the end of a run."""
-
-    name: str
-    class_name: str
-    queue: str
-    reason: str
-
-
-class Run(msgspec.Struct):
-    """The outcome of a run."""
-
-    world: World
-    queues: tuple[Key, ...]  # local queues by their index in the records
-    jobs: JobRecords
-    transitions: TransitionRecords
-    usage: UsageRecords
-    node_usage: UsageRecords  # of the pods with places, by host name of the node
-    ended_ms: int  # virtual time of the last event
-    waiting: tuple[Unended, ...]  # the first of the jobs that wait at the end, at most ``SHOWN``
-
-
-SHOWN: Final = 20
 
 
 # Gets the time, the number of the first job that was submitted at that time, and all jobs and records.
@@ -129,55 +82,34 @@ class _Player:
     ) -> None:
         self._world = world
         self._observe = observe
-        self._resolution_ms = resolution_ms
         self._until_started = until_started
-        self._unstarted = 0  # workloads that existed and were never admitted
         self._configuration = world.configuration
         self._classes = world.classes
         self._on_progress = on_progress
-        self._now_ms = 0
-        self._now = world.begins_s  # the same, epoch seconds
+        self._clock = VirtualClock(world.begins_s)
+        self._events = EventQueue(resolution_ms)
         self._state = State(world.configuration)
+        self._recorder = Recorder(self._clock, self._state)
         self._cycle = AdmissionCycle(self._state)
         self._cycle_at_ms: int | None = None
         self._jobs: dict[Key, SimulatedJob] = {}
         self._changed: dict[Key, None] = {}  # workloads with a lifecycle to decide
         self._submitted: list[Key] = []  # in this instant
-        self._events: list[SimulatedEvent] = []  # a heap
         self._idle = 0  # instants since a job was submitted or ended, or since this was looked at
-        self._tickets = count()
         self._jitter = Random(f"{world.scenario.seed} backoff")
         self._answers = Random(f"{world.scenario.seed} admission checks")
-        self._queues: dict[Key, int] = {}
-        self._records = JobRecords()
-        self._transitions = TransitionRecords()
-        self._usage = UsageRecords(FIRST_INTERVAL_MS)
-        self._node_usage = UsageRecords(FIRST_INTERVAL_MS, MOST_NODE_SAMPLES)
-        self._held = HeldAmounts(self._state, self._usage, self._node_usage)
-        self._waiting = 0
-        self._ended = 0
         priorities = {each.metadata.name: each for each in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
         self._templates = [WorkloadTemplate(each, priorities, world.configuration) for each in self._classes]
         self._load()
-        nodes = world.nodes
-        self._pods = PodScheduler(world) if nodes and self._has_free_pods() else None
-        put_node = self._ignore if self._pods is None else self._pods.put_node
-        self._nodes = SimulatedNodes(nodes, world.scenario, self._state, put_node)
+        self._execution = JobExecution(
+            world, self._clock, self._events, self._recorder, self._state, self._write
+        )
         for each in existing_jobs(world):
             self._take_over(each)
 
-    @staticmethod
-    def _ignore(_: object) -> None:
-        pass
-
-    def _has_free_pods(self) -> bool:
-        """Return True if some pods get no places with their quota: a scheduler binds them."""
-        placing = self._state.ledger.topology.placing
-        return any(each.is_volcano for each in self._classes) or bool(self._state.flavors.keys() - placing)
-
     def _load(self) -> None:
         """Put the objects of the world into the model, through the feeds of the controllers."""
-        feeds = queueing_feeds(self._state, lambda: self._now)
+        feeds = queueing_feeds(self._state, lambda: self._clock.now)
         namespaces = {each.metadata.name for each in self._world.of_kind(NAMESPACES)}
         for feed in feeds:
             if feed.resource is WORKLOADS:
@@ -195,57 +127,52 @@ class _Player:
         until_s = self._world.scenario.until_s
         until_ms = None if until_s is None else round(until_s * MS)
         following = next(arrivals, None)
+        clock, recorder, execution = self._clock, self._recorder, self._execution
         while True:
-            self._drop_outdated_events()
             due = [] if following is None else [following.at_ms]
-            if self._events:
-                due.append(self._events[0].at_ms)
+            event_ms = self._events.next_ms()
+            if event_ms is not None:
+                due.append(event_ms)
             due += self._wakes()
-            node_ms = self._nodes.next_ms(is_busy=bool(due))
+            node_ms = execution.next_node_change_ms(is_busy=bool(due))
             if node_ms is not None and (due or self._jobs):
-                due.append(max(node_ms, self._now_ms + 1))
+                due.append(max(node_ms, self._clock.ms + 1))
             now_ms = min(due, default=None)
             if now_ms is None or (until_ms is not None and now_ms > until_ms):
                 break
             if following is None and self._idle >= MOST_IDLE and not self._any_works():
                 break
-            self._usage.advance(now_ms - 1, self._waiting)
-            self._node_usage.advance(now_ms - 1, 0 if self._pods is None else self._pods.waiting)
-            self._now_ms, self._now = now_ms, self._world.begins_s + now_ms / MS
+            recorder.advance(now_ms, execution.waiting)
+            clock.advance(now_ms)
             self._idle += 1
-            while self._events and self._events[0].at_ms == now_ms:
-                self._happen(heappop(self._events))
+            for event in self._events.take(now_ms):
+                self._happen(event)
             if node_ms is not None and node_ms <= now_ms:
-                self._change_nodes()
-            first = len(self._records)
+                execution.change_nodes()
+            first = len(recorder.jobs)
             while following is not None and following.at_ms == now_ms:
                 self._submit(following)
                 following = next(arrivals, None)
             self._settle()
-            if self._pods is not None:
-                self._schedule_pods(self._pods)
-            if self._observe is not None and len(self._records) > first:
-                self._observe(now_ms, first, self._jobs, self._records)
-            self._on_progress(self._ended)
-            if is_over() or (self._until_started and not self._unstarted):
+            if execution.run_session():
+                self._settle()
+            execution.count_pods()
+            if self._observe is not None and len(recorder.jobs) > first:
+                self._observe(now_ms, first, self._jobs, recorder.jobs)
+            self._on_progress(recorder.ended)
+            if is_over() or (self._until_started and not recorder.unstarted):
                 until_ms = None
                 break
-        ended_ms = self._now_ms if until_ms is None else until_ms
-        for usage in (self._usage, self._node_usage):
-            usage.finish(ended_ms, self._waiting)
         for job in self._jobs.values():
-            if self._pods is not None and job.is_running and self._pods.is_waiting(job):
-                self._records.outcome[job.number] = Outcome.WAITING
-        return Run(
-            self._world, tuple(self._queues), self._records, self._transitions, self._usage,
-            self._node_usage, ended_ms, tuple(self._unended()),
-        )  # fmt: skip
+            if job.is_running and execution.is_waiting(job):
+                recorder.jobs.outcome[job.number] = Outcome.WAITING
+        ended_ms = clock.ms if until_ms is None else until_ms
+        return recorder.run(self._world, ended_ms, tuple(self._unended()))
 
     def _any_works(self) -> bool:
         """Return True if a job will end.  If none does, evictions and retries may repeat for ever."""
         self._idle = 0
-        ends = (EventKind.ENDED, EventKind.PODS_ENDED)
-        return any(each.kind in ends and not is_outdated(each) for each in self._events)
+        return self._events.any_job_ends()
 
     def _wakes(self) -> Iterator[int]:
         """Yield when the cycle and the scheduler are due although no job changes."""
@@ -253,12 +180,7 @@ class _Player:
             return
         if self._cycle_at_ms is not None:
             yield self._cycle_at_ms
-        if self._pods is not None:
-            wakes_at, next_ms = self._pods.wakes_at, self._pods.next_ms
-            if next_ms is not None:
-                yield max(next_ms, self._now_ms + 1)
-            if wakes_at is not None:
-                yield max(self._ms(wakes_at), self._now_ms + 1)
+        yield from self._execution.wakes()
 
     def _settle(self) -> None:
         """Let lifecycle and cycle act until neither changes anything at this instant."""
@@ -267,18 +189,18 @@ class _Player:
                 key = next(iter(self._changed))
                 del self._changed[key]
                 self._decide_lifecycle(key)
-            result = self._cycle.run(self._now)
+            result = self._cycle.run(self._clock.now)
             self._changed.update(dict.fromkeys(self._submitted))
             self._submitted.clear()
             wake_at = result.wake_at
-            self._cycle_at_ms = None if wake_at is None else max(self._ms(wake_at), self._now_ms + 1)
+            self._cycle_at_ms = None if wake_at is None else self._clock.later_ms(wake_at)
             for decision in result.decisions:
                 if not isinstance(decision, Hold):  # the model keeps the reason, and no rule reads its text
                     self._carry_out(decision)
-            is_complete = wake_at is None or wake_at > self._now
+            is_complete = wake_at is None or wake_at > self._clock.now
             if is_complete and not self._changed:
                 return
-        raise AssertionError(f"no rest at {self._now_ms} ms: the same instant takes {MOST_STEPS} steps")
+        raise AssertionError(f"no rest at {self._clock.ms} ms: the same instant takes {MOST_STEPS} steps")
 
     # Jobs
 
@@ -286,18 +208,14 @@ class _Player:
         job_class = self._classes[submission.class_index]
         template = self._templates[submission.class_index]
         queue = Key(job_class.namespace, job_class.queues[submission.queue_index])
-        queue_index = self._queues.setdefault(queue, len(self._queues))
-        number = self._records.add(
-            submission.class_index, queue_index, self._now_ms, submission.runs_ms, sum(submission.counts)
-        )
-        workload = template.workload(submission, number, self._now)
+        number = self._recorder.submitted(submission, queue, self._clock.ms)
+        workload = template.workload(submission, number, self._clock.now)
         job = SimulatedJob(number, submission, workload)
         self._jobs[job.key] = job
-        self._waiting += 1
+        self._recorder.waits()
         self._idle = 0
         if job_class.is_volcano:
-            assert self._pods is not None, "a world without nodes has no such class"
-            self._pods.submit(job, submission.counts, self._now)
+            self._execution.create_pods(job)
             return
         self._store(job, workload)
         del self._changed[job.key]
@@ -305,235 +223,55 @@ class _Player:
 
     def _take_over(self, existing: ExistingJob) -> None:
         """Go on with a workload in the state in which it was stored."""
-        workload, submission, records = existing.workload, existing.submission, self._records
+        workload, submission = existing.workload, existing.submission
         queue = Key(workload.metadata.namespace, workload.spec.queue_name)
-        queue_index = self._queues.setdefault(queue, len(self._queues))
-        number = records.add(
-            submission.class_index, queue_index, submission.at_ms, submission.runs_ms, sum(submission.counts)
-        )
+        number = self._recorder.submitted(submission, queue, submission.at_ms)
         job = SimulatedJob(number, submission, workload)
         self._jobs[job.key] = job
-        self._cycle_at_ms = self._now_ms
+        self._cycle_at_ms = self._clock.ms
+        self._recorder.existed(job, existing)
         if existing.admitted_ms is not None:
             job.attempt, job.is_running, job.works = 1, True, True
-            records.admissions[number] = 1
-            records.admitted_ms[number] = existing.admitted_ms
-            records.outcome[number] = Outcome.RUNNING
             job.started_ms = existing.admitted_ms + submission.starts_ms
             if existing.ready_ms is not None:
                 job.started_ms = existing.ready_ms
             elif self._configuration.wait_for_pods_ready is not None:
-                self._schedule(max(self._now_ms, job.started_ms), EventKind.READY, job)
+                self._events.schedule(max(self._clock.ms, job.started_ms), EventKind.READY, job)
             ends_ms = job.started_ms + stretched_ms(submission.runs_ms, job)
-            self._schedule(max(self._now_ms, ends_ms), EventKind.ENDED, job)
-        elif workload.spec.active:
-            self._waiting += 1
-            self._unstarted += 1
-            job.existed = True
-        else:
-            records.outcome[number] = Outcome.DEACTIVATED
+            self._events.schedule(max(self._clock.ms, ends_ms), EventKind.ENDED, job)
         if c.has_quota_reservation(workload) and not c.is_admitted(workload):
             self._ask_checks(job)
         self._store(job, workload)
 
-    def _drop_outdated_events(self) -> None:
-        """Drop the next events if they do nothing: the run ends with the last one that does."""
-        while self._events and is_outdated(self._events[0]):
-            heappop(self._events)
-
     def _happen(self, event: SimulatedEvent) -> None:
         job = event.job
-        if is_outdated(event):
-            return
         if event.kind == EventKind.WOKEN:
             job.wakes_ms = None
             self._changed[job.key] = None
         elif event.kind == EventKind.ENDED:
             self._end(job)
         elif event.kind == EventKind.PODS_ENDED:
-            assert self._pods is not None, "pods are bound by the scheduler"
-            if self._pods.end_pods(job, event.pods) or _fails(job.submission):
+            if self._execution.end_pods(job, event.pods):
                 self._end(job)
         elif event.kind == EventKind.STOPPED:
             job.stops = False
-            if self._pods is not None:
-                self._pods.remove(job)
-            self._write(job, release_status(job.workload, self._now, self._configuration.gates))
+            self._execution.remove_pods(job)
+            self._write(job, release_status(job.workload, self._clock.now, self._configuration.gates))
         elif event.kind == EventKind.READY:
-            self._report_ready(job)
+            self._execution.report_ready(job)
         elif event.kind == EventKind.HOSTS_CHECKED:
-            self._check_hosts(job)
+            self._execution.check_hosts(job)
         else:
             self._answer_checks(job)
 
-    def _start(self, job: SimulatedJob) -> None:
-        """Start an admitted job, or wait for nodes for its pods."""
-        self._note_admission(job)
-        if self._pods is not None and not job.places and self._classes[job.submission.class_index].pod_sets:
-            self._pods.submit(job, granted_counts(job), self._now)
-            return
-        if self._pods is not None:
-            self._pods.hold(job.workload)
-        self._start_pods(job)
-        if self._nodes.down and job.places:
-            self._check_hosts(job)
-
-    def _note_admission(self, job: SimulatedJob) -> None:
-        records = self._records
-        job.is_running = True
-        records.admissions[job.number] += 1
-        self._transitions.add(self._now_ms, job.number, Transition.ADMITTED)
-        records.outcome[job.number] = Outcome.RUNNING
-        if records.admitted_ms[job.number] == NEVER:
-            records.admitted_ms[job.number] = self._now_ms
-            self._unstarted -= job.existed
-        self._waiting -= 1
-
-    def _start_pods(self, job: SimulatedJob) -> None:
-        submission = job.submission
-        job.attempt += 1
-        job.works = True
-        ready_ms = self._now_ms + submission.starts_ms
-        job.started_ms = ready_ms
-        left_ms = submission.runs_ms - job.done_ms
-        if submission.fails_after_ms is not None:
-            left_ms = min(left_ms, submission.fails_after_ms)
-        rules = self._configuration.wait_for_pods_ready
-        if rules is not None and (submission.starts_ms or rules.block_admission is not None):
-            self._schedule(ready_ms, EventKind.READY, job)
-        elif rules is not None:
-            self._report_ready(job)  # at once; with blockAdmission the cycle has to see that it was not
-        self._schedule(ready_ms + stretched_ms(left_ms, job), EventKind.ENDED, job)
-
-    def _end_pods(self, job: SimulatedJob) -> None:
-        """End the pods of a job before its work is done; the work until its last checkpoint is kept."""
-        checkpoint_s = self._classes[job.submission.class_index].checkpoint_s
-        if job.works and checkpoint_s is not None:
-            ran_ms = max(0, self._now_ms - job.started_ms)
-            step_ms = max(1, round(checkpoint_s * MS))
-            job.done_ms += shrunk_ms(ran_ms, job) // step_ms * step_ms
-            job.done_ms = min(job.done_ms, job.submission.runs_ms)
-        job.attempt += 1
-        job.works = False
-
-    def _report_ready(self, job: SimulatedJob) -> None:
-        ready = pods_ready_condition(job.workload, True, self._now)
-        if ready is not None:
-            status = job.workload.status
-            self._write(job, replace(status, conditions=c.with_conditions(status.conditions, ready)))
-
-    def _stop(self, job: SimulatedJob) -> None:
-        """Stop the pods of an evicted job; its quota is released once they have ended."""
-        if job.is_running and job.workload.spec.active:
-            self._waiting += 1
-            self._records.outcome[job.number] = Outcome.WAITING
-        self._end_pods(job)
-        if self._pods is not None:
-            job.unbound_reason = self._pods.why_waiting(job)
-            self._pods.drop_waiting(job)
-            self._pods.release(job.key)
-        job.is_running, job.stops = False, True
-        self._schedule(self._now_ms + job.submission.stops_ms, EventKind.STOPPED, job)
-
-    def _change_nodes(self) -> None:
-        """Fail and repair nodes; the jobs with pods on one that failed lose them."""
-        changed = list(self._nodes.change(self._now_ms, self._now))
-        hosts = [self._nodes.host_of(name) for name in changed]
-        for job in self._held.jobs_on(hosts):
-            if job.is_running:
-                self._check_hosts(job)
-        down = [name for name, host in zip(changed, hosts, strict=True) if host in self._nodes.down]
-        for job in [] if self._pods is None else list(self._pods.jobs_on(down)):
-            if not job.stops:
-                self._restart_pods(job)
-
-    # Pods of the scheduler
-
-    def _schedule_pods(self, pods: PodScheduler) -> None:
-        """Run a session if one is due, and start the jobs of which it binds the pods."""
-        wakes_at = pods.wakes_at
-        is_due = pods.next_ms is not None and pods.next_ms <= self._now_ms
-        if is_due or (wakes_at is not None and self._ms(wakes_at) <= self._now_ms):
-            outcome = pods.run_session(self._now_ms, self._now)
-            for job in outcome.evicted:
-                self._records.preemptions[job.number] += 1
-                self._transitions.add(self._now_ms, job.number, Transition.PREEMPTED)
-                self._restart_pods(job)
-            for bound in outcome.bound:
-                self._note_bound(bound)
-            self._settle()
-        for change in pods.take_changes():
-            host = self._nodes.host_of(change.node)
-            self._node_usage.change(host, change.amounts, change.sign, self._now_ms)
-            self._nodes.count_pod(change.pod, change.node if change.sign > 0 else "")
-
-    def _note_bound(self, bound: Bound) -> None:
-        """Start a gang with its last pod; the pods of other jobs run by themselves."""
-        job, submission = bound.job, bound.job.submission
-        job_class = self._classes[submission.class_index]
-        if job_class.is_gang:
-            if bound.is_complete:
-                if job_class.is_volcano:
-                    self._note_admission(job)
-                self._start_pods(job)
-            return
-        ready_ms = self._now_ms + submission.starts_ms
-        runs_ms = submission.runs_ms - job.done_ms
-        if submission.fails_after_ms is not None:
-            runs_ms = min(runs_ms, submission.fails_after_ms)
-        self._schedule(ready_ms + runs_ms, EventKind.PODS_ENDED, job, bound.pods)
-        if bound.is_complete:
-            job.works, job.started_ms = True, ready_ms
-            if self._configuration.wait_for_pods_ready is not None:
-                self._schedule(ready_ms, EventKind.READY, job)
-
-    def _restart_pods(self, job: SimulatedJob) -> None:
-        """Let the pods of a job wait for nodes again."""
-        assert self._pods is not None, "pods are bound by the scheduler"
-        self._end_pods(job)
-        self._pods.restart(job, self._now)
-        if self._classes[job.submission.class_index].is_volcano and job.is_running:
-            job.is_running = False
-            self._waiting += 1
-            self._records.outcome[job.number] = Outcome.WAITING
-
-    def _check_hosts(self, job: SimulatedJob) -> None:
-        """Record the failed nodes of a running job in its workload, or evict it, as the controller would."""
-        hosts = assigned_hosts(job.workload)
-        is_down = any(not self._nodes.down.isdisjoint(each) for each in hosts.values())
-        if is_down and job.works:
-            self._end_pods(job)
-        failures, check_at = self._nodes.failures_of(job.workload, hosts, self._now)
-        if failures is not None and failures.eviction:
-            self._count_eviction(job)
-            self._write(
-                job,
-                evict_status(
-                    job.workload, c.NODE_FAILURES, failures.eviction, self._now,
-                    counted_as=(c.NODE_FAILURES, ""),
-                ),
-            )  # fmt: skip
-            return
-        if failures is not None:
-            self._write(job, replace(job.workload.status, unhealthy_nodes=failures.nodes))
-        if check_at is not None:
-            self._schedule(max(self._ms(check_at), self._now_ms + 1), EventKind.HOSTS_CHECKED, job)
-        if not is_down and not job.works and job.is_running:
-            self._start_pods(job)
-
     def _end(self, job: SimulatedJob) -> None:
-        submission, records = job.submission, self._records
-        failed = _fails(submission)
+        failed = fails(job.submission)
         reason, text = ("Failed", "Job failed") if failed else ("Succeeded", "Job finished successfully")
-        records.outcome[job.number] = Outcome.FAILED if failed else Outcome.SUCCEEDED
-        records.ended_ms[job.number] = self._now_ms
-        self._ended += 1
+        self._recorder.finished(job, Outcome.FAILED if failed else Outcome.SUCCEEDED)
         self._idle = 0
-        if self._pods is not None:
-            self._pods.remove(job)
-            self._pods.release(job.key)
-        if not self._classes[submission.class_index].is_volcano:
-            self._write(job, finish_status(job.workload, reason, text, self._now))
+        self._execution.finish(job)
+        if not self._classes[job.submission.class_index].is_volcano:
+            self._write(job, finish_status(job.workload, reason, text, self._clock.now))
             self._state.remove_workload(job.key)
         self._changed.pop(job.key, None)
         job.attempt, job.wakes_ms = job.attempt + 1, None
@@ -551,32 +289,29 @@ class _Player:
         if check.state != "Pending" or answer is None:
             return check
         state = "Ready" if self._answers.random() < answer.ready else "Retry"
-        return replace(check, state=state, message="simulated", last_transition_time=at_epoch(self._now))
+        return replace(
+            check, state=state, message="simulated", last_transition_time=at_epoch(self._clock.now)
+        )
 
     # Writes
 
     def _carry_out(self, decision: Decision) -> None:
         job = self._jobs[decision.key]
         if isinstance(decision, Preempt):
-            self._records.preemptions[job.number] += 1
-            self._transitions.add(self._now_ms, job.number, Transition.PREEMPTED)
+            self._recorder.preempted(job)
         elif isinstance(decision, Evict):
-            self._count_eviction(job)
-        self._write(job, decided_status(job.workload, decision, self._now, self._configuration))
+            self._recorder.evicted(job)
+        self._write(job, decided_status(job.workload, decision, self._clock.now, self._configuration))
         if isinstance(decision, Reserve) and not decision.admitted:
             self._ask_checks(job)
         elif isinstance(decision, AssignTopology) and job.is_running:
-            self._check_hosts(job)
-
-    def _count_eviction(self, job: SimulatedJob) -> None:
-        self._records.evictions[job.number] += 1
-        self._transitions.add(self._now_ms, job.number, Transition.EVICTED)
+            self._execution.check_hosts(job)
 
     def _ask_checks(self, job: SimulatedJob) -> None:
         answers = self._world.scenario.checks
         for name in sorted(answers):
             after_ms = round(draw(answers[name].after, self._answers) * MS)
-            self._schedule(self._now_ms + after_ms, EventKind.CHECKED, job)
+            self._events.schedule(self._clock.ms + after_ms, EventKind.CHECKED, job)
 
     def _decide_lifecycle(self, key: Key) -> None:
         job = self._jobs.get(key)
@@ -587,28 +322,25 @@ class _Player:
             workload,
             self._state.queue_view(workload),
             self._configuration,
-            self._now,
+            self._clock.now,
             self._jitter.random(),
         )
         if transition.deactivate:
             spec = replace(workload.spec, active=False)
             metadata = replace(workload.metadata, generation=workload.metadata.generation + 1)
-            self._records.outcome[job.number] = Outcome.DEACTIVATED
-            self._waiting -= not job.is_running
-            if self._records.admitted_ms[job.number] == NEVER:
-                self._unstarted -= job.existed
+            self._recorder.deactivated(job)
             self._store(job, Workload(metadata=metadata, spec=spec, status=workload.status))
         elif transition.status is not None:
             if not c.is_evicted(workload) and any(
                 each.type == c.EVICTED and each.status == "True" for each in transition.status.conditions
             ):
-                self._count_eviction(job)
+                self._recorder.evicted(job)
             self._write(job, transition.status)
         elif transition.wake_at is not None:
-            at_ms = max(self._ms(transition.wake_at), self._now_ms + 1)
+            at_ms = self._clock.later_ms(transition.wake_at)
             if job.wakes_ms is None or at_ms < job.wakes_ms:
                 job.wakes_ms = at_ms
-                self._schedule(at_ms, EventKind.WOKEN, job)
+                self._events.schedule(at_ms, EventKind.WOKEN, job)
 
     def _write(self, job: SimulatedJob, status: WorkloadStatus | None) -> None:
         if status is not None:
@@ -622,43 +354,30 @@ class _Player:
         job.workload = Workload(
             metadata=replace(old, resource_version=version), spec=workload.spec, status=workload.status
         )
-        self._put(job.workload, self._now)
+        self._put(job.workload, self._clock.now)
         self._changed[job.key] = None
-        self._held.count(job, self._now_ms)
+        self._recorder.held.count(job, self._clock.ms)
         if c.is_finished(job.workload):
             return
         if c.is_evicted(job.workload):
             if not job.stops and c.has_quota_reservation(job.workload):
-                self._stop(job)
+                self._execution.stop(job)
         elif not job.is_running and c.is_admitted(job.workload):
-            self._start(job)
-
-    def _schedule(self, at_ms: int, kind: int, job: SimulatedJob, pods: tuple[Key, ...] = ()) -> None:
-        if kind in (EventKind.ENDED, EventKind.PODS_ENDED):
-            at_ms = -(-at_ms // self._resolution_ms) * self._resolution_ms
-        heappush(self._events, SimulatedEvent(at_ms, kind, next(self._tickets), job, job.attempt, pods))
-
-    def _ms(self, seconds: float) -> int:
-        """Return a time of the core (epoch seconds) as virtual time, rounded up."""
-        return -int(-(seconds - self._world.begins_s) * MS // 1)
+            self._execution.start(job)
 
     def _unended(self) -> Iterator[Unended]:
         """Yield the first jobs that wait, or of which pods do, with the reason that the core gives."""
-        pods = self._pods
+        execution = self._execution
         waiting = [
             each for each in self._jobs.values()
-            if not each.is_running or (pods is not None and pods.is_waiting(each))
+            if not each.is_running or execution.is_waiting(each)
         ]  # fmt: skip
         for job in waiting[:SHOWN]:
             job_class = self._classes[job.submission.class_index]
             hold = why_pending(self._state, job.key)
-            reason = job.unbound_reason if pods is None else pods.why_waiting(job) or job.unbound_reason
+            reason = execution.why_waiting(job)
             if not job.workload.spec.active:
                 reason = "deactivated"
             elif hold is not None and hold.message:
                 reason = hold.message
             yield Unended(job.key.name, job_class.name, job.workload.spec.queue_name, reason)
-
-
-def _fails(submission: Submission) -> bool:
-    return submission.fails_after_ms is not None and submission.fails_after_ms <= submission.runs_ms

@@ -1,7 +1,6 @@
-"""Jobs of a run: how they become workloads, what is remembered of them, and the events that await them."""
+"""Jobs of a run: how they become workloads, and what is remembered of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -14,27 +13,12 @@ from quorate.api.kueue import (
     WorkloadPriorityClass,
     WorkloadSpec,
 )
-from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.controllers.jobframework.topology import TopologySource, with_topology_requests
 from quorate.queueing.topology.places import Place
 from quorate.quota.amount import Usage
 from quorate.simulate.scenario import JobClass
 from quorate.simulate.submissions import Submission
-
-
-class EventKind:
-    """The kinds of events, in the order in which those of one instant happen."""
-
-    ENDED, PODS_ENDED, STOPPED, READY, CHECKED, HOSTS_CHECKED, WOKEN = range(7)
-
-
-class SimulatedEvent(NamedTuple):
-    at_ms: int
-    kind: int
-    ticket: int  # first in, first out
-    job: "SimulatedJob"
-    attempt: int  # invalid if the job was evicted or admitted meanwhile; any for WOKEN
-    pods: tuple[Key, ...] = ()  # of PODS_ENDED
 
 
 class SimulatedJob:
@@ -74,14 +58,6 @@ class SimulatedJob:
         self.places: tuple[Place, ...] = ()  # of its pods on nodes
         self.unbound_reason = "pending"  # why its pods had no nodes when it was evicted
         self.wakes_ms: int | None = None
-
-
-def is_outdated(event: SimulatedEvent) -> bool:
-    """Return True if the job ended, or was admitted or evicted, since the event was scheduled."""
-    job = event.job
-    if event.kind == EventKind.WOKEN:
-        return job.wakes_ms != event.at_ms
-    return event.attempt != job.attempt
 
 
 def stretched_ms(run_ms: int, job: SimulatedJob) -> int:

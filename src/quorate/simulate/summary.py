@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from quorate.kube.resources import CLUSTER_QUEUES
 from quorate.quota.amount import as_quantity, base_units
 from quorate.simulate.node_use import NodeUse, node_use
-from quorate.simulate.player import Run, Unended
+from quorate.simulate.recorder import Run, Unended
 from quorate.simulate.records import NEVER, Outcome, Transition
 
 BOUND_MS: Final = 10_000.0

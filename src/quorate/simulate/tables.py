@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from quorate.api.quantity import Quantity
 from quorate.quota.amount import base_units
-from quorate.simulate.player import Run
+from quorate.simulate.recorder import Run
 from quorate.simulate.records import NEVER, Outcome
 from quorate.simulate.summary import waits_ms
 

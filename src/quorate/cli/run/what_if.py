@@ -5,7 +5,8 @@ from typing import Final
 
 from rich.table import Table
 
-from quorate.simulate.player import Run, play
+from quorate.simulate.player import play
+from quorate.simulate.recorder import Run
 from quorate.simulate.records import NEVER
 from quorate.simulate.world import changed, read_world
 

@@ -22,7 +22,8 @@ from quorate.cli.verbs import options as o
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
 from quorate.simulate.comparison import Comparison, compare
-from quorate.simulate.player import Run, play
+from quorate.simulate.player import play
+from quorate.simulate.recorder import Run
 from quorate.simulate.snapshot import snapshot_world
 from quorate.simulate.submissions import number_of_jobs
 from quorate.simulate.summary import Summary, summarize

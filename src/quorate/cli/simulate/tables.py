@@ -12,7 +12,7 @@ from quorate.local.objects.tables.durations import human_duration
 from quorate.quota.amount import counts_bytes
 from quorate.simulate.comparison import Change, Comparison
 from quorate.simulate.node_use import NodeUse
-from quorate.simulate.player import Run
+from quorate.simulate.recorder import Run
 from quorate.simulate.summary import Summary, Utilisation, Waits, summarize
 
 _WAITS: Final = ("JOBS", "ADMITTED", "WAIT P50", "P90", "P99", "SLOWDOWN", "PREEMPTED", "EVICTED")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from quorate.api.quantity import Quantity
 from quorate.cli.simulate.report import series
 from quorate.quota.amount import base_units, counts_bytes
-from quorate.simulate.player import Run
+from quorate.simulate.recorder import Run
 from quorate.simulate.records import NEVER
 
 Figure = dict[str, Any]

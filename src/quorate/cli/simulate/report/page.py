@@ -24,7 +24,7 @@ from quorate.cli.simulate.tables import (
     waiting_table,
 )
 from quorate.simulate.comparison import Comparison
-from quorate.simulate.player import Run
+from quorate.simulate.recorder import Run
 from quorate.simulate.summary import summarize
 
 _POLICY: Final = (

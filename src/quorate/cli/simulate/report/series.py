@@ -12,7 +12,7 @@ from quorate.api.kueue.topology import HOSTNAME
 from quorate.kube.resources import CLUSTER_QUEUES
 from quorate.quota.amount import FlavorResource, base_units
 from quorate.simulate.held_amounts import NO_FLAVOR
-from quorate.simulate.player import Run
+from quorate.simulate.recorder import Run
 from quorate.simulate.records import NEVER
 from quorate.simulate.summary import waits_ms
 
