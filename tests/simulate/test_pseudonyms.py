@@ -12,8 +12,9 @@ from msgspec import inspect
 from quorate.api.batch import decode_template
 from quorate.kube.resources import PLACEABLE_NODES
 from quorate.simulate import pseudonyms
-from quorate.simulate.player import Run, play
+from quorate.simulate.player import play
 from quorate.simulate.pseudonyms import pseudonymised
+from quorate.simulate.recorder import Run
 from quorate.simulate.snapshot import KINDS
 from quorate.simulate.world import read_world
 
