@@ -34,6 +34,8 @@ def test_the_example_on_a_cluster_is_correct(tmp_path: Path, monkeypatch: pytest
         (waiting,) = quorate.submit(_job("large", cpu="5"), queue="research")
         cluster.wait_for("job", "large", "spec.suspend=true")
         poll(lambda: quorate.explain(waiting)[0].can_never_fit, bool, within_s=60)
+        by_text = quorate.Cluster(str(cluster.kubeconfig))
+        assert by_text.explain(waiting)[0].can_never_fit
         with pytest.raises(TimeoutError, match=r"job.batch/large: not as asked within 0.1 s"):
             quorate.wait(waiting, timeout=0.1)
     finally:

@@ -75,6 +75,8 @@ def test_a_timeout_tells_the_state(cluster: LocalCluster) -> None:
     with pytest.raises(NotWithin) as raised:
         cluster.wait_for("node", "node-1", "Ready=False", timeout=0.2)
     assert str(raised.value).startswith("node/node-1: not Ready=False within 0.2 s: MemoryPressure=False")
+    with pytest.raises(NotWithin, match="not Ready=False within 0 s: MemoryPressure=False"):
+        cluster.wait_for("node", "node-1", "Ready=False", timeout=0)  # ends before the server can answer
     with pytest.raises(UnknownKind, match="serves no kind 'rocket'"):
         cluster.wait_for("rocket", "one", timeout=0.2)
     with pytest.raises(UnknownKind):

@@ -19,7 +19,7 @@ def submit(
     context: str = "",
 ) -> tuple[str, ...]:
     """Apply manifests and return the jobs among them, as ``KIND.GROUP/NAME``; see ``Cluster.submit``."""
-    return _cluster(kubeconfig, context, namespace).submit(manifests, queue=queue)
+    return Cluster(kubeconfig, context, namespace).submit(manifests, queue=queue)
 
 
 def wait(
@@ -31,15 +31,11 @@ def wait(
     context: str = "",
 ) -> Ended:
     """Return how the job ``KIND/NAME`` ended, once it has; see ``Cluster.wait``."""
-    return _cluster(kubeconfig, context, namespace).wait(job, timeout)
+    return Cluster(kubeconfig, context, namespace).wait(job, timeout)
 
 
 def explain(
     *names: str, namespace: str = "", kubeconfig: str | Path | None = None, context: str = ""
 ) -> tuple[Explanation, ...]:
     """Return why objects are in their state, and what would let them start; see ``Cluster.explain``."""
-    return _cluster(kubeconfig, context, namespace).explain(*names)
-
-
-def _cluster(kubeconfig: str | Path | None, context: str, namespace: str) -> Cluster:
-    return Cluster(None if kubeconfig is None else Path(kubeconfig), context, namespace)
+    return Cluster(kubeconfig, context, namespace).explain(*names)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 from quorate.api import codec
@@ -78,7 +79,7 @@ class Cluster:
     raise ``quorate.kube.errors.ApiError`` for a refusal and ``Unreachable`` if there is no answer.
     """
 
-    kubeconfig: Path | None = None
+    kubeconfig: str | Path | None = None
     context: str = ""
     namespace: str = ""  # empty: that of the context
 
@@ -170,24 +171,24 @@ class Cluster:
         awaited = condition if isinstance(condition, str) else "as asked"
 
         async def wait() -> Json | None:
+            deadline = monotonic() + timeout
             async with self.connect() as (client, own):
                 resource: Resource[Json] | None = None
-                last: Json | None = None
                 pause_s, longest_s = POLL_S
-                try:
-                    async with asyncio.timeout(timeout):
-                        while True:
-                            resource = resource or await find_kind(client, kind)
-                            if resource is not None:
-                                last = await _read(client, resource, _key(resource, namespace or own, name))
-                                if wanted(last):
-                                    return last
-                            await asyncio.sleep(pause_s)
-                            pause_s = min(pause_s * 1.5, longest_s)
-                except TimeoutError:
-                    if resource is None:
-                        raise UnknownKind(kind, client.config.server) from None
-                    raise NotWithin(f"{kind}/{name}", awaited, timeout, last) from None
+                while True:
+                    resource = resource or await find_kind(client, kind)
+                    if resource is not None:
+                        last = await _read(client, resource, _key(resource, namespace or own, name))
+                        if wanted(last):
+                            return last
+                    left_s = deadline - monotonic()
+                    if left_s <= 0:
+                        break
+                    await asyncio.sleep(min(pause_s, left_s))
+                    pause_s = min(pause_s * 1.5, longest_s)
+                if resource is None:
+                    raise UnknownKind(kind, client.config.server)
+                raise NotWithin(f"{kind}/{name}", awaited, timeout, last)
 
         return run_blocking(wait)
 
@@ -245,7 +246,8 @@ class Cluster:
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[tuple[Client, str]]:
         """Connect while the block lasts; yield the client and the namespace."""
-        config = await load_rest_config(self.kubeconfig, self.context)
+        path = None if self.kubeconfig is None else Path(self.kubeconfig)
+        config = await load_rest_config(path, self.context)
         async with Client(config, random.Random(), field_manager="quorate-python") as client:
             yield client, self.namespace or config.namespace
 
