@@ -26,7 +26,7 @@ from quorate.cli.run.cluster_description import (
     described_nodes,
     fleet,
 )
-from quorate.cli.run.follow import Plan
+from quorate.cli.run.follow import OnObserved, Plan, ignore
 from quorate.cli.run.follow import run as run_plan
 from quorate.cli.run.formatting import plural
 from quorate.cli.run.manifests import read_directory, with_scheduler
@@ -89,10 +89,12 @@ def run_directory(
     timeout_s: float,
     console: Console,
     scheduler_name: str = "",
+    on_observed: OnObserved = ignore,
 ) -> Outcome:
     """Read the manifests, run them and show the run on ``console``.
 
-    A ``scheduler_name`` replaces ``schedulerName`` of the pods of all Jobs.  Raises ``InvalidFiles``.
+    ``on_observed`` is called with each observation.  A ``scheduler_name`` replaces ``schedulerName`` of the
+    pods of all Jobs.  Raises ``InvalidFiles``.
     """
     text, loaded = read_configuration_text(config)
     in_force = ConfigurationInForce(config, text, loaded.configuration)
@@ -110,7 +112,7 @@ def run_directory(
         for warning in loaded.warnings:
             screen.print_line(f"warning: {config}: {warning}")
         screen.print_line(f"{plural(plan.jobs, 'job')} on {_describe_fleet(settings.fleet)}")
-        return uvloop.run(run_until_signal(run_plan(plan, screen, WallClock(), random.Random())))
+        return uvloop.run(run_until_signal(run_plan(plan, screen, WallClock(), random.Random(), on_observed)))
 
 
 def _describe_fleet(fleet: Fleet) -> str:

@@ -12,13 +12,17 @@ from rich.text import Text
 from quorate.api.meta import epoch
 from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.command import run_directory
+from quorate.cli.run.estimate import EstimateOfLast, estimate_table
+from quorate.cli.run.follow import OnObserved, ignore
 from quorate.cli.run.formatting import plural
 from quorate.cli.run.outcome import Completed, Deadlocked, Outcome
 from quorate.cli.run.report import first_submission, outcome_lines, print_outcome
 from quorate.cli.run.screen import open_console
 from quorate.cli.run.what_if import what_if
+from quorate.kube.clock import WallClock
 
 EXAMPLE: Final = "examples/all-or-nothing"
+ESTIMATE: Final = "examples/estimate"
 # The timing of the Job controller decides how many pods each job gets.  If one job gets all its pods before
 # the other starts, the demo says so and runs the example again, at most this often.
 ATTEMPTS: Final = 3
@@ -34,8 +38,9 @@ def demo(
 
     Two jobs need 20 running pods each; the nodes fit 26. The Job controller creates the pods of both jobs in
     growing batches, so that each job gets a part of the nodes. With waitForPodsReady the second job is
-    admitted when the first is ready; with pod groups the pods of a job are scheduled together. At the end the
-    simulator says when the jobs would end with two more nodes.
+    admitted when the first is ready; with pod groups the pods of a job are scheduled together. At the end
+    a forecast says when a job starts that waits for quota, and the simulator when the jobs would end with two
+    more nodes.
 
     [b]Example:[/b] quorate demo
     """
@@ -51,6 +56,11 @@ def demo(
     console.print(comparison(without, ready, grouped))
     console.print()
     console.print(lesson(without, ready, grouped), markup=False, highlight=False)
+    _heading(console, "When does a job start? Four jobs, and quota for one at a time")
+    estimate, queued = run_estimate(console, speed)
+    console.print()
+    console.print(estimate_table(estimate, queued))
+    console.print("quorate queue forecast answers this for what waits in your queues.", highlight=False)
     _heading(console, "What if there were two more nodes? The same jobs in the simulator")
     console.print(what_if())
     console.print(
@@ -122,10 +132,30 @@ def _until_deadlock(console: Console, speed: float) -> Outcome:
     return outcome
 
 
+def run_estimate(console: Console, speed: float) -> tuple[EstimateOfLast, Outcome]:
+    """Run jobs one after the other, and forecast the start of the last one while it waits."""
+    estimate = EstimateOfLast(WallClock())
+    outcome = _run_example(console, ESTIMATE, None, speed, on_observed=estimate.on_observed)
+    return estimate, outcome
+
+
 def _run(console: Console, config: str, speed: float, scheduler_name: str = "") -> Outcome:
-    with as_file(files("quorate") / EXAMPLE) as directory:
+    return _run_example(console, EXAMPLE, config, speed, scheduler_name)
+
+
+def _run_example(
+    console: Console,
+    example: str,
+    config: str | None,
+    speed: float,
+    scheduler_name: str = "",
+    on_observed: OnObserved = ignore,
+) -> Outcome:
+    with as_file(files("quorate") / example) as directory:
+        file = None if config is None else directory / config
+        nodes = ClusterDescription()
         outcome = run_directory(
-            directory, directory / config, ClusterDescription(), speed, _TIMEOUT_S, console, scheduler_name
+            directory, file, nodes, speed, _TIMEOUT_S, console, scheduler_name, on_observed
         )
     print_outcome(console, outcome)
     return outcome

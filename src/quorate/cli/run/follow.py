@@ -3,9 +3,10 @@
 import asyncio
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -45,10 +46,20 @@ class Plan:
         return sum(manifest.kind == "Job" for manifest in self.manifests)
 
 
-async def run(plan: Plan, screen: Screen, clock: Clock, rng: random.Random) -> Outcome:
+OnObserved = Callable[[Client, ObservedCluster], Awaitable[None]]
+
+
+async def ignore(client: Client, cluster: ObservedCluster) -> None:
+    pass
+
+
+async def run(
+    plan: Plan, screen: Screen, clock: Clock, rng: random.Random, on_observed: OnObserved = ignore
+) -> Outcome:
     """Run the plan on a temporary cluster and return its outcome.
 
-    Raises ``InvalidFiles`` when the server refuses a manifest.
+    ``on_observed`` is called with each observation.  Raises ``InvalidFiles`` when the server refuses a
+    manifest.
     """
     with temporary_directory(clock.now()) as directory:
         cluster = run_queueing_cluster(
@@ -58,7 +69,7 @@ async def run(plan: Plan, screen: Screen, clock: Clock, rng: random.Random) -> O
             observer = ClusterObserver(client)
             watching = tasks.create_task(observer.run())
             await create_manifests(client, plan.manifests)
-            outcome = await follow(plan, observer, screen, clock)
+            outcome = await follow(plan, observer, screen, clock, partial(on_observed, client))
             watching.cancel()
     return outcome
 
@@ -104,7 +115,13 @@ class QuietPeriod:
         return moment - self._since
 
 
-async def follow(plan: Plan, observer: ClusterObserver, screen: Screen, clock: Clock) -> Outcome:
+async def follow(
+    plan: Plan,
+    observer: ClusterObserver,
+    screen: Screen,
+    clock: Clock,
+    on_observed: Callable[[ObservedCluster], Awaitable[None]],
+) -> Outcome:
     """Show the run and check for its end, a few times a second."""
     loop_time = asyncio.get_running_loop().time
     began = loop_time()
@@ -112,6 +129,7 @@ async def follow(plan: Plan, observer: ClusterObserver, screen: Screen, clock: C
     readiness = plan.in_force.configured.current.wait_for_pods_ready
     while True:
         cluster, elapsed_s = observer.cluster(), loop_time() - began
+        await on_observed(cluster)
         changes_pending = tuple(pending_changes(cluster, readiness))
         quiet_s = quiet_period.duration_s(cluster, bool(changes_pending), elapsed_s)
         note = f"no change for {quiet_s:.0f} s" if quiet_s >= 1 else ""

@@ -1,5 +1,6 @@
 """The objects of a live cluster that a simulation reads."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -11,6 +12,7 @@ from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.cli.errors import UsageError
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_model import EffectiveConfiguration, effective_configuration
+from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_FLAVORS, WORKLOADS, Resource
@@ -30,8 +32,11 @@ Runs = Annotated[
 _MOST_ORIGINS: Final = 20
 
 
+Objects = dict[Resource[Any], list[Any]]
+
+
 class LiveCluster(NamedTuple):
-    objects: dict[Resource[Any], list[Any]]
+    objects: Objects
     times: list[RunTimes]
     expected: Expected  # further submissions
     now: float  # when it was read, epoch seconds
@@ -53,21 +58,14 @@ def read_cluster(cluster_options: o.ClusterOptions, config: Path | None, runs: s
     async def read(connection: o.Connection) -> LiveCluster:
         client = connection.client
         effective = await effective_configuration(client, config)
-        found: dict[Resource[Any], list[Any]] = {}
+        found: Objects = {}
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         console = Console(stderr=True)
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task("reading", total=len(KINDS))
-            for resource in KINDS:
-                progress.update(task, description=f"reading {resource.plural}")
-                try:
-                    found[resource] = list((await client.list(resource)).items)
-                except Forbidden as error:
-                    needed = f"list {resource.plural} of all namespaces"
-                    raise UsageError(f"this needs the permission to {needed}: {error}") from error
-                progress.advance(task)
-        if any(each.spec.topology_name for each in found[RESOURCE_FLAVORS]):
-            found[PLACEABLE_NODES] = list((await client.list(PLACEABLE_NODES)).items)
+            async for resource, objects in read_objects(client):
+                progress.update(task, description=f"read {resource.plural}", advance=1)
+                found[resource] = objects
         workloads = found[WORKLOADS]
         waiting = sum(not (c.is_admitted(each) or c.is_finished(each)) for each in workloads)
         expected = arrivals_of(workloads).expected(learned_from(workloads), now, assumed_s, waiting)
@@ -75,6 +73,25 @@ def read_cluster(cluster_options: o.ClusterOptions, config: Path | None, runs: s
         return LiveCluster(found, times, expected, now, effective, connection.namespace)
 
     return o.with_cluster(cluster_options, read)
+
+
+async def read_objects(client: Client) -> AsyncIterator[tuple[Resource[Any], list[Any]]]:
+    """Yield each kind that a simulation reads, with its objects of all namespaces.
+
+    Raises ``UsageError`` without the permission to list one.
+    """
+    has_topologies = False
+    for resource in (*KINDS, PLACEABLE_NODES):
+        if resource is PLACEABLE_NODES and not has_topologies:
+            continue
+        try:
+            objects = list((await client.list(resource)).items)
+        except Forbidden as error:
+            needed = f"list {resource.plural} of all namespaces"
+            raise UsageError(f"this needs the permission to {needed}: {error}") from error
+        if resource is RESOURCE_FLAVORS:
+            has_topologies = any(each.spec.topology_name for each in objects)
+        yield resource, objects
 
 
 def report_origins(times: list[RunTimes]) -> None:
