@@ -1,12 +1,10 @@
 """The mutable model of the gang core: the newest objects, and decisions being written.
 
 Objects may be set in any order and any number of times.  All durable state is in the objects; only the model
-knows the decisions of sessions that no watch has reported yet ("assumed"): binds, evictions and statuses.  An
-assumption holds until the object shows the same or a later state, or until the write fails.
+knows the decisions of sessions that no watch has reported yet; see ``assumed_decisions``.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import PriorityClass, ResourceQuota
@@ -14,12 +12,13 @@ from quorate.api.core.policy import PodDisruptionBudget
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.meta import Key, ObjectMeta, Uid, epoch, is_older
+from quorate.api.meta import Key, ObjectMeta, Uid, epoch
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano.annotations import PREEMPTABLE
 from quorate.api.volcano.topology import HyperNode
+from quorate.gang.cache.assumed_decisions import AssumedDecisions
 from quorate.gang.cache.from_objects import (
     QuotaUsageCache,
     differ_only_in_status,
@@ -39,7 +38,7 @@ from quorate.gang.cache.priority_classes import PriorityClasses
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
-from quorate.gang.cache.status_annotations import has_status, spec_digest, status_from_object
+from quorate.gang.cache.status_annotations import spec_digest, status_from_object
 from quorate.gang.cache.sub_groups import gang_topology
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus, hold_for_status
 from quorate.gang.namespace_quota.quota import NamespaceQuota
@@ -56,14 +55,6 @@ from quorate.placement.node_finder import NodeFinder
 from quorate.placement.resources import in_base_units
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape, Shapes, is_distinguished
-
-
-@dataclass(slots=True)
-class PendingStatus:
-    """A status that is being written to the API."""
-
-    status: GangStatus
-    metadata: ObjectMeta | None = None  # of the group as written; None: the write is not known to be done
 
 
 class Model:
@@ -103,9 +94,7 @@ class Model:
         ] = {}  # the keys of such pods that were tasks, with their gang
         self._removed_task: Task | None = None  # the last one: its pod may follow as one that cannot be read
         self._priority_classes = PriorityClasses()
-        self._pending_statuses: dict[Key, PendingStatus] = {}  # by group
-        self._assumed_binds: dict[Key, tuple[Uid, str]] = {}  # with the node
-        self._assumed_evictions: dict[Key, tuple[Uid, TaskStatus]] = {}  # with the status before
+        self._assumed = AssumedDecisions()
 
     # Nodes and pods.
 
@@ -165,7 +154,7 @@ class Model:
         admission = gang.quota_admission
         shape = self._shape(key, pod if admission is None else admission.applied_to(pod), gang.node_groups)
         task = task_from_pod(pod, key, gang.key, shape, self._quota_usages.of(pod.spec))
-        task.status, task.node = self._assumed_status(task, task.status, task.node)
+        task.status, task.node = self._assumed.applied_to(task, task.status, task.node)
         self._tasks[key] = task
         self._set_aside.discard(gang.key)
         gang.add(task)
@@ -176,8 +165,7 @@ class Model:
         self._remove_pod(key)
         self._held.remove_pod(key)
         self.remove_unreadable_pod(key)
-        self._assumed_binds.pop(key, None)
-        self._assumed_evictions.pop(key, None)
+        self._assumed.remove_pod(key)
 
     def set_unreadable_pod(self, key: Key, node: str) -> None:
         """Keep other pods from ``node``: the pod ``key`` is on it and its requests are not known.
@@ -314,23 +302,9 @@ class Model:
         """Update ``task`` for a version of its pod that differs only in its status: most changes do."""
         task.pod = pod
         task.nominated_node = pod.status.nominated_node_name
-        status, node = self._assumed_status(task, task_status_of(pod), pod.node_name)
+        status, node = self._assumed.applied_to(task, task_status_of(pod), pod.node_name)
         if (status, node) != (task.status, task.node):
             self.set_task_status(task, status, node)
-
-    def _assumed_status(self, task: Task, status: TaskStatus, node: str) -> tuple[TaskStatus, str]:
-        """Return the pod's ``status`` and ``node``, overridden by decisions it does not show yet."""
-        uid, assumed_node = self._assumed_binds.get(task.key, (Uid(""), ""))
-        if uid == task.uid and status is TaskStatus.PENDING:
-            status, node = TaskStatus.BINDING, assumed_node
-        else:
-            self._assumed_binds.pop(task.key, None)
-        uid, _ = self._assumed_evictions.get(task.key, (Uid(""), status))
-        if uid == task.uid and status in ALLOCATED_STATUSES:
-            status = TaskStatus.RELEASING
-        elif uid:
-            del self._assumed_evictions[task.key]
-        return status, node
 
     def bind_failed(self, bind: Bind) -> None:
         """Make the task of a bind that failed pending again, unless its pod shows otherwise.
@@ -338,22 +312,16 @@ class Model:
         A pod that was created anew under its name is not affected.
         """
         task = self._tasks.get(bind.task)
-        uid, _ = self._assumed_binds.get(bind.task, (Uid(""), ""))
-        if uid != bind.uid:
-            return
-        del self._assumed_binds[bind.task]
-        if task is not None and task.status is TaskStatus.BINDING:
+        if self._assumed.bind_failed(bind) and task is not None and task.status is TaskStatus.BINDING:
             self.set_task_status(task, TaskStatus.PENDING, "")
 
     def eviction_failed(self, eviction: Eviction) -> None:
         """Return the task of an eviction that failed to its status before."""
         task = self._tasks.get(eviction.task)
-        uid, previous = self._assumed_evictions.get(eviction.task, (Uid(""), TaskStatus.UNKNOWN))
-        if uid != eviction.uid:
+        previous = self._assumed.eviction_failed(eviction)
+        if previous in (None, TaskStatus.UNKNOWN) or task is None or task.status is not TaskStatus.RELEASING:
             return
-        del self._assumed_evictions[eviction.task]
-        if previous is not TaskStatus.UNKNOWN and task is not None and task.status is TaskStatus.RELEASING:
-            self.set_task_status(task, previous, task.node)
+        self.set_task_status(task, previous, task.node)
 
     def nomination_failed(self, nomination: Nomination) -> None:
         """Return the task of a nomination that is not written to the node that its pod shows."""
@@ -393,12 +361,12 @@ class Model:
 
     def assume_bound(self, task: Task) -> None:
         """Assume the bind of ``task`` to its node, which is being written."""
-        self._assumed_binds[task.key] = (task.uid, task.node)
+        self._assumed.bind(task)
         self.set_task_status(task, TaskStatus.BINDING, task.node)
 
     def assume_evicted(self, task: Task, previous: TaskStatus) -> None:
         """Assume the eviction of ``task`` while it is written; its status was ``previous``."""
-        self._assumed_evictions[task.key] = (task.uid, previous)
+        self._assumed.evict(task, previous)
 
     # Pod groups, queues, quotas and priority classes.
 
@@ -432,10 +400,10 @@ class Model:
         gang.is_suspended = is_suspended(group)
         self._set_quota_admission(gang, quota_admission(group))
         if recreated:
-            self._pending_statuses.pop(gang.key, None)
+            self._assumed.drop_status(gang.key)
             gang.reported_conditions, gang.last_events = None, {}
-        if not self._status_is_stale(group):
-            self._pending_statuses.pop(gang.key, None)
+        if not self._assumed.is_status_stale(group):
+            self._assumed.drop_status(gang.key)
             gang.set_status(status_from_object(group))
         if spec_changed or (gang.attempts and gang.attempted_spec not in ("", spec_digest(spec))):
             gang.attempts = 0  # the attempts were made with another request
@@ -446,33 +414,19 @@ class Model:
             for key, task in list(gang.tasks.items()):
                 self._replace_pod(key, task.pod)
 
-    def _status_is_stale(self, group: PodGroup) -> bool:
-        """Return True if ``group`` does not have the last decided status yet."""
-        pending = self._pending_statuses.get(group.metadata.key)
-        if pending is None:
-            return False
-        if pending.metadata:
-            return is_older(group.metadata, pending.metadata)
-        return not has_status(group, pending.status)
-
     def assume_status(self, status: GangStatus) -> None:
         """Assume ``status``, which is being written."""
-        self._pending_statuses[status.gang] = PendingStatus(status)
+        self._assumed.set_status(status)
         self.gangs[status.gang].written_status = status
 
     def status_written(self, status: GangStatus, group: ObjectMeta) -> None:
-        """Note that ``status`` was written, with the metadata of the group after the write.
-
-        Only the last status that was decided for a group is looked at.
-        """
-        pending = self._pending_statuses.get(status.gang)
-        if pending is not None and pending.status is status:
-            pending.metadata = group
+        """Note that ``status`` was written, with the metadata of the group after the write."""
+        self._assumed.status_written(status, group)
 
     def remove_group(self, key: Key) -> None:
         """Remove a pod group.  Its tasks stay, in a gang without a group; a new group starts afresh."""
         self.revision += 1
-        self._pending_statuses.pop(key, None)
+        self._assumed.drop_status(key)
         self._set_aside.discard(key)
         self._unreadable_groups.pop(key, None)
         gang = self.gangs.pop(key, None)
