@@ -163,6 +163,16 @@ def test_a_pod_that_no_node_can_hold_has_the_numbers_of_the_placement_core() -> 
     assert "no node of the cluster can ever hold it" in found.message
 
 
+def test_a_pod_that_a_node_can_hold_once_other_pods_are_gone_may_wait() -> None:
+    state = a_state(n1="4")
+    state.ledger.topology.put_foreign_pod(Key("default", "other"), "n1", {"cpu": 3000})
+    found = explained(a_workload(*ADMITTED), [RUNNING, RUNNING, UNSCHEDULED], state)
+    lack = found.reasons[-1]
+    assert (lack.needed, lack.free, lack.short_by, lack.at_most) == ("2", "1", "1", "4")
+    assert lack.enough == "1 more cpu must become free on one node"
+    assert "ever" not in found.message
+
+
 def test_the_pods_of_a_partial_admission_are_counted() -> None:
     found = explained(a_workload(*ADMITTED, requested=10, admitted=7), [RUNNING] * 7)
     assert (found.state, found.message) == ("Running", "it is admitted with 7 of 10 pods of main")

@@ -111,7 +111,7 @@ class NodesLackRoom(msgspec.Struct, frozen=True):
     resource: str = ""
     needed: int = 0  # by one pod
     best: int = 0  # the most that an accepting node has left
-    at_most: int = 0  # the most that one would have without the pods that were given places
+    at_most: int = 0  # the most that one would have without any pods
     # Why accepting nodes take no further pod, in kube-scheduler's words, with the numbers of these nodes.
     rejecting: tuple[tuple[str, int], ...] = ()
 

@@ -21,7 +21,7 @@ class HostShortage(msgspec.Struct, frozen=True):
     resource: str = ""
     needed: int = 0  # by one pod
     best: int = 0  # the most that an accepting host has left
-    at_most: int = 0  # the most that one would have without the pods that were placed
+    at_most: int = 0  # the most that one would have without any pods
 
 
 def host_shortage(
@@ -59,5 +59,5 @@ def host_shortage(
     }
     scarcest = max(short, key=lambda resource: short[resource])  # the first by name of several
     best = int(left[scarcest].max())
-    at_most = int(tree.remaining(scarcest, empty=True)[accepted].max())
+    at_most = int(tree.allocatable(scarcest)[accepted].max())
     return HostShortage(fitting, tree.leaf_count, accepting, scarcest, pods.per_pod[scarcest], best, at_most)

@@ -59,14 +59,16 @@ class DomainTree:
             self.hosts.grow(len(leaves))
         self.fits = LeafFits()
         self._rows: dict[str, int] = {}
-        # By resource and column: what pods of others leave, and what pods placed in the topology use of it.
+        # By resource and column: all that nodes have, what pods of others leave of it, and what pods placed
+        # in the topology use of that.
+        self._allocatable = np.zeros((0, len(leaves)), np.int64)
         self._free = np.zeros((0, len(leaves)), np.int64)
         self._used = np.zeros((0, len(leaves)), np.int64)
         for column, path in enumerate(leaves):
             if self.has_hosts:
                 self.hosts.set(column, by_leaf[path][0], ready=True)
             for node in by_leaf[path]:
-                self._add_to(column, in_base_units(node.status.allocatable), 1)
+                self._add_node(column, node, 1)
 
     def _nodes_by_leaf(self, nodes: Iterable[Node]) -> dict[Path, list[Node]]:
         result: dict[Path, list[Node]] = {}
@@ -155,8 +157,8 @@ class DomainTree:
             return False
         column = self._column_of[self._recorded(path)]
         if old.status.allocatable != new.status.allocatable:
-            self._add_to(column, in_base_units(old.status.allocatable), -1)
-            self._add_to(column, in_base_units(new.status.allocatable), 1)
+            self._add_node(column, old, -1)
+            self._add_node(column, new, 1)
         if self.has_hosts:
             self.hosts.set(column, new, ready=True)
         self.fits.clear()
@@ -171,7 +173,7 @@ class DomainTree:
             column = self._column_of[self._recorded(path)] = self._spare_column()
             self._insert_leaf(path, column)
         self._nodes_in[column] += 1
-        self._add_to(column, in_base_units(node.status.allocatable), 1)
+        self._add_node(column, node, 1)
         if self.has_hosts:
             self.hosts.set(column, node, ready=True)
         self.fits.clear()
@@ -183,11 +185,11 @@ class DomainTree:
         column = self._column_of[self._recorded(path)]
         self._nodes_in[column] -= 1
         if self._nodes_in[column]:
-            self._add_to(column, in_base_units(node.status.allocatable), -1)
+            self._add_node(column, node, -1)
         else:
             self._remove_leaf(path)
             del self._column_of[self._recorded(path)]
-            self._free[:, column] = self._used[:, column] = 0
+            self._allocatable[:, column] = self._free[:, column] = self._used[:, column] = 0
             if self.has_hosts:
                 self.hosts.set(column, None, ready=False)
             self._spare.append(column)
@@ -199,7 +201,9 @@ class DomainTree:
             more = max(_SPARE, size // 8)
             self._spare = list(range(size, size + more))
             self._nodes_in += [0] * more
-            self._free, self._used = (np.pad(each, ((0, 0), (0, more))) for each in (self._free, self._used))
+            self._allocatable, self._free, self._used = (
+                np.pad(each, ((0, 0), (0, more))) for each in (self._allocatable, self._free, self._used)
+            )
             if self.has_hosts:
                 self.hosts.grow(size + more)
         return self._spare.pop()
@@ -241,6 +245,12 @@ class DomainTree:
         self._add_to(column, amounts, times)
         self.fits.note(column)
 
+    def _add_node(self, column: int, node: Node, times: int) -> None:
+        amounts = in_base_units(node.status.allocatable)
+        self._add_to(column, amounts, times)
+        for resource, amount in amounts.items():
+            _add(self._allocatable, self._rows[resource], column, as_share(amount) * times)
+
     def _add_to(self, column: int, amounts: Mapping[str, int], times: int) -> None:
         for resource, amount in amounts.items():
             row = self._row(resource)  # may replace the matrix
@@ -272,7 +282,9 @@ class DomainTree:
         if row is None:
             row = self._rows[resource] = len(self._rows)
             more = np.zeros((1, len(self._nodes_in)), np.int64)
-            self._free, self._used = np.vstack([self._free, more]), np.vstack([self._used, more])
+            self._allocatable, self._free, self._used = (
+                np.vstack([each, more]) for each in (self._allocatable, self._free, self._used)
+            )
         return row
 
     def remaining(self, resource: str, *, empty: bool = False) -> Vector:
@@ -281,6 +293,14 @@ class DomainTree:
         ``empty``: as if no pods had been placed in the topology.
         """
         return self.remaining_by_column(resource, empty=empty)[self.columns]
+
+    def allocatable(self, resource: str) -> Vector:
+        """Return what the nodes of each leaf have, whatever uses it."""
+        row = self._rows.get(resource)
+        if row is None:
+            return np.zeros(self.leaf_count, np.int64)
+        found: Vector = self._allocatable[row, self.columns]
+        return found
 
     def remaining_by_column(self, resource: str, *, empty: bool = False) -> Vector:
         """Return the same in the order of the columns, some of which are of no leaf; not to be changed."""
