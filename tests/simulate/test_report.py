@@ -53,6 +53,30 @@ def test_waits_are_a_distribution_with_the_percentiles_of_the_summary(runs: dict
     assert p90_ms / 1000 == pytest.approx(summarize(run).jobs.p90_s, rel=0.02)
 
 
+def test_waits_by_class_are_a_part_of_all_waits(
+    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs["as it is"]
+    by_class = {line.name: line for line in series.distributions_by_class(run)}
+    waits = summarize(run).by_class
+    assert by_class.keys() == waits.keys() == {"notebook", "sweep", "training"}
+    for name, line in by_class.items():
+        assert line.y[-1] == 1.0
+        at_ms = waits[name].p90_s * 1000
+        assert np.interp(at_ms, line.x, line.y) == pytest.approx(0.9, abs=0.04)
+    monkeypatch.setattr(series, "MOST_CLASSES", 2)
+    assert [line.name for line in series.distributions_by_class(run)] == ["notebook", "sweep"]
+
+
+def test_bars_have_the_jobs_that_move(runs: dict[str, Run]) -> None:
+    change = compare("larger", *runs.values())
+    later, sooner = figures.moved_jobs(change.by_class)["data"]
+    assert later["y"] == sooner["y"] == [*change.by_class]
+    assert later["x"] == [-(each.later or 0) for each in change.by_class.values()]
+    assert sooner["x"] == [each.sooner for each in change.by_class.values()]
+    assert sum(sooner["x"]) == change.jobs.sooner
+
+
 def test_the_window_has_the_jobs_that_wait_at_the_busiest_time(runs: dict[str, Run]) -> None:
     run = runs["as it is"]
     at_ms = series.busiest_ms(run)
@@ -96,6 +120,14 @@ def test_nodes_have_the_use_of_their_pods(run_on_nodes: Run) -> None:
     assert series.use_of_nodes(run, "example.com/absent") is None
 
 
+def test_a_cell_of_the_heat_map_spans_its_interval(run_on_nodes: Run) -> None:
+    heat_map = series.use_of_nodes(run_on_nodes, "cpu")
+    assert heat_map is not None
+    (trace,) = figures.nodes(heat_map, "cpu")["data"]
+    assert trace["x"][0] == 0
+    assert {len(row) for row in trace["z"]} == {len(trace["x"]) - 1}
+
+
 def test_many_nodes_share_rows(run_on_nodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_on_nodes
     every, rows = series.use_of_nodes(run, "cpu"), 3
@@ -123,10 +155,10 @@ def test_the_page_has_a_chart_for_each_question_and_no_link_outside(written: str
     parsed = Page(written)
     assert parsed.links == []
     assert "default-src 'none'" in written
-    # Waits and waiting jobs once; for each of the two runs cpu, memory and the jobs.
-    assert parsed.tags.count("figure") == 2 + 2 * 3
+    # Waits, waiting jobs and the jobs that move; for each of the two runs waits, cpu, memory and the jobs.
+    assert parsed.tags.count("figure") == 3 + 2 * 4
     data = re.findall(r'<script type="application/json">(.*?)</script>', written)
-    assert [msgspec.json.decode(each).keys() for each in data] == [{"data", "layout"}] * 8
+    assert [msgspec.json.decode(each).keys() for each in data] == [{"data", "layout"}] * 11
 
 
 def test_text_of_the_scenario_is_escaped(written: str) -> None:

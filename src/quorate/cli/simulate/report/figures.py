@@ -10,6 +10,7 @@ from typing import Any, Final
 from quorate.api.quantity import Quantity
 from quorate.cli.simulate.report import series
 from quorate.quota.amount import base_units, counts_bytes
+from quorate.simulate.comparison import Change
 from quorate.simulate.recorder import Run
 from quorate.simulate.records import NEVER
 
@@ -58,13 +59,46 @@ def waiting(runs: Mapping[str, Run]) -> Figure:
 
 def waits(runs: Mapping[str, Run]) -> Figure:
     """Return the share of jobs that were admitted within a time, a line for each run."""
-    lines = {name: series.distribution_of_waits(run) for name, run in runs.items()}
-    unit_ms, unit = _time_unit(max((line.x[-1] for line in lines.values() if line.x), default=0))
+    return _distributions(
+        [series.distribution_of_waits(run)._replace(name=name) for name, run in runs.items()],
+        "share of all jobs",
+    )
+
+
+def waits_by_class(run: Run) -> Figure:
+    """Return the share of the jobs of each class that were admitted within a time."""
+    return _distributions(series.distributions_by_class(run), "share of the class")
+
+
+def moved_jobs(changes: Mapping[str, Change]) -> Figure:
+    """Return how many jobs start sooner, and to the left how many start later, for each class or queue."""
+    names = [*changes]
+    sooner = [change.sooner or 0 for change in changes.values()]
+    later = [change.later or 0 for change in changes.values()]
+    traces: list[Figure] = [
+        {
+            "type": "bar", "orientation": "h", "name": name, "marker": {"color": color}, "y": names,
+            "x": [sign * each for each in counts], "customdata": counts,
+            "text": [str(each) for each in counts], "textposition": "auto",
+            "hovertemplate": f"%{{y}}: %{{customdata}} {name}<extra></extra>",
+        }
+        for name, sign, counts, color in (("later", -1, later, COLORS[5]), ("sooner", 1, sooner, COLORS[2]))
+    ]  # fmt: skip
+    figure = _figure(traces, "jobs", "")
+    most = max([1, *sooner, *later])
+    figure["layout"] |= {"barmode": "relative", "height": 130 + 30 * len(names), "bargap": 0.3}
+    figure["layout"]["xaxis"] |= {"range": [-1.05 * most, 1.05 * most], "showticklabels": False}
+    figure["layout"]["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
+    return figure
+
+
+def _distributions(lines: Sequence[series.Line], y_title: str) -> Figure:
+    unit_ms, unit = _time_unit(max((line.x[-1] for line in lines if line.x), default=0))
     traces = [
-        {**_line(name, line, unit_ms, color), "line": {"shape": "hv", "color": color}}
-        for (name, line), color in zip(lines.items(), _cycle(len(lines)), strict=True)
+        {**_line(line.name, line, unit_ms, color), "line": {"shape": "hv", "color": color}}
+        for line, color in zip(lines, _cycle(len(lines)), strict=True)
     ]
-    figure = _figure(traces, f"waited at most ({unit})", "share of all jobs")
+    figure = _figure(traces, f"waited at most ({unit})", y_title)
     figure["layout"]["yaxis"] |= {"tickformat": ".0%", "range": [0, 1.02]}
     return figure
 
@@ -104,7 +138,8 @@ def nodes(heat_map: series.HeatMap, resource: str) -> Figure:
     trace: Figure = {
         "type": "heatmap", "colorscale": "Cividis", "zmin": 0, "zmax": 1,
         "colorbar": {"tickformat": ".0%", "title": {"text": f"{resource} in use"}},
-        "x": _scaled(heat_map.sampled_ms, unit_ms), "y": heat_map.nodes, "z": heat_map.shares,
+        "x": _scaled([0, *heat_map.sampled_ms], unit_ms),  # the edges of the cells
+        "y": heat_map.nodes, "z": heat_map.shares,
         "hovertemplate": "%{y}: %{z:.0%}<extra></extra>",
     }  # fmt: skip
     figure = _figure([trace], f"time ({unit})", "")
@@ -148,6 +183,7 @@ def _figure(traces: list[Figure], x_title: str, y_title: str) -> Figure:
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
         "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
         "hovermode": "closest",
+        "height": 360,
     }
     return {"data": traces, "layout": layout}
 

@@ -30,6 +30,7 @@ from quorate.simulate.summary import summarize
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 )
+_NAMES: Final = ("FLAVOR", "RESOURCE", "QUEUE")  # titles of columns with names, not numbers
 _STYLE: Final = """
 :root { color-scheme: light dark; --text: #1b1b1b; --paper: #ffffff; --line: #d0d0d0; --faint: #f4f4f4; }
 @media (prefers-color-scheme: dark) {
@@ -43,10 +44,9 @@ nav a { margin-right: 1rem; }
 table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .2rem .6rem; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th { background: var(--faint); font-size: .8rem; }
-th:first-child, td:first-child, td.text, th.text { text-align: left; }
+th:first-child, td:first-child, .text, .name { text-align: left; }
 td.text { white-space: normal; }
 figure { margin: .5rem 0 1.5rem; } figcaption { opacity: .8; font-size: .9rem; }
-.chart { min-height: 360px; }
 """
 _SCRIPT: Final = """
 const style = getComputedStyle(document.documentElement);
@@ -121,6 +121,12 @@ def _changes(comparisons: Iterable[Comparison]) -> Iterator[str]:
         yield f"<h2>With {escape(comparison.name)}</h2>\n"
         for table in comparison_tables(comparison):
             yield _table(table)
+        if comparison.jobs.sooner is not None:
+            groups = {**comparison.by_class, **comparison.by_queue}
+            caption = (
+                "The jobs of each class and queue that start over a second later (left) or sooner (right)."
+            )
+            yield _chart(figures.moved_jobs(groups), caption)
         if comparison.after.waiting:
             yield f"<p>{escape(waiting_headline(comparison.after))}</p>\n"
             yield _table(waiting_table(comparison.after), text=True)
@@ -132,6 +138,8 @@ def _charts(runs: Mapping[str, Run]) -> Iterator[str]:
     yield _chart(figures.waiting(runs), "The jobs that waited, over time.")
     for name, run in runs.items():
         yield f"<h2>{escape(name)}</h2>\n"
+        caption = "The share of the jobs of each class that were admitted within a time."
+        yield _chart(figures.waits_by_class(run), caption)
         for resource in series.resources(run):
             caption = (
                 f"Use of {resource} by cluster queue, as means between samples. Above the dashed line the "
@@ -153,10 +161,16 @@ def _charts(runs: Mapping[str, Run]) -> Iterator[str]:
 def _table(table: Table, *, text: bool = False) -> str:
     """Return a table; ``text``: its last column is a sentence."""
     last = len(table.titles) - 1
+    kinds = [
+        "text" if text and at == last else "name" if title in _NAMES else ""
+        for at, title in enumerate(table.titles)
+    ]
 
     def cells(tag: str, row: tuple[str, ...]) -> str:
-        kinds = [' class="text"' if text and at == last else "" for at in range(len(row))]
-        return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
+        return "".join(
+            f"<{tag}{f' class={kind}' if kind else ''}>{escape(cell.replace(' -> ', ' → '))}</{tag}>"
+            for kind, cell in zip(kinds, row, strict=True)
+        )
 
     rows = "".join(f"<tr>{cells('td', row)}</tr>\n" for row in table.rows)
     return (
@@ -167,7 +181,9 @@ def _table(table: Table, *, text: bool = False) -> str:
 
 def _chart(figure: Figure, caption: str) -> str:
     data = msgspec.json.encode(figure).decode().replace("<", "\\u003c")
+    height = figure["layout"]["height"]
     return (
-        f'<figure><div class="chart"></div><script type="application/json">{data}</script>'
+        f'<figure><div class="chart" style="height: {height}px"></div>'
+        f'<script type="application/json">{data}</script>'
         f"<figcaption>{escape(caption)}</figcaption></figure>\n"
     )

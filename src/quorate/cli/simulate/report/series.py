@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.kube.resources import CLUSTER_QUEUES
@@ -18,6 +19,7 @@ from quorate.simulate.summary import waits_ms
 
 MOST_QUEUES: Final = 11  # of a chart; the others are added up
 OTHERS: Final = "other queues"
+MOST_CLASSES: Final = 11  # of a chart; those with the most jobs
 MOST_POINTS: Final = 400  # of a distribution
 MOST_BARS: Final = 60
 MOST_NODES: Final = 80  # rows of a heat map; of more nodes, equal numbers share a row
@@ -99,13 +101,27 @@ def waiting_jobs(run: Run) -> Line:
 
 def distribution_of_waits(run: Run) -> Line:
     """Return the share of all jobs that were admitted within ``x`` ms of their submission."""
+    return _distribution("all jobs", waits_ms(run))
+
+
+def distributions_by_class(run: Run) -> list[Line]:
+    """Return the same for the jobs of each class: the classes with the most jobs, by name."""
     waits = waits_ms(run)
+    index = np.frombuffer(run.jobs.class_index, np.uint16)
+    names = [each.name for each in run.world.classes]
+    counts = np.bincount(index, minlength=len(names))
+    order = sorted((at for at in range(len(names)) if counts[at]), key=lambda at: (-counts[at], names[at]))
+    shown = sorted(order[:MOST_CLASSES], key=lambda at: names[at])
+    return [_distribution(names[at], waits[index == at]) for at in shown]
+
+
+def _distribution(name: str, waits: NDArray[np.float64]) -> Line:
     admitted = np.sort(waits[~np.isnan(waits)])
     if not len(admitted):
-        return Line("waits", [], [])
+        return Line(name, [], [])
     chosen = np.unique(np.linspace(0, len(admitted) - 1, min(MOST_POINTS, len(admitted))).round().astype(int))
     shares = (chosen + 1) / len(waits)
-    return Line("waits", admitted[chosen].tolist(), shares.tolist())
+    return Line(name, admitted[chosen].tolist(), shares.tolist())
 
 
 def use_of_nodes(run: Run, resource: str) -> HeatMap | None:
