@@ -15,7 +15,11 @@ import pytest
 from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.meta import Key
 from quorate.cli.deployment import scheduler
+from quorate.cli.errors import UsageError
 from quorate.cli.verbs.cluster_model import effective_configuration
+from quorate.cli.verbs.explain.command import Answers
+from quorate.cli.verbs.explain.targets import OfObject
+from quorate.cli.verbs.options import Connection
 from quorate.controllers.jobs.unserved import NOT_QUEUED
 from quorate.kube.resources import (
     CONFIG_MAPS,
@@ -134,7 +138,7 @@ def test_states_of_jobs_pods_and_queues_are_true(tmp_path: Path, monkeypatch: py
         found = await world.until("its pod has no node", wide)
         assert found["state"] == "Admitted"
         (lack,) = [each for each in found["reasons"] if each["code"] == "NodesLackRoom"]
-        assert (lack["resource"], lack["needed"], lack["atMost"]) == ("cpu", "3", "1")
+        assert (lack["resource"], lack["needed"], lack["atMost"]) == ("cpu", "3", "2")
 
         await command.output_of("workload", "stop", "job/wide")
         found = await explained("job/wide")
@@ -208,6 +212,20 @@ def test_explain_uses_the_defaults_without_access_to_the_configuration(
             used = await effective_configuration(client, None)
         assert used.configuration == default_configuration()
         assert "no permission to get ConfigMap kueue-system/quorate-configuration" in used.origin
+
+    run_with_commands(story)
+
+
+def test_explain_names_the_permission_that_is_missing(run_with_commands: RunWithCommands) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        async with as_account(world.client, "tenant", "team", ()) as client:
+            answers = Answers(Connection(client, "team"), None)
+            with pytest.raises(UsageError) as refused:
+                await answers.of(OfObject("localqueues", Key("team", "queue")))
+        assert str(refused.value).startswith(
+            "not explained by the controllers: this needs the permission to get localqueues/explanation in "
+            "group visibility.quorate.dev; nor from the objects of the cluster: GET /api/v1/"
+        )
 
     run_with_commands(story)
 

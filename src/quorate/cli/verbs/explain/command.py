@@ -183,7 +183,11 @@ class Answers:
         try:
             found = await serve()
         except NotServed as problem:
-            found = await own()
+            try:
+                found = await own()
+            except Forbidden as error:
+                what = f"{problem}; nor from the objects of the cluster: {error}"
+                raise UsageError(f"not explained by the controllers: {what}") from None
             self._origins[f"not explained by the controllers: {problem}"] = None
             return found
         self._origins["explained by the controllers"] = None

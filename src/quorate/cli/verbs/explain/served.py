@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.explanation import Explanation, path_of
+from quorate.api.explanation import GROUP, SUBRESOURCE, Explanation, path_of
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, ObjectMeta
 from quorate.kube.client import Client
@@ -21,7 +21,7 @@ class NotServed(Exception):
 
 async def served_explanation(client: Client, plural: str, key: Key) -> Explanation:
     """Return the explanation of a workload, queue or pod group.  Raises ``NotServed``."""
-    return await _ask(client, path_of(plural, key), {})
+    return await _ask(client, plural, key, {})
 
 
 async def served_job_explanation(client: Client, resource: Resource[Json], job: ObjectMeta) -> Explanation:
@@ -30,16 +30,17 @@ async def served_job_explanation(client: Client, resource: Resource[Json], job: 
         "group": resource.group, "resource": resource.plural, "kind": resource.kind,
         "queue": job.labels.get(QUEUE_NAME, ""),
     }  # fmt: skip
-    return await _ask(client, path_of("jobs", job.key), query)
+    return await _ask(client, "jobs", job.key, query)
 
 
-async def _ask(client: Client, path: str, query: dict[str, str]) -> Explanation:
+async def _ask(client: Client, plural: str, key: Key, query: dict[str, str]) -> Explanation:
     try:
-        return codec.decode(Explanation, await client.request("GET", path, query=query))
+        return codec.decode(Explanation, await client.request("GET", path_of(plural, key), query=query))
     except NotFound:
         raise NotServed("the cluster does not serve explanations of it") from None
     except Forbidden:
-        raise NotServed("you have no permission to get its explanation") from None
+        needed = f"get {plural}/{SUBRESOURCE} in group {GROUP}"
+        raise NotServed(f"this needs the permission to {needed}") from None
     except msgspec.MsgspecError as error:
         raise NotServed(f"the answer is of another version: {error}"[:_LONGEST]) from None
     except (ApiError, Unreachable) as error:
