@@ -9,37 +9,14 @@ import msgspec
 from quorate.api import codec
 from quorate.api.meta import Key
 from quorate.kube.resources import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    COHORTS,
-    LIMIT_RANGES,
-    LOCAL_QUEUES,
-    NAMESPACES,
     PLACEABLE_NODES,
-    RESOURCE_FLAVORS,
-    RUNTIME_CLASSES,
-    TOPOLOGIES,
-    WORKLOAD_PRIORITY_CLASSES,
-    WORKLOADS,
     Resource,
 )
 from quorate.simulate.rolling_forecast import Refresh
+from quorate.simulate.snapshot import KINDS as SNAPSHOT_KINDS
 
 # What is sent, by the number of the kind in messages.
-KINDS: Final[tuple[Resource[Any], ...]] = (
-    NAMESPACES,
-    LIMIT_RANGES,
-    RUNTIME_CLASSES,
-    TOPOLOGIES,
-    RESOURCE_FLAVORS,
-    ADMISSION_CHECKS,
-    WORKLOAD_PRIORITY_CLASSES,
-    COHORTS,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-    PLACEABLE_NODES,
-    WORKLOADS,
-)
+KINDS: Final[tuple[Resource[Any], ...]] = (*SNAPSHOT_KINDS, PLACEABLE_NODES)
 _HEAD: Final = struct.Struct("<I")
 
 
