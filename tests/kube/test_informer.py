@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key
-from quorate.kube.informer import Change, Informer
+from quorate.kube.informer import SLICE_S, Change, Informer
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import PODS
 from tests.kube.fake_server import (
@@ -97,6 +98,39 @@ def test_a_new_list_after_an_expired_watch_reports_all_differences() -> None:
             *("gone@1>", "changed@3>11", "replaced@4>", "replaced@12", "new@13"),
         ],
     )
+
+
+def test_other_tasks_run_while_a_long_list_is_taken_over() -> None:
+    """Twenty objects take more than two slices each: before each but the first, another task runs."""
+    turns = 0
+    turns_at: list[int] = []
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    def slow(change: Change[Pod]) -> None:
+        turns_at.append(turns)
+        until = time.perf_counter() + 2 * SLICE_S
+        while time.perf_counter() < until:
+            pass
+
+    async def story() -> None:
+        pods = [pod(f"pod-{number}", number + 1) for number in range(20)]
+        script = in_turn(listing(30, *pods), Stream((), hold=asyncio.Event()))
+        async with FakeServer(script) as server, server.client() as client:
+            informer = Informer(client, PODS)
+            informer.subscribe(slow)
+            tasks = [asyncio.create_task(each) for each in (informer.run(), count())]
+            await informer.synced.wait()
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    asyncio.run(story())
+    assert len(set(turns_at)) == 20
 
 
 @pytest.mark.parametrize(

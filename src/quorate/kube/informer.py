@@ -29,7 +29,7 @@ from quorate.kube.resources import Resource, T, metadata_of
 from quorate.kube.rest.decoding import Bookmark, WatchEvent
 
 RECONNECT = Backoff(first_s=0.1, cap_s=10.0)
-SLICE_S = 0.01  # of events that arrived together, before other tasks run
+SLICE_S = 0.01  # of objects that arrived together, before other tasks run
 STABLE_S = 5.0  # a watch of this length resets the backoff, even without events
 
 
@@ -152,8 +152,13 @@ class Informer(Generic[T]):
             self._put(key, None)
         for fault in listing.undecodable:
             self._put_undecodable(fault)
+        clock = asyncio.get_running_loop().time
+        began = clock()
         for key, obj in present.items():
             self._put(key, obj)
+            if clock() - began > SLICE_S:
+                await asyncio.sleep(0)
+                began = clock()
         self._version = listing.resource_version
         if not self.synced.is_set():
             self._log.debug("synced", objects=len(self._objects))
