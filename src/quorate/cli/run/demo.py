@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quorate.api.meta import epoch
+from quorate.cli.local import DEFAULT_DASHBOARD_PORT
 from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.command import run_directory
 from quorate.cli.run.estimate import EstimateOfLast, estimate_table
@@ -68,7 +69,8 @@ def demo(
         highlight=False,
     )
     console.print(
-        "quorate local up --dashboard shows queues, jobs and nodes in a browser: it prints a link to open.",
+        "quorate local up --dashboard shows queues, jobs and nodes in a browser, at "
+        f"http://127.0.0.1:{DEFAULT_DASHBOARD_PORT}: it prints a link that logs in.",
         highlight=False,
     )
     console.print(f"{time.monotonic() - began:.0f} s in all", style="dim", highlight=False)
