@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from bench.simulate.worlds import bound_by_sessions, placed_on_nodes, queues_alone, waiting_workloads
 from quorate.cli.process import tune_garbage_collection
-from quorate.simulate.player import play
-from quorate.simulate.rolling_forecast import RollingForecast
-from quorate.simulate.scenario import BEGINS_S
-from quorate.simulate.world import World
+from quorate.simulate.engine.player import play
+from quorate.simulate.estimates.rolling_forecast import RollingForecast
+from quorate.simulate.inputs.scenario import BEGINS_S
+from quorate.simulate.inputs.world import World
 
 WORLDS: Final[Mapping[str, Callable[[int], World]]] = {
     "queues": queues_alone,

@@ -21,10 +21,10 @@ from quorate.kube.resources import (
     Resource,
     metadata_of,
 )
-from quorate.simulate.distributions import Choice, Exponential, LogNormal
-from quorate.simulate.node_pools import NodePool
-from quorate.simulate.scenario import BEGINS_S, Arrivals, JobClass, PodSetShape, Scenario
-from quorate.simulate.world import RESOURCES, World
+from quorate.simulate.inputs.distributions import Choice, Exponential, LogNormal
+from quorate.simulate.inputs.node_pools import NodePool
+from quorate.simulate.inputs.scenario import BEGINS_S, Arrivals, JobClass, PodSetShape, Scenario
+from quorate.simulate.inputs.world import RESOURCES, World
 
 QUEUES: Final = 1_000
 COHORT: Final = 10  # queues

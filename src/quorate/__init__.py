@@ -7,9 +7,9 @@ The Python API is here: ``Scenario`` and ``simulate`` play jobs through queues; 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quorate.sdk.api import Cluster, Scenario, explain, simulate, submit, wait
+    from quorate.sdk.api import Cluster, InvalidWorld, Scenario, explain, simulate, submit, wait
 
-__all__ = ["Cluster", "Scenario", "__version__", "explain", "simulate", "submit", "wait"]
+__all__ = ["Cluster", "InvalidWorld", "Scenario", "__version__", "explain", "simulate", "submit", "wait"]
 __version__ = "0.2.0"
 
 

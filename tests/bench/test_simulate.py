@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from bench.simulate.worlds import QUEUES, placed_on_nodes, queues_alone
 
-from quorate.simulate.player import play
-from quorate.simulate.records import Outcome
-from quorate.simulate.world import World
+from quorate.simulate.engine.player import play
+from quorate.simulate.engine.records import Outcome
+from quorate.simulate.inputs.world import World
 
 
 @pytest.mark.parametrize(("world", "nodes"), [(queues_alone, 0), (placed_on_nodes, QUEUES)])

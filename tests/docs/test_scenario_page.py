@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from quorate.api.decoding.documents import read_documents
-from quorate.simulate.scenario import read_scenario
+from quorate.simulate.inputs.scenario import read_scenario
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/scenario.md").read_text()
 SOURCES = [
-    (ROOT / "src/quorate/simulate" / f"{name}.py").read_text()
+    (ROOT / "src/quorate/simulate/inputs" / f"{name}.py").read_text()
     for name in ("scenario", "node_pools", "distributions")
 ]
 # Fields that are decoded: literal names, and names that are passed to a decoder.

@@ -63,7 +63,7 @@ def test_importing_quorate_imports_nothing_heavy() -> None:
 
 def test_the_names_are_those_of_the_api() -> None:
     assert sorted(quorate.__all__) == [
-        "Cluster", "Scenario", "__version__", "explain", "simulate", "submit", "wait",
+        "Cluster", "InvalidWorld", "Scenario", "__version__", "explain", "simulate", "submit", "wait",
     ]  # fmt: skip
     for name in quorate.__all__:
         assert getattr(quorate, name) is not None
@@ -73,7 +73,7 @@ def test_the_names_are_those_of_the_api() -> None:
 
 def test_simulate_is_a_function_after_its_package_was_imported() -> None:
     program = """if True:
-        import quorate.simulate.world
+        import quorate.simulate.inputs.world
         scenario = quorate.Scenario().queue("a", {"cpu": 1}).jobs("b", queue="a", runs="1m")
         print(quorate.simulate(scenario).scenario.summary.duration_s)
     """

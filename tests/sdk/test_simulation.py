@@ -12,10 +12,10 @@ from quorate.sdk import results
 from quorate.sdk.results import Job, Simulation
 from quorate.sdk.scenario import Scenario
 from quorate.sdk.simulation import simulate
-from quorate.simulate import comparison, summary
-from quorate.simulate.node_use import NodeUse
-from quorate.simulate.recorder import Unended
-from quorate.simulate.world import InvalidWorld
+from quorate.simulate.engine.recorder import Unended
+from quorate.simulate.inputs.world import InvalidWorld
+from quorate.simulate.results import comparison, summary
+from quorate.simulate.results.node_use import NodeUse
 
 EXAMPLES = Path(__file__).parents[2] / "examples/simulate"
 # One cpu: the second job waits 50 s for the first.

@@ -3,10 +3,10 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from quorate.simulate.player import play
-from quorate.simulate.recorder import Run
-from quorate.simulate.records import NEVER
-from quorate.simulate.world import World, read_world
+from quorate.simulate.engine.player import play
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.engine.records import NEVER
+from quorate.simulate.inputs.world import World, read_world
 
 HEAD = "apiVersion: simulate.quorate.dev/v1alpha1\nkind: Scenario\n"
 FLAVOR = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: default}\n"

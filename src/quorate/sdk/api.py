@@ -6,8 +6,9 @@ from quorate.api.explanation import Explanation
 from quorate.sdk.cluster import Cluster, Ended, Manifests
 from quorate.sdk.scenario import Scenario
 from quorate.sdk.simulation import simulate
+from quorate.simulate.inputs.world import InvalidWorld
 
-__all__ = ["Cluster", "Scenario", "explain", "simulate", "submit", "wait"]
+__all__ = ["Cluster", "InvalidWorld", "Scenario", "explain", "simulate", "submit", "wait"]
 
 
 def submit(

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from quorate.cli.simulate.table_files import MissingExtra
-from quorate.simulate.tables import Columns, number_of_rows
+from quorate.simulate.results.tables import Columns, number_of_rows
 
 R = TypeVar("R")
 

@@ -8,12 +8,12 @@ import msgspec
 
 from quorate.sdk.results import Comparison, Job, Result, Simulation, Summary, Table, Usage
 from quorate.sdk.scenario import Scenario
-from quorate.simulate.comparison import compare
-from quorate.simulate.player import play
-from quorate.simulate.recorder import Run
-from quorate.simulate.summary import summarize
-from quorate.simulate.tables import job_columns, usage_columns
-from quorate.simulate.world import World, changed
+from quorate.simulate.engine.player import play
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.inputs.world import World, changed
+from quorate.simulate.results.comparison import compare
+from quorate.simulate.results.summary import summarize
+from quorate.simulate.results.tables import job_columns, usage_columns
 
 Change = Scenario | str | Path | Mapping[str, Any]
 

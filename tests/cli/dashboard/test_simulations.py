@@ -9,7 +9,7 @@ import pytest
 from quorate.cli.dashboard.simulation import simulations, what_if
 from quorate.cli.dashboard.simulation.simulation_process import Failure, Forecasted, ForecastTask, WhatIfTask
 from quorate.cli.dashboard.simulation.simulations import cluster, simulate
-from quorate.simulate.scenario import API_VERSION
+from quorate.simulate.inputs.scenario import API_VERSION
 from tests.cli.dashboard.served import Served, create_workload, served
 from tests.cli.dashboard.test_login import with_dashboard
 

@@ -12,7 +12,7 @@ from quorate.cli.run.estimate import EstimateOfLast, estimate_table
 from quorate.cli.run.outcome import Completed, Outcome
 from quorate.cli.run.progress import JobRecord
 from quorate.kube.clock import WallClock
-from quorate.simulate.forecast import PLAYS, StartTime
+from quorate.simulate.estimates.forecast import PLAYS, StartTime
 
 NOW = 1_767_571_200.0  # 2026-01-05T00:00:00Z
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from quorate.api.explanation import Explanation
 from quorate.api.meta import Struct
-from quorate.simulate.comparison import Comparison
+from quorate.simulate.results.comparison import Comparison
 
 
 class Answer(Struct, omit_defaults=False):

@@ -28,7 +28,7 @@ from quorate.kube.log import logger
 from quorate.kube.resources import metadata_of
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
-from quorate.simulate.rolling_forecast import Refresh
+from quorate.simulate.estimates.rolling_forecast import Refresh
 
 FIRST_AFTER_S: Final = 10.0  # of waiting: most workloads of a cluster with room start sooner
 INTERVAL_S: Final = 10.0  # between refreshes, at least

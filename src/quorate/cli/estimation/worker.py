@@ -12,7 +12,7 @@ from quorate.api import codec
 from quorate.api.configuration import default_configuration, load_configuration
 from quorate.cli.estimation.messages import KINDS, Configure, Play, Put, Remove, frame, read_message
 from quorate.cli.process import tune_garbage_collection
-from quorate.simulate.rolling_forecast import RollingForecast
+from quorate.simulate.estimates.rolling_forecast import RollingForecast
 
 _NICENESS: Final = 5  # the controllers come first
 

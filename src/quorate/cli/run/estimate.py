@@ -11,8 +11,8 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing import conditions as c
-from quorate.simulate.forecast import StartTime, forecast
-from quorate.simulate.snapshot import run_times, snapshot_world
+from quorate.simulate.estimates.forecast import StartTime, forecast
+from quorate.simulate.estimates.snapshot import run_times, snapshot_world
 
 _FEWEST_FINISHED = 2  # jobs with a known run time
 _ASSUMED_S = 3600.0  # without any

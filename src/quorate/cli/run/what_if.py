@@ -5,10 +5,10 @@ from typing import Final
 
 from rich.table import Table
 
-from quorate.simulate.player import play
-from quorate.simulate.recorder import Run
-from quorate.simulate.records import NEVER
-from quorate.simulate.world import changed, read_world
+from quorate.simulate.engine.player import play
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.engine.records import NEVER
+from quorate.simulate.inputs.world import changed, read_world
 
 EXAMPLES: Final = "examples/simulate"
 WORLD: Final = "all-or-nothing.yaml"

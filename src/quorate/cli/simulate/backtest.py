@@ -11,9 +11,9 @@ from quorate.cli.files import InvalidFiles
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
 from quorate.local.objects.tables.durations import human_duration
-from quorate.simulate import backtest as backtests
-from quorate.simulate.backtest import PLAYS, SAMPLES, Backtest
-from quorate.simulate.world import InvalidWorld, read_world
+from quorate.simulate.estimates import backtest as backtests
+from quorate.simulate.estimates.backtest import PLAYS, SAMPLES, Backtest
+from quorate.simulate.inputs.world import InvalidWorld, read_world
 
 Scenario = Annotated[
     Path,

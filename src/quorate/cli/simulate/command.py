@@ -21,14 +21,14 @@ from quorate.cli.simulate.tables import print_comparison, print_summary
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
-from quorate.simulate.comparison import Comparison, compare
-from quorate.simulate.player import play
-from quorate.simulate.recorder import Run
-from quorate.simulate.snapshot import snapshot_world
-from quorate.simulate.submissions import number_of_jobs
-from quorate.simulate.summary import Summary, summarize
-from quorate.simulate.tables import Columns, job_columns, stacked, usage_columns
-from quorate.simulate.world import InvalidWorld, World, changed, read_world
+from quorate.simulate.engine.player import play
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.estimates.snapshot import snapshot_world
+from quorate.simulate.inputs.submissions import number_of_jobs
+from quorate.simulate.inputs.world import InvalidWorld, World, changed, read_world
+from quorate.simulate.results.comparison import Comparison, compare
+from quorate.simulate.results.summary import Summary, summarize
+from quorate.simulate.results.tables import Columns, job_columns, stacked, usage_columns
 
 CLUSTER: Final = "the cluster"  # in tables and in the column of runs
 

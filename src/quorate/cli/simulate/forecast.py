@@ -18,9 +18,9 @@ from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import print_rows, print_value
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
 from quorate.local.objects.tables.durations import human_duration
-from quorate.simulate import forecast as forecasts
-from quorate.simulate.forecast import PLAYS, StartTime
-from quorate.simulate.snapshot import snapshot_world, with_expected
+from quorate.simulate.estimates import forecast as forecasts
+from quorate.simulate.estimates.forecast import PLAYS, StartTime
+from quorate.simulate.estimates.snapshot import snapshot_world, with_expected
 
 Queue = Annotated[
     str,

@@ -17,9 +17,9 @@ from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_FLAVORS, WORKLOADS, Resource
 from quorate.queueing import conditions as c
-from quorate.simulate.expected_arrivals import Expected, arrivals_of
-from quorate.simulate.run_time_store import learned_from
-from quorate.simulate.snapshot import KINDS, RunTimes, run_times
+from quorate.simulate.estimates.expected_arrivals import Expected, arrivals_of
+from quorate.simulate.estimates.run_time_store import learned_from
+from quorate.simulate.estimates.snapshot import KINDS, RunTimes, run_times
 
 Runs = Annotated[
     str,

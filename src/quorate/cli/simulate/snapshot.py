@@ -9,8 +9,8 @@ from quorate.cli.errors import UsageError
 from quorate.cli.files import Config
 from quorate.cli.simulate.live import Runs, read_cluster, report_origins
 from quorate.cli.verbs import options as o
-from quorate.simulate.pseudonyms import pseudonymised
-from quorate.simulate.snapshot import documents
+from quorate.simulate.estimates.snapshot import documents
+from quorate.simulate.inputs.pseudonyms import pseudonymised
 
 File = Annotated[
     Path | None,

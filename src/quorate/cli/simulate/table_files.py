@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.cli.errors import UsageError
-from quorate.simulate.tables import Column, Columns
+from quorate.simulate.results.tables import Column, Columns
 
 CSV: Final = ".csv"
 PARQUET: Final = ".parquet"

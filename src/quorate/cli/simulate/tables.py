@@ -10,10 +10,10 @@ from quorate.cli.run.formatting import plural
 from quorate.cli.verbs.printing import print_rows
 from quorate.local.objects.tables.durations import human_duration
 from quorate.quota.amount import counts_bytes
-from quorate.simulate.comparison import Change, Comparison
-from quorate.simulate.node_use import NodeUse
-from quorate.simulate.recorder import Run
-from quorate.simulate.summary import Summary, Utilisation, Waits, summarize
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.results.comparison import Change, Comparison
+from quorate.simulate.results.node_use import NodeUse
+from quorate.simulate.results.summary import Summary, Utilisation, Waits, summarize
 
 _WAITS: Final = ("JOBS", "ADMITTED", "WAIT P50", "P90", "P99", "SLOWDOWN", "PREEMPTED", "EVICTED")
 

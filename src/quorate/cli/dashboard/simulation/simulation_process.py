@@ -21,12 +21,12 @@ from quorate.cli.errors import user_message
 from quorate.cli.process import tune_garbage_collection
 from quorate.cli.simulate.live import LiveCluster, read_cluster
 from quorate.cli.verbs.options import ClusterOptions
-from quorate.simulate.comparison import compare
-from quorate.simulate.forecast import PLAYS, bounded_forecast
-from quorate.simulate.player import play
-from quorate.simulate.scenario import API_VERSION
-from quorate.simulate.snapshot import snapshot_world, with_expected
-from quorate.simulate.world import InvalidWorld, World, changed_by_text
+from quorate.simulate.engine.player import play
+from quorate.simulate.estimates.forecast import PLAYS, bounded_forecast
+from quorate.simulate.estimates.snapshot import snapshot_world, with_expected
+from quorate.simulate.inputs.scenario import API_VERSION
+from quorate.simulate.inputs.world import InvalidWorld, World, changed_by_text
+from quorate.simulate.results.comparison import compare
 
 MANIFESTS: Final = "manifests"  # the name of the text in findings
 _MOST_FINDINGS: Final = 100

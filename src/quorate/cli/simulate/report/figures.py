@@ -10,9 +10,9 @@ from typing import Any, Final
 from quorate.api.quantity import Quantity
 from quorate.cli.simulate.report import series
 from quorate.quota.amount import base_units, counts_bytes
-from quorate.simulate.comparison import Change
-from quorate.simulate.recorder import Run
-from quorate.simulate.records import NEVER
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.engine.records import NEVER
+from quorate.simulate.results.comparison import Change
 
 Figure = dict[str, Any]
 COLORS: Final = (

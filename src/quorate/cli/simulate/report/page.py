@@ -23,9 +23,9 @@ from quorate.cli.simulate.tables import (
     waiting_headline,
     waiting_table,
 )
-from quorate.simulate.comparison import Comparison
-from quorate.simulate.recorder import Run
-from quorate.simulate.summary import summarize
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.results.comparison import Comparison
+from quorate.simulate.results.summary import summarize
 
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.kube.resources import CLUSTER_QUEUES
 from quorate.quota.amount import FlavorResource, base_units
-from quorate.simulate.held_amounts import NO_FLAVOR
-from quorate.simulate.recorder import Run
-from quorate.simulate.records import NEVER
-from quorate.simulate.summary import waits_ms
+from quorate.simulate.engine.held_amounts import NO_FLAVOR
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.engine.records import NEVER
+from quorate.simulate.results.summary import waits_ms
 
 MOST_QUEUES: Final = 11  # of a chart; the others are added up
 OTHERS: Final = "other queues"

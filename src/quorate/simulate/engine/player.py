@@ -1,0 +1,383 @@
+"""A run: the jobs of a world, played through the queueing core in virtual time.
+
+The model, the admission cycle and the lifecycle of workloads are those of the controllers, fed by the same
+table.  Only their surroundings are simulated: an API that stores a write at once, jobs that start when they
+are admitted and stop when they are evicted, and controllers of admission checks that answer after a time.
+Events of one instant happen in a fixed order, so a run depends on its world alone.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from typing import Final
+
+from msgspec.structs import replace
+
+from quorate.api.kueue import (
+    AdmissionCheckState,
+    Workload,
+    WorkloadStatus,
+)
+from quorate.api.meta import Key, at_epoch
+from quorate.controllers.feeds import queueing_feeds
+from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from quorate.queueing import conditions as c
+from quorate.queueing.decisions import AssignTopology, Decision, Evict, Hold, Preempt, Reserve
+from quorate.queueing.explain import why_pending
+from quorate.queueing.lifecycle.decided_status import decided_status
+from quorate.queueing.lifecycle.rules import decide_workload
+from quorate.queueing.lifecycle.statuses import finish_status, release_status
+from quorate.queueing.scheduling.cycle import AdmissionCycle
+from quorate.queueing.state import State
+from quorate.simulate.engine.job_execution import JobExecution, fails
+from quorate.simulate.engine.recorder import SHOWN, Recorder, Run, Unended
+from quorate.simulate.engine.records import JobRecords, Outcome
+from quorate.simulate.engine.simulated_job import SimulatedJob, WorkloadTemplate, stretched_ms
+from quorate.simulate.engine.virtual_time import EventKind, EventQueue, SimulatedEvent, VirtualClock
+from quorate.simulate.inputs.distributions import draw
+from quorate.simulate.inputs.existing import ExistingJob, existing_jobs
+from quorate.simulate.inputs.submissions import MS, Submission, submissions
+from quorate.simulate.inputs.world import World
+
+MOST_IDLE: Final = 1000  # instants in which no job ends, after which it is asked whether one will
+MOST_STEPS: Final = 1000  # of one instant; more would be a bug of the lifecycle or the cycle
+
+
+# Gets the time, the number of the first job that was submitted at that time, and all jobs and records.
+Observer = Callable[[int, int, Mapping[Key, SimulatedJob], JobRecords], object]
+
+
+def play(
+    world: World,
+    on_progress: Callable[[int], object] = lambda ended: None,
+    observe: Observer | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Run:
+    """Play the world to its end; ``on_progress`` gets the number of ended jobs from time to time.
+
+    ``observe`` is called after each instant with submissions, and must change nothing.  The end is ``until``
+    of the scenario, or the time at which nothing can happen any more, or the first instant after which
+    ``is_over`` returns True.
+    """
+    return _Player(world, on_progress, observe).run(is_over)
+
+
+def play_until_started(world: World, resolution_ms: int, is_over: Callable[[], bool] = lambda: False) -> Run:
+    """Play the world until each workload that existed is admitted or cannot be, or to the end of ``play``.
+
+    Jobs end at multiples of ``resolution_ms``, the next after their time, so that many end together: a cycle
+    for each of them would cost most of the time of a run with thousands of waiting workloads.
+    """
+    return _Player(world, lambda ended: None, None, resolution_ms, until_started=True).run(is_over)
+
+
+class _Player:
+    def __init__(
+        self,
+        world: World,
+        on_progress: Callable[[int], object],
+        observe: Observer | None,
+        resolution_ms: int = 1,
+        *,
+        until_started: bool = False,
+    ) -> None:
+        self._world = world
+        self._observe = observe
+        self._until_started = until_started
+        self._configuration = world.configuration
+        self._classes = world.classes
+        self._on_progress = on_progress
+        self._clock = VirtualClock(world.begins_s)
+        self._events = EventQueue(resolution_ms)
+        self._state = State(world.configuration)
+        self._recorder = Recorder(self._clock, self._state)
+        self._cycle = AdmissionCycle(self._state)
+        self._cycle_at_ms: int | None = None
+        self._jobs: dict[Key, SimulatedJob] = {}
+        self._changed: dict[Key, None] = {}  # workloads with a lifecycle to decide
+        self._submitted: list[Key] = []  # in this instant
+        self._idle = 0  # instants since a job was submitted or ended, or since this was looked at
+        self._jitter = Random(f"{world.scenario.seed} backoff")
+        self._answers = Random(f"{world.scenario.seed} admission checks")
+        priorities = {each.metadata.name: each for each in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
+        self._templates = [WorkloadTemplate(each, priorities, world.configuration) for each in self._classes]
+        self._load()
+        self._execution = JobExecution(
+            world, self._clock, self._events, self._recorder, self._state, self._write
+        )
+        for each in existing_jobs(world):
+            self._take_over(each)
+
+    def _load(self) -> None:
+        """Put the objects of the world into the model, through the feeds of the controllers."""
+        feeds = queueing_feeds(self._state, lambda: self._clock.now)
+        namespaces = {each.metadata.name for each in self._world.of_kind(NAMESPACES)}
+        for feed in feeds:
+            if feed.resource is WORKLOADS:
+                continue  # they are jobs, see ``_take_over``
+            if feed.resource is NAMESPACES:
+                used = {each.metadata.namespace for each in self._world.of_kind(LOCAL_QUEUES)}
+                for name in sorted(used - namespaces):
+                    self._state.put_namespace(name, {"kubernetes.io/metadata.name": name})
+            for obj in self._world.of_kind(feed.resource):
+                feed.put(obj)
+        self._put = self._state.put_workload
+
+    def run(self, is_over: Callable[[], bool]) -> Run:
+        arrivals = submissions(self._world.scenario, self._world.directory)
+        until_s = self._world.scenario.until_s
+        until_ms = None if until_s is None else round(until_s * MS)
+        following = next(arrivals, None)
+        clock, recorder, execution = self._clock, self._recorder, self._execution
+        while True:
+            due = [] if following is None else [following.at_ms]
+            event_ms = self._events.next_ms()
+            if event_ms is not None:
+                due.append(event_ms)
+            due += self._wakes()
+            node_ms = execution.next_node_change_ms(is_busy=bool(due))
+            if node_ms is not None and (due or self._jobs):
+                due.append(max(node_ms, self._clock.ms + 1))
+            now_ms = min(due, default=None)
+            if now_ms is None or (until_ms is not None and now_ms > until_ms):
+                break
+            if following is None and self._idle >= MOST_IDLE and not self._any_works():
+                break
+            recorder.advance(now_ms, execution.waiting)
+            clock.advance(now_ms)
+            self._idle += 1
+            for event in self._events.take(now_ms):
+                self._happen(event)
+            if node_ms is not None and node_ms <= now_ms:
+                execution.change_nodes()
+            first = len(recorder.jobs)
+            while following is not None and following.at_ms == now_ms:
+                self._submit(following)
+                following = next(arrivals, None)
+            self._settle()
+            if execution.run_session():
+                self._settle()
+            execution.count_pods()
+            if self._observe is not None and len(recorder.jobs) > first:
+                self._observe(now_ms, first, self._jobs, recorder.jobs)
+            self._on_progress(recorder.ended)
+            if is_over() or (self._until_started and not recorder.unstarted):
+                until_ms = None
+                break
+        for job in self._jobs.values():
+            if job.is_running and execution.is_waiting(job):
+                recorder.jobs.outcome[job.number] = Outcome.WAITING
+        ended_ms = clock.ms if until_ms is None else until_ms
+        return recorder.run(self._world, ended_ms, tuple(self._unended()))
+
+    def _any_works(self) -> bool:
+        """Return True if a job will end.  If none does, evictions and retries may repeat for ever."""
+        self._idle = 0
+        return self._events.any_job_ends()
+
+    def _wakes(self) -> Iterator[int]:
+        """Yield when the cycle and the scheduler are due although no job changes."""
+        if not self._jobs:
+            return
+        if self._cycle_at_ms is not None:
+            yield self._cycle_at_ms
+        yield from self._execution.wakes()
+
+    def _settle(self) -> None:
+        """Let lifecycle and cycle act until neither changes anything at this instant."""
+        for _ in range(MOST_STEPS):
+            while self._changed:
+                key = next(iter(self._changed))
+                del self._changed[key]
+                self._decide_lifecycle(key)
+            result = self._cycle.run(self._clock.now)
+            self._changed.update(dict.fromkeys(self._submitted))
+            self._submitted.clear()
+            wake_at = result.wake_at
+            self._cycle_at_ms = None if wake_at is None else self._clock.later_ms(wake_at)
+            for decision in result.decisions:
+                if not isinstance(decision, Hold):  # the model keeps the reason, and no rule reads its text
+                    self._carry_out(decision)
+            is_complete = wake_at is None or wake_at > self._clock.now
+            if is_complete and not self._changed:
+                return
+        raise AssertionError(f"no rest at {self._clock.ms} ms: the same instant takes {MOST_STEPS} steps")
+
+    # Jobs
+
+    def _submit(self, submission: Submission) -> None:
+        job_class = self._classes[submission.class_index]
+        template = self._templates[submission.class_index]
+        queue = Key(job_class.namespace, job_class.queues[submission.queue_index])
+        number = self._recorder.submitted(submission, queue, self._clock.ms)
+        workload = template.workload(submission, number, self._clock.now)
+        job = SimulatedJob(number, submission, workload)
+        self._jobs[job.key] = job
+        self._recorder.waits()
+        self._idle = 0
+        if job_class.is_volcano:
+            self._execution.create_pods(job)
+            return
+        self._store(job, workload)
+        del self._changed[job.key]
+        self._submitted.append(job.key)  # its lifecycle is decided on after the cycle, which may admit it
+
+    def _take_over(self, existing: ExistingJob) -> None:
+        """Go on with a workload in the state in which it was stored."""
+        workload, submission = existing.workload, existing.submission
+        queue = Key(workload.metadata.namespace, workload.spec.queue_name)
+        number = self._recorder.submitted(submission, queue, submission.at_ms)
+        job = SimulatedJob(number, submission, workload)
+        self._jobs[job.key] = job
+        self._cycle_at_ms = self._clock.ms
+        self._recorder.existed(job, existing)
+        if existing.admitted_ms is not None:
+            job.attempt, job.is_running, job.works = 1, True, True
+            job.started_ms = existing.admitted_ms + submission.starts_ms
+            if existing.ready_ms is not None:
+                job.started_ms = existing.ready_ms
+            elif self._configuration.wait_for_pods_ready is not None:
+                self._events.schedule(max(self._clock.ms, job.started_ms), EventKind.READY, job)
+            ends_ms = job.started_ms + stretched_ms(submission.runs_ms, job)
+            self._events.schedule(max(self._clock.ms, ends_ms), EventKind.ENDED, job)
+        if c.has_quota_reservation(workload) and not c.is_admitted(workload):
+            self._ask_checks(job)
+        self._store(job, workload)
+
+    def _happen(self, event: SimulatedEvent) -> None:
+        job = event.job
+        if event.kind == EventKind.WOKEN:
+            job.wakes_ms = None
+            self._changed[job.key] = None
+        elif event.kind == EventKind.ENDED:
+            self._end(job)
+        elif event.kind == EventKind.PODS_ENDED:
+            if self._execution.end_pods(job, event.pods):
+                self._end(job)
+        elif event.kind == EventKind.STOPPED:
+            job.stops = False
+            self._execution.remove_pods(job)
+            self._write(job, release_status(job.workload, self._clock.now, self._configuration.gates))
+        elif event.kind == EventKind.READY:
+            self._execution.report_ready(job)
+        elif event.kind == EventKind.HOSTS_CHECKED:
+            self._execution.check_hosts(job)
+        else:
+            self._answer_checks(job)
+
+    def _end(self, job: SimulatedJob) -> None:
+        failed = fails(job.submission)
+        reason, text = ("Failed", "Job failed") if failed else ("Succeeded", "Job finished successfully")
+        self._recorder.finished(job, Outcome.FAILED if failed else Outcome.SUCCEEDED)
+        self._idle = 0
+        self._execution.finish(job)
+        if not self._classes[job.submission.class_index].is_volcano:
+            self._write(job, finish_status(job.workload, reason, text, self._clock.now))
+            self._state.remove_workload(job.key)
+        self._changed.pop(job.key, None)
+        job.attempt, job.wakes_ms = job.attempt + 1, None
+        del self._jobs[job.key]
+
+    def _answer_checks(self, job: SimulatedJob) -> None:
+        """Answer the admission checks that are due, as their controllers would."""
+        status = job.workload.status
+        checks = tuple(self._answered(check) for check in status.admission_checks)
+        if checks != status.admission_checks:
+            self._write(job, replace(status, admission_checks=checks))
+
+    def _answered(self, check: AdmissionCheckState) -> AdmissionCheckState:
+        answer = self._world.scenario.checks.get(check.name)
+        if check.state != "Pending" or answer is None:
+            return check
+        state = "Ready" if self._answers.random() < answer.ready else "Retry"
+        return replace(
+            check, state=state, message="simulated", last_transition_time=at_epoch(self._clock.now)
+        )
+
+    # Writes
+
+    def _carry_out(self, decision: Decision) -> None:
+        job = self._jobs[decision.key]
+        if isinstance(decision, Preempt):
+            self._recorder.preempted(job)
+        elif isinstance(decision, Evict):
+            self._recorder.evicted(job)
+        self._write(job, decided_status(job.workload, decision, self._clock.now, self._configuration))
+        if isinstance(decision, Reserve) and not decision.admitted:
+            self._ask_checks(job)
+        elif isinstance(decision, AssignTopology) and job.is_running:
+            self._execution.check_hosts(job)
+
+    def _ask_checks(self, job: SimulatedJob) -> None:
+        answers = self._world.scenario.checks
+        for name in sorted(answers):
+            after_ms = round(draw(answers[name].after, self._answers) * MS)
+            self._events.schedule(self._clock.ms + after_ms, EventKind.CHECKED, job)
+
+    def _decide_lifecycle(self, key: Key) -> None:
+        job = self._jobs.get(key)
+        if job is None:
+            return
+        workload = job.workload
+        transition = decide_workload(
+            workload,
+            self._state.queue_view(workload),
+            self._configuration,
+            self._clock.now,
+            self._jitter.random(),
+        )
+        if transition.deactivate:
+            spec = replace(workload.spec, active=False)
+            metadata = replace(workload.metadata, generation=workload.metadata.generation + 1)
+            self._recorder.deactivated(job)
+            self._store(job, Workload(metadata=metadata, spec=spec, status=workload.status))
+        elif transition.status is not None:
+            if not c.is_evicted(workload) and any(
+                each.type == c.EVICTED and each.status == "True" for each in transition.status.conditions
+            ):
+                self._recorder.evicted(job)
+            self._write(job, transition.status)
+        elif transition.wake_at is not None:
+            at_ms = self._clock.later_ms(transition.wake_at)
+            if job.wakes_ms is None or at_ms < job.wakes_ms:
+                job.wakes_ms = at_ms
+                self._events.schedule(at_ms, EventKind.WOKEN, job)
+
+    def _write(self, job: SimulatedJob, status: WorkloadStatus | None) -> None:
+        if status is not None:
+            old = job.workload
+            self._store(job, Workload(metadata=old.metadata, spec=old.spec, status=status))
+
+    def _store(self, job: SimulatedJob, workload: Workload) -> None:
+        """Store a new version and deliver it to the model and to the job."""
+        old = workload.metadata
+        version = str(int(old.resource_version or "0") + 1)
+        job.workload = Workload(
+            metadata=replace(old, resource_version=version), spec=workload.spec, status=workload.status
+        )
+        self._put(job.workload, self._clock.now)
+        self._changed[job.key] = None
+        self._recorder.held.count(job, self._clock.ms)
+        if c.is_finished(job.workload):
+            return
+        if c.is_evicted(job.workload):
+            if not job.stops and c.has_quota_reservation(job.workload):
+                self._execution.stop(job)
+        elif not job.is_running and c.is_admitted(job.workload):
+            self._execution.start(job)
+
+    def _unended(self) -> Iterator[Unended]:
+        """Yield the first jobs that wait, or of which pods do, with the reason that the core gives."""
+        execution = self._execution
+        waiting = [
+            each for each in self._jobs.values()
+            if not each.is_running or execution.is_waiting(each)
+        ]  # fmt: skip
+        for job in waiting[:SHOWN]:
+            job_class = self._classes[job.submission.class_index]
+            hold = why_pending(self._state, job.key)
+            reason = execution.why_waiting(job)
+            if not job.workload.spec.active:
+                reason = "deactivated"
+            elif hold is not None and hold.message:
+                reason = hold.message
+            yield Unended(job.key.name, job_class.name, job.workload.spec.queue_name, reason)

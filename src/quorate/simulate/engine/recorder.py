@@ -1,0 +1,137 @@
+"""The recorder of a run: it counts what happens to the jobs and what they hold, and makes the outcome."""
+
+from typing import Final
+
+import msgspec
+
+from quorate.api.meta import Key
+from quorate.queueing.state import State
+from quorate.simulate.engine.held_amounts import HeldAmounts
+from quorate.simulate.engine.records import (
+    MOST_NODE_SAMPLES,
+    NEVER,
+    JobRecords,
+    Outcome,
+    Transition,
+    TransitionRecords,
+    UsageRecords,
+)
+from quorate.simulate.engine.simulated_job import SimulatedJob
+from quorate.simulate.engine.virtual_time import VirtualClock
+from quorate.simulate.inputs.existing import ExistingJob
+from quorate.simulate.inputs.submissions import Submission
+from quorate.simulate.inputs.world import World
+
+FIRST_INTERVAL_MS: Final = 1000  # of samples; doubled as the run gets longer
+
+
+class Unended(msgspec.Struct, frozen=True, rename="camel"):
+    """A job that waits at the end of a run."""
+
+    name: str
+    class_name: str
+    queue: str
+    reason: str
+
+
+class Run(msgspec.Struct):
+    """The outcome of a run."""
+
+    world: World
+    queues: tuple[Key, ...]  # local queues by their index in the records
+    jobs: JobRecords
+    transitions: TransitionRecords
+    usage: UsageRecords
+    node_usage: UsageRecords  # of the pods with places, by host name of the node
+    ended_ms: int  # virtual time of the last event
+    waiting: tuple[Unended, ...]  # the first of the jobs that wait at the end, at most ``SHOWN``
+
+
+SHOWN: Final = 20
+
+
+class Recorder:
+    """Records of the jobs that were submitted so far, and how many of them wait or have ended."""
+
+    def __init__(self, clock: VirtualClock, state: State) -> None:
+        self.jobs = JobRecords()
+        self.node_usage = UsageRecords(FIRST_INTERVAL_MS, MOST_NODE_SAMPLES)
+        self.ended = 0
+        self.unstarted = 0  # workloads that existed and were never admitted
+        self._clock = clock
+        self._queues: dict[Key, int] = {}
+        self._transitions = TransitionRecords()
+        self._usage = UsageRecords(FIRST_INTERVAL_MS)
+        self.held = HeldAmounts(state, self._usage, self.node_usage)
+        self._waiting = 0
+
+    def submitted(self, submission: Submission, queue: Key, at_ms: int) -> int:
+        """Add a job and return its number."""
+        queue_index = self._queues.setdefault(queue, len(self._queues))
+        return self.jobs.add(
+            submission.class_index, queue_index, at_ms, submission.runs_ms, sum(submission.counts)
+        )
+
+    def waits(self) -> None:
+        self._waiting += 1
+
+    def existed(self, job: SimulatedJob, existing: ExistingJob) -> None:
+        """Record the state in which a workload was stored when the run began."""
+        records, number = self.jobs, job.number
+        if existing.admitted_ms is not None:
+            records.admissions[number] = 1
+            records.admitted_ms[number] = existing.admitted_ms
+            records.outcome[number] = Outcome.RUNNING
+        elif existing.workload.spec.active:
+            self._waiting += 1
+            self.unstarted += 1
+            job.existed = True
+        else:
+            records.outcome[number] = Outcome.DEACTIVATED
+
+    def admitted(self, job: SimulatedJob) -> None:
+        records = self.jobs
+        records.admissions[job.number] += 1
+        self._transitions.add(self._clock.ms, job.number, Transition.ADMITTED)
+        records.outcome[job.number] = Outcome.RUNNING
+        if records.admitted_ms[job.number] == NEVER:
+            records.admitted_ms[job.number] = self._clock.ms
+            self.unstarted -= job.existed
+        self._waiting -= 1
+
+    def preempted(self, job: SimulatedJob) -> None:
+        self.jobs.preemptions[job.number] += 1
+        self._transitions.add(self._clock.ms, job.number, Transition.PREEMPTED)
+
+    def evicted(self, job: SimulatedJob) -> None:
+        self.jobs.evictions[job.number] += 1
+        self._transitions.add(self._clock.ms, job.number, Transition.EVICTED)
+
+    def waits_again(self, job: SimulatedJob) -> None:
+        self._waiting += 1
+        self.jobs.outcome[job.number] = Outcome.WAITING
+
+    def deactivated(self, job: SimulatedJob) -> None:
+        self.jobs.outcome[job.number] = Outcome.DEACTIVATED
+        self._waiting -= not job.is_running
+        if self.jobs.admitted_ms[job.number] == NEVER:
+            self.unstarted -= job.existed
+
+    def finished(self, job: SimulatedJob, outcome: Outcome) -> None:
+        self.jobs.outcome[job.number] = outcome
+        self.jobs.ended_ms[job.number] = self._clock.ms
+        self.ended += 1
+
+    def advance(self, now_ms: int, waiting_for_nodes: int) -> None:
+        """Take the samples that are due before ``now_ms``."""
+        self._usage.advance(now_ms - 1, self._waiting)
+        self.node_usage.advance(now_ms - 1, waiting_for_nodes)
+
+    def run(self, world: World, ended_ms: int, waiting: tuple[Unended, ...]) -> Run:
+        """Take the last samples and return the outcome."""
+        for usage in (self._usage, self.node_usage):
+            usage.finish(ended_ms, self._waiting)
+        return Run(
+            world, tuple(self._queues), self.jobs, self._transitions, self._usage, self.node_usage, ended_ms,
+            waiting,
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""When waiting workloads start: learned run times, forecasts of snapshots, and their backtests."""

@@ -1,0 +1,159 @@
+"""Backtests: how well forecasts would have been, in a world of which the outcome is known.
+
+At some of the submissions the world is forecast as ``quorate queue forecast`` would have done at that moment:
+from the workloads that are there, the run times of those that have ended, and the submissions so far.  The
+run then tells when each job really started.  A p90 that holds for nine of ten is honest.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import Final
+
+import msgspec
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key
+from quorate.kube.resources import WORKLOADS
+from quorate.simulate.engine.player import play
+from quorate.simulate.engine.records import NEVER, JobRecords
+from quorate.simulate.engine.simulated_job import SimulatedJob
+from quorate.simulate.estimates.expected_arrivals import ArrivalStore
+from quorate.simulate.estimates.forecast import forecast
+from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind, kind_of, queue_of
+from quorate.simulate.estimates.snapshot import run_times, with_expected, with_run_times
+from quorate.simulate.inputs.submissions import MS, number_of_jobs
+from quorate.simulate.inputs.world import World
+
+SAMPLES: Final = 40
+PLAYS: Final = 20
+_ASSUMED_S: Final = 3600.0  # a run time, before any job has ended
+
+
+class Estimate(msgspec.Struct, frozen=True, rename="camel"):
+    """The forecast of one job that waited after its submission, and what came; seconds after submission."""
+
+    job: int  # its number in the run
+    p50_s: float
+    p90_s: float  # infinite: it would start in less than nine of ten runs
+    learned_from: int  # jobs of its queue that had ended
+    waited_s: float  # infinite: it never started
+
+
+class Backtest(msgspec.Struct, frozen=True, rename="camel"):
+    submissions: int  # that were looked at
+    started_at_once: int  # of these; nothing was to be estimated
+    estimates: tuple[Estimate, ...]
+
+    @property
+    def coverage(self) -> float | None:
+        """The part of the estimates of which the job started within its p90."""
+        held = [each.waited_s <= each.p90_s for each in self.estimates]
+        return sum(held) / len(held) if held else None
+
+    @property
+    def error_s(self) -> float | None:
+        """The median distance of p50 from the wait, where both are finite."""
+        both = [(each.p50_s, each.waited_s) for each in self.estimates]
+        errors = [abs(p50 - waited) for p50, waited in both if math.isfinite(p50) and math.isfinite(waited)]
+        return _at_median(errors)
+
+    @property
+    def median_wait_s(self) -> float | None:
+        return _at_median([each.waited_s for each in self.estimates if math.isfinite(each.waited_s)])
+
+
+def _at_median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
+
+
+def backtest(
+    world: World,
+    samples: int = SAMPLES,
+    plays: int = PLAYS,
+    on_progress: Callable[[int], object] = lambda done: None,
+) -> Backtest:
+    """Play ``world`` and forecast it at ``samples`` or fewer of its submissions, at equal distances.
+
+    ``on_progress`` gets the number of submissions that were looked at.
+    """
+    submissions = number_of_jobs(world.scenario) or len(play(world).jobs)
+    step = max(1, -(-submissions // samples))
+    forecasts: dict[int, tuple[float, float, int]] = {}
+    history = _History(world)
+    at_once = looked_at = 0
+
+    def look(now_ms: int, first: int, jobs: Mapping[Key, SimulatedJob], records: JobRecords) -> None:
+        """Forecast the jobs from number ``first`` on that are due to be looked at."""
+        nonlocal at_once, looked_at
+        submitted = _latest(jobs, first)
+        history.learn(submitted.values(), records)
+        for number in range(first, len(records)):
+            if number % step:
+                continue
+            looked_at += 1
+            on_progress(looked_at)
+            job = submitted.get(number)
+            if job is None or records.admitted_ms[number] != NEVER:
+                at_once += 1
+                continue
+            now = history.world_at(now_ms, jobs)
+            start = next(each for each in forecast(now, plays) if each.key == job.key)
+            p50, p90 = (math.inf if each is None else each for each in (start.p50_s, start.p90_s))
+            forecasts[number] = p50, p90, history.known_of(job.workload)
+
+    run = play(world, observe=look)
+    estimates = []
+    for number, (p50, p90, known) in forecasts.items():
+        admitted_ms = run.jobs.admitted_ms[number]
+        waited = math.inf if admitted_ms == NEVER else (admitted_ms - run.jobs.submitted_ms[number]) / MS
+        estimates.append(Estimate(number, p50, p90, known, waited))
+    return Backtest(looked_at, at_once, tuple(estimates))
+
+
+def _latest(jobs: Mapping[Key, SimulatedJob], first: int) -> dict[int, SimulatedJob]:
+    """Return the jobs from number ``first`` on, which are the last ones in ``jobs``."""
+    found: dict[int, SimulatedJob] = {}
+    for job in reversed(jobs.values()):  # type: ignore[call-overload]  # a dictionary
+        if job.number < first:
+            break
+        found[job.number] = job
+    return dict(sorted(found.items()))
+
+
+class _History:
+    """What the controllers would know at one moment: submissions, and run times of what has ended."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._arrivals = ArrivalStore()
+        self._run_times = RunTimeStore()
+        self._running: dict[int, tuple[WorkKind, int]] = {}  # that had not ended: kind, start-up time
+
+    def learn(self, submitted: Iterable[SimulatedJob], records: JobRecords) -> None:
+        for job in submitted:
+            self._arrivals.learn(job.workload)
+            self._running[job.number] = kind_of(job.workload), job.submission.starts_ms
+        ended = [number for number in self._running if records.ended_ms[number] != NEVER]
+        for number in sorted(ended, key=lambda number: (records.ended_ms[number], number)):
+            kind, starts_ms = self._running.pop(number)
+            self._run_times.add(kind, str(number), (starts_ms + records.runs_ms[number]) / MS)
+
+    def known_of(self, workload: Workload) -> int:
+        """Return how many jobs of the queue of a workload have ended, at most as many as are kept."""
+        return len(self._run_times.times_of(WorkKind(queue_of(workload))))
+
+    def world_at(self, now_ms: int, jobs: Mapping[Key, SimulatedJob]) -> World:
+        """Return the world as a forecast sees it at ``now_ms``."""
+        world, now = self._world, self._world.begins_s + now_ms / MS
+        kind = (WORKLOADS.api_version, WORKLOADS.kind)
+        workloads = [job.workload for job in jobs.values()]
+        scenario = msgspec.structs.replace(
+            world.scenario, classes=(), traces=(), models=(), begins_s=now, until_s=None
+        )
+        objects = {**world.objects, **{(*kind, each.metadata.key): each for each in workloads}}
+        snapshot = msgspec.structs.replace(world, scenario=scenario, objects=objects)
+        known = with_run_times(snapshot, run_times(workloads, _ASSUMED_S, self._run_times))
+        waiting = sum(not job.is_running for job in jobs.values())
+        expected = self._arrivals.expected(self._run_times, now, _ASSUMED_S, waiting)
+        return with_expected(known, expected)

@@ -1,0 +1,145 @@
+"""Jobs that a forecast expects: submissions go on as often as the recent ones of each kind of work.
+
+The times between the submissions of a kind are exponential with the mean of those that were seen.  Each job
+has the pod sets and the priority of the latest, and as many pods as one of the recent ones.  Days and weeks
+are not modelled: at the beginning of a night a forecast expects the submissions of the day.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from quorate.api.kueue import PodSet, Workload
+from quorate.api.meta import epoch
+from quorate.simulate.estimates.run_time_store import (
+    MOST_KINDS,
+    MOST_RUN_TIMES,
+    RunTimeStore,
+    WorkKind,
+    kind_of,
+)
+from quorate.simulate.inputs.distributions import Choice, Distribution, Exponential
+from quorate.simulate.inputs.scenario import Arrivals, JobClass, PodSetShape
+
+HORIZON_S: Final = 7 * 24 * 3600.0  # of a forecast
+FEWEST_EXPECTED: Final = 200  # jobs in one run
+LEAST_SEEN_S: Final = 600.0  # over which submissions are counted: a single burst is no rate
+
+
+class _Submission(msgspec.Struct, frozen=True):
+    created_s: float
+    counts: tuple[int, ...]  # pods by pod set
+
+
+class _Kind(msgspec.Struct):
+    latest: Workload
+    submissions: dict[str, _Submission]  # by uid, the latest last
+
+
+class ArrivalStore:
+    """The recent submissions of each kind of work, in bounded memory."""
+
+    def __init__(self, most_kinds: int = MOST_KINDS, most_submissions: int = MOST_RUN_TIMES) -> None:
+        self._most_kinds = most_kinds
+        self._most_submissions = most_submissions
+        self._kinds: dict[WorkKind, _Kind] = {}  # the one without a submission for the longest time first
+        self._since_s: float | None = None  # the first submission
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def learn(self, workload: Workload) -> None:
+        """Count the submission of a workload; one that is seen again counts once."""
+        created, kind = workload.metadata.creation_timestamp, kind_of(workload)
+        if created is None:
+            return
+        known = self._kinds.get(kind)
+        uid = workload.metadata.uid or workload.metadata.name
+        if known is not None and uid in known.submissions:
+            return
+        created_s = epoch(created)
+        self._since_s = created_s if self._since_s is None else min(self._since_s, created_s)
+        self._kinds.pop(kind, None)
+        known = self._kinds[kind] = known or _Kind(workload, {})
+        known.latest = workload
+        known.submissions[uid] = _Submission(created_s, tuple(each.count for each in workload.spec.pod_sets))
+        if len(known.submissions) > self._most_submissions:
+            del known.submissions[next(iter(known.submissions))]
+        if len(self._kinds) > self._most_kinds:
+            del self._kinds[next(iter(self._kinds))]
+
+    def expected(self, run_times: RunTimeStore, now: float, assumed_s: float, waiting: int) -> "Expected":
+        """Return a class of jobs for each kind, and how long they are submitted.
+
+        About half as many jobs are expected as workloads wait, and ``FEWEST_EXPECTED``, which bounds the cost
+        of a run.  Jobs of which nothing is known run as long as others of their queue, of all queues, or
+        ``assumed_s``.
+        """
+        rates = {kind: self._rate(known, now) for kind, known in self._kinds.items()}
+        total = sum(rates.values())
+        horizon_s = HORIZON_S if not total else min(HORIZON_S, (FEWEST_EXPECTED + waiting // 2) / total)
+        everywhere = run_times.everywhere() or (assumed_s,)
+        classes = []
+        for number, kind in enumerate(sorted(self._kinds)):
+            known, best = self._kinds[kind], run_times.best_kind(kind)
+            times = everywhere if best is None else run_times.times_of(best)
+            every = Exponential(1 / rates[kind])
+            classes.append(
+                _class(number, known, equally_likely(times), Arrivals(every=every, until=horizon_s))
+            )
+        return Expected(tuple(classes), horizon_s)
+
+    def _rate(self, known: _Kind, now: float) -> float:
+        """Return the submissions of a kind in a second, since the first of all or those that are kept."""
+        since_s = now if self._since_s is None else self._since_s
+        if len(known.submissions) >= self._most_submissions:
+            since_s = min(each.created_s for each in known.submissions.values())
+        return len(known.submissions) / max(now - since_s, LEAST_SEEN_S)
+
+
+class Expected(msgspec.Struct, frozen=True):
+    classes: tuple[JobClass, ...]
+    horizon_s: float  # after which no jobs are submitted
+
+
+def arrivals_of(workloads: Iterable[Workload]) -> ArrivalStore:
+    """Return what ``workloads``, finished or not, tell about submissions."""
+    store = ArrivalStore()
+    dated = [each for each in workloads if each.metadata.creation_timestamp is not None]
+    for each in sorted(dated, key=lambda each: (each.metadata.creation_timestamp, each.metadata.key)):
+        store.learn(each)
+    return store
+
+
+def equally_likely(values: Sequence[float]) -> Distribution:
+    return Choice(tuple(values), tuple(map(float, range(1, len(values) + 1))))
+
+
+def _class(number: int, known: _Kind, runs: Distribution, arrivals: Arrivals) -> JobClass:
+    workload = known.latest
+    pod_sets = tuple(
+        _shape(each, [one.counts[at] for one in known.submissions.values() if at < len(one.counts)])
+        for at, each in enumerate(workload.spec.pod_sets)
+    )
+    return JobClass(
+        name=f"expected-{number}",
+        namespace=workload.metadata.namespace,
+        queues=(workload.spec.queue_name,),
+        arrivals=arrivals,
+        pod_sets=pod_sets,
+        runs=runs,
+        priority=workload.spec.priority,
+        maximum_execution_s=workload.spec.maximum_execution_time_seconds,
+    )
+
+
+def _shape(pod_set: PodSet, counts: Sequence[int]) -> PodSetShape:
+    least = pod_set.min_count
+    return PodSetShape(
+        name=pod_set.name,
+        count=equally_likely(sorted(map(float, counts))),
+        min_count=None if least is msgspec.UNSET else least,
+        template=pod_set.template,
+        topology_request=None if pod_set.topology_request is msgspec.UNSET else pod_set.topology_request,
+    )

@@ -1,0 +1,148 @@
+"""Forecasts: when what waits would start, from many runs of one world.
+
+Each run draws other run times, and other jobs that are still to be submitted, with a seed of its own.  It
+ends once each workload that waits has started.
+"""
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from statistics import median
+from typing import Final, NamedTuple
+
+import msgspec
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key
+from quorate.simulate.engine.player import play_until_started
+from quorate.simulate.engine.records import NEVER
+from quorate.simulate.inputs.existing import existing_jobs
+from quorate.simulate.inputs.world import World
+
+PLAYS: Final = 20
+_MANY: Final = 500  # waiting workloads
+_FINE: Final = 200  # parts of the usual run time
+_COARSE: Final = 20
+
+
+class StartTime(msgspec.Struct, frozen=True, rename="camel"):
+    """When one waiting workload starts, in seconds from the beginning of the world.
+
+    A quantile is None if the workload does not start in that part of the runs.
+    """
+
+    namespace: str
+    name: str
+    queue: str
+    p50_s: float | None
+    p90_s: float | None
+    started: int  # in how many of the runs
+    plays: int
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    """``starts`` are in order: the first to start first, then by key."""
+
+    starts: tuple[StartTime, ...]
+    plays: int
+    horizon_s: float | None  # up to which the only run was played, from its beginning; None: to its end
+
+
+def forecast(
+    world: World, plays: int = PLAYS, on_progress: Callable[[int], object] = lambda played: None
+) -> tuple[StartTime, ...]:
+    """Return the start of each workload that waits for admission: the first to start first, then by key.
+
+    The same world gives the same forecast.  ``on_progress`` gets the number of runs so far.
+    """
+    return bounded_forecast(world, plays, lambda: False, on_progress).starts
+
+
+def bounded_forecast(
+    world: World,
+    plays: int,
+    is_over: Callable[[], bool],
+    on_progress: Callable[[int], object] = lambda played: None,
+) -> Forecast:
+    """Return the forecast of as many runs as end before ``is_over`` returns True, at most ``plays``.
+
+    If not even the first one ends, it counts as far as it was played.
+    """
+    waiting = waiting_workloads(world)
+    starts: dict[int, list[float]] = {number: [] for number in waiting}
+    played, horizon_s = 0, None
+    while waiting and played < plays and (played == 0 or not is_over()):
+        run = play_waiting(world, waiting, played, is_over)
+        if is_over():
+            if played > 0:
+                break
+            horizon_s = run.ended_s
+        for job, seconds in run.starts_s.items():
+            starts[job].append(seconds)
+        played += 1
+        on_progress(played)
+    found = [
+        StartTime(
+            namespace=workload.metadata.namespace,
+            name=workload.metadata.name,
+            queue=workload.spec.queue_name,
+            p50_s=quantile(starts[number], 0.5),
+            p90_s=quantile(starts[number], 0.9),
+            started=sum(map(math.isfinite, starts[number])),
+            plays=played,
+        )
+        for number, workload in waiting.items()
+    ]
+    return Forecast(tuple(sorted(found, key=_order)), played, horizon_s)
+
+
+def waiting_workloads(world: World) -> dict[int, Workload]:
+    """Return the workloads that wait for admission, by their number in a run."""
+    return {
+        number: job.workload
+        for number, job in enumerate(existing_jobs(world))
+        if job.admitted_ms is None and job.workload.spec.active
+    }
+
+
+class WaitingRun(NamedTuple):
+    """One run of the waiting workloads, in seconds from the beginning of the world."""
+
+    starts_s: dict[int, float]  # by number in the run, infinite for what does not start
+    ended_s: float
+
+
+def play_waiting(
+    world: World, waiting: Collection[int], number: int, is_over: Callable[[], bool] = lambda: False
+) -> WaitingRun:
+    """Play the world until what waits has started; each number is another run."""
+    scenario = msgspec.structs.replace(world.scenario, seed=world.scenario.seed + number)
+    again = msgspec.structs.replace(world, scenario=scenario)
+    run = play_until_started(again, _resolution_ms(again, len(waiting)), is_over)
+    admitted = {job: run.jobs.admitted_ms[job] for job in waiting}  # existing workloads are the first jobs
+    starts_s = {job: math.inf if ms == NEVER else ms / 1000 for job, ms in admitted.items()}
+    return WaitingRun(starts_s, run.ended_ms / 1000)
+
+
+def _resolution_ms(world: World, waiting: int) -> int:
+    """Return a part of the usual run time: starts need not be more exact."""
+    runs_ms = [each.submission.runs_ms for each in existing_jobs(world)]
+    return max(1, int(median(runs_ms)) // (_FINE if waiting < _MANY else _COARSE))
+
+
+def quantile(times: Sequence[float], part: float) -> float | None:
+    """Return the time within which the next run starts it with probability ``part``, by the runs so far.
+
+    Of ``n`` values, the next one is at most the one of rank ``r`` with probability ``r / (n + 1)``.
+    """
+    rank = min(len(times), math.ceil(part * (len(times) + 1)))
+    time = sorted(times)[rank - 1]
+    return time if math.isfinite(time) else None
+
+
+def _order(start: StartTime) -> tuple[float, float, Key]:
+    p50, p90 = (math.inf if each is None else each for each in (start.p50_s, start.p90_s))
+    return p50, p90, start.key

@@ -1,0 +1,137 @@
+"""A forecast that is refreshed while a cluster changes, with a bounded amount of work in each refresh.
+
+A refresh plays the current world a few times, as often as its budget allows, and keeps the latest runs.  With
+few waiting workloads every refresh replaces all runs.  With thousands, a run takes seconds, and the quantiles
+come from runs of the last refreshes; starts that were expected before now and did not come are left out.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from quorate.api.configuration import Configuration, default_configuration
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, Uid
+from quorate.kube.resources import WORKLOADS, Resource
+from quorate.queueing.conditions import is_finished
+from quorate.simulate.estimates.expected_arrivals import ArrivalStore
+from quorate.simulate.estimates.forecast import PLAYS, play_waiting, quantile, waiting_workloads
+from quorate.simulate.estimates.run_time_store import RunTimeStore, kind_of
+from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_world, with_expected
+
+ASSUMED_RUN_S: Final = 3600.0  # of jobs, while nothing is known of any
+LONGEST_KEPT_S: Final = 900.0  # a run that is older is dropped
+
+
+class WaitingStart(msgspec.Struct, frozen=True):
+    """When one waiting workload is expected to start, epoch seconds; None: in fewer of the runs."""
+
+    namespace: str
+    name: str
+    p50: float | None
+    p90: float | None
+    runs: int
+    run_times: str  # where its run time is from
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+
+class Refresh(msgspec.Struct, frozen=True):
+    at: float  # the moment of the world, epoch seconds
+    starts: tuple[WaitingStart, ...]  # by key
+    runs: int  # of this refresh
+    processor_s: float  # that it took
+
+
+class _Run(NamedTuple):
+    at: float
+    starts: dict[Uid, float]  # by uid, epoch seconds
+
+
+class RollingForecast:
+    """Holds the objects of a cluster, what their past teaches, and the latest runs."""
+
+    def __init__(self, processor_s: Callable[[], float]) -> None:
+        """``processor_s`` returns the processor time of this process."""
+        self._processor_s = processor_s
+        self._configuration = default_configuration()
+        self._objects: dict[Resource[Any], dict[Key, Any]] = {}
+        self._run_times = RunTimeStore()
+        self._arrivals = ArrivalStore()
+        self._runs: deque[_Run] = deque(maxlen=PLAYS)
+        self._seed = 0
+
+    def configure(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._runs.clear()
+
+    def put(self, resource: Resource[Any], obj: Any) -> None:
+        """Store an object, and learn from a Workload; a change of other kinds makes earlier runs invalid."""
+        if resource is WORKLOADS:
+            self._arrivals.learn(obj)
+            self._run_times.learn(obj)
+        else:
+            self._runs.clear()
+        if resource is WORKLOADS and is_finished(obj):
+            self.remove(resource, obj.metadata.key)
+        else:
+            self._objects.setdefault(resource, {})[obj.metadata.key] = obj
+
+    def remove(self, resource: Resource[Any], key: Key) -> None:
+        self._objects.get(resource, {}).pop(key, None)
+        if resource is not WORKLOADS:
+            self._runs.clear()
+
+    def refresh(self, now: float, budget_s: float) -> Refresh:
+        """Play the world at least once, then until ``budget_s`` of processor time is used."""
+        began_s = self._processor_s()
+        workloads = list(self._objects.get(WORKLOADS, {}).values())
+        times = list(run_times(workloads, ASSUMED_RUN_S, self._run_times))
+        objects = {resource: each.values() for resource, each in self._objects.items()}
+        known = snapshot_world(objects, times, now, self._configuration)
+        waiting = waiting_workloads(known)
+        world = with_expected(
+            known, self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, len(waiting))
+        )
+        played, run_s = 0, 0.0
+        while waiting and played < PLAYS:
+            used_s = self._processor_s() - began_s
+            if played and used_s + run_s > budget_s:
+                break
+            run = play_waiting(world, waiting, self._seed)
+            starts = {waiting[number].metadata.uid: now + seconds for number, seconds in run.starts_s.items()}
+            self._runs.append(_Run(now, starts))
+            self._seed += 1
+            played += 1
+            run_s = (self._processor_s() - began_s) / played
+        while self._runs and self._runs[0].at < now - LONGEST_KEPT_S:
+            self._runs.popleft()
+        found = self._quantiles(waiting.values(), now, times)
+        return Refresh(now, found, played, self._processor_s() - began_s)
+
+    def _quantiles(
+        self, waiting: Iterable[Workload], now: float, times: Iterable[RunTimes]
+    ) -> tuple[WaitingStart, ...]:
+        origins = {each.kind: each.origin for each in times}
+        found = []
+        for workload in waiting:
+            uid, kind = workload.metadata.uid, kind_of(workload)
+            starts = [each for run in self._runs if (each := run.starts.get(uid)) is not None and each >= now]
+            best = self._run_times.best_kind(kind) or kind._replace(owner="", pattern="")
+            declared = workload.spec.maximum_execution_time_seconds
+            origin = origins.get(best) or f"{best}: it declares at most {declared} s"
+            found.append(
+                WaitingStart(
+                    namespace=workload.metadata.namespace,
+                    name=workload.metadata.name,
+                    p50=quantile(starts, 0.5),
+                    p90=quantile(starts, 0.9),
+                    runs=len(starts),
+                    run_times=origin,
+                )
+            )
+        return tuple(sorted(found, key=lambda each: each.key))

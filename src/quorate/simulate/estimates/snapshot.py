@@ -1,0 +1,254 @@
+"""Snapshots: a world made of the objects of a live cluster, which ``world`` reads.
+
+Workloads that have not finished are in it with their status; finished ones tell how long others of their
+kind, or of their queue, run.  Of pod templates only what decides about admission and placement is kept: no
+commands, no environment, no images.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from quorate.api import codec
+from quorate.api.batch import decode_template
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import PodSet, Workload
+from quorate.api.meta import ObjectMeta, at_epoch
+from quorate.api.syntax import is_dns_label
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
+    TOPOLOGIES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    Resource,
+)
+from quorate.queueing import conditions as c
+from quorate.simulate.estimates.expected_arrivals import HORIZON_S, Expected, equally_likely
+from quorate.simulate.estimates.run_time_store import (
+    MOST_RUN_TIMES,
+    RunTimeStore,
+    WorkKind,
+    kind_of,
+    learned_from,
+    queue_of,
+)
+from quorate.simulate.inputs.scenario import API_VERSION, CLASS_ANNOTATION, Arrivals, JobClass, Scenario
+from quorate.simulate.inputs.world import World
+
+# In the order of the file.  Nodes are added where a flavor has a Topology.
+KINDS: Final[tuple[Resource[Any], ...]] = (
+    NAMESPACES,
+    LIMIT_RANGES,
+    RUNTIME_CLASSES,
+    TOPOLOGIES,
+    RESOURCE_FLAVORS,
+    ADMISSION_CHECKS,
+    WORKLOAD_PRIORITY_CLASSES,
+    COHORTS,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    WORKLOADS,
+)
+_OWN_DOMAINS: Final = ("kueue.x-k8s.io/", "quorate.dev/")
+
+
+class RunTimes(msgspec.Struct, frozen=True):
+    """How long the jobs of a queue, or of one kind of work in it, run, and where that is from."""
+
+    kind: WorkKind
+    seconds: tuple[float, ...]  # equally likely, ascending
+    origin: str  # a sentence
+
+
+def run_times(
+    workloads: Iterable[Workload], assumed_s: float, store: RunTimeStore | None = None
+) -> Iterator[RunTimes]:
+    """Yield the run times of what has not finished: of each queue, then of the kinds of work that are known.
+
+    They are those in ``store``, by default those of the finished ones of ``workloads``.  If none of a queue
+    is known, its workloads run as long as they declare; those that declare nothing, as long as the ones of
+    all queues, or ``assumed_s``.
+    """
+    workloads = list(workloads)
+    store = learned_from(workloads) if store is None else store
+    kinds: set[WorkKind] = set()  # learned
+    unknown: set[WorkKind] = set()  # queues
+    for each in workloads:
+        if c.is_finished(each):
+            continue
+        best = store.best_kind(kind_of(each))
+        if best is not None:
+            kinds |= {best, WorkKind(best.queue)}
+        elif each.spec.maximum_execution_time_seconds is None:
+            unknown.add(WorkKind(queue_of(each)))
+    for kind in sorted(kinds | unknown):  # a queue sorts before its kinds, and none of its kinds is unknown
+        if kind in kinds:
+            own = store.times_of(kind)
+            yield RunTimes(kind, own, f"{kind}: {len(own)} finished workloads")
+        elif everywhere := store.everywhere():
+            origin = f"none has finished; those of the {len(everywhere)} finished workloads of all queues"
+            yield RunTimes(kind, quantiles(everywhere), f"{kind}: {origin}")
+        else:
+            origin = f"no workload has finished; {assumed_s:g} s is assumed"
+            yield RunTimes(kind, (assumed_s,), f"{kind}: {origin}")
+
+
+def snapshot_world(
+    objects: Mapping[Resource[Any], Iterable[Any]],
+    times: Iterable[RunTimes],
+    now: float,
+    configuration: Configuration,
+) -> World:
+    """Return the world of ``objects`` at ``now``, as it would be read from the file of a snapshot."""
+    found = {
+        (resource.api_version, resource.kind, each.metadata.key): each
+        for resource, several in objects.items()
+        for each in several
+    }
+    world = World(Path(), Scenario(begins_s=now), configuration, found)
+    return with_run_times(world, times)
+
+
+def with_run_times(world: World, times: Iterable[RunTimes]) -> World:
+    """Return ``world`` with these run times of its existing workloads."""
+    times = tuple(times)
+    named = _names_of_kinds(times)
+    existing = tuple(
+        JobClass(
+            name=_class_name(each.kind, number),
+            namespace=each.kind.queue[0],
+            queues=(each.kind.queue[1],),
+            arrivals=Arrivals(),
+            pod_sets=(),
+            runs=equally_likely(each.seconds),
+        )
+        for number, each in enumerate(times)
+    )
+    objects = dict(world.objects)
+    if named:
+        for workload in world.of_kind(WORKLOADS):
+            objects[WORKLOADS.api_version, WORKLOADS.kind, workload.metadata.key] = _with_class(
+                workload, named
+            )
+    scenario = msgspec.structs.replace(world.scenario, existing=existing)
+    return msgspec.structs.replace(world, scenario=scenario, objects=objects)
+
+
+def with_expected(world: World, expected: Expected) -> World:
+    """Return ``world`` in which these jobs are submitted, and which ends at the horizon of forecasts."""
+    classes = tuple(sorted(expected.classes, key=lambda each: each.name))
+    scenario = msgspec.structs.replace(world.scenario, classes=classes, until_s=HORIZON_S)
+    return msgspec.structs.replace(world, scenario=scenario)
+
+
+def documents(
+    objects: Mapping[Resource[Any], Iterable[Any]], times: Iterable[RunTimes], now: float, configuration: str
+) -> Iterator[str]:
+    """Yield the documents of the file, in YAML, the scenario first; ``configuration`` is in YAML or empty."""
+    times = tuple(times)
+    named = _names_of_kinds(times)
+    yield yaml.safe_dump(_scenario(times, now), sort_keys=False, width=120)
+    if configuration:
+        yield configuration
+    for resource, found in objects.items():
+        for each in found:
+            if resource is not WORKLOADS:
+                yield _document(resource, msgspec.structs.replace(each, metadata=_trimmed(each.metadata)))
+            elif not c.is_finished(each):
+                yield _document(resource, _with_class(_without_details(each), named))
+
+
+def _scenario(times: Sequence[RunTimes], now: float) -> dict[str, Any]:
+    existing = [
+        {
+            "name": _class_name(each.kind, number),
+            "namespace": each.kind.queue[0],
+            "queues": [each.kind.queue[1]],
+            "runs": {"choice": [round(seconds, 3) for seconds in each.seconds]},
+        }
+        for number, each in enumerate(times)
+    ]
+    moment: datetime = at_epoch(now)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Scenario",
+        "begins": moment.isoformat().replace("+00:00", "Z"),
+        "existing": existing,
+        "jobs": [],
+    }
+
+
+def _class_name(kind: WorkKind, number: int) -> str:
+    if kind.pattern:
+        return f"kind-{number}"
+    name = "-".join(kind.queue)
+    return name if is_dns_label(name) else f"queue-{number}"
+
+
+def _names_of_kinds(times: Iterable[RunTimes]) -> dict[WorkKind, str]:
+    """Return the classes that workloads name; the others are the first of their queues."""
+    return {
+        each.kind: _class_name(each.kind, number) for number, each in enumerate(times) if each.kind.pattern
+    }
+
+
+def _with_class(workload: Workload, named: Mapping[WorkKind, str]) -> Workload:
+    name = named.get(kind_of(workload)) if named else None
+    if name is None:
+        return workload
+    annotations = {**workload.metadata.annotations, CLASS_ANNOTATION: name}
+    metadata = msgspec.structs.replace(workload.metadata, annotations=annotations)
+    return msgspec.structs.replace(workload, metadata=metadata)
+
+
+def _document(resource: Resource[Any], obj: Any) -> str:
+    # JSON is YAML, and is written and read much faster.
+    return resource.encode(obj).decode() + "\n"
+
+
+def _trimmed(metadata: ObjectMeta) -> ObjectMeta:
+    annotations = {
+        name: value
+        for name, value in metadata.annotations.items()
+        if any(domain in name for domain in _OWN_DOMAINS)
+    }
+    return msgspec.structs.replace(metadata, annotations=annotations)
+
+
+def _without_details(workload: Workload) -> Workload:
+    pod_sets = tuple(
+        msgspec.structs.replace(each, template=_template(each)) for each in workload.spec.pod_sets
+    )
+    return msgspec.structs.replace(
+        workload,
+        metadata=_trimmed(workload.metadata),
+        spec=msgspec.structs.replace(workload.spec, pod_sets=pod_sets),
+    )
+
+
+def _template(pod_set: PodSet) -> msgspec.Raw:
+    template = decode_template(pod_set.template)
+    spec = template.spec
+    containers, init_containers = (
+        tuple(msgspec.structs.replace(each, image="") for each in several)
+        for several in (spec.containers, spec.init_containers)
+    )
+    spec = msgspec.structs.replace(spec, containers=containers, init_containers=init_containers)
+    return msgspec.Raw(codec.encode(msgspec.structs.replace(template, spec=spec)))
+
+
+def quantiles(ascending: Sequence[float]) -> tuple[float, ...]:
+    """Return at most ``MOST_RUN_TIMES`` of the values, at equal distances of rank."""
+    count = min(len(ascending), MOST_RUN_TIMES)
+    return tuple(ascending[(2 * at + 1) * len(ascending) // (2 * count)] for at in range(count))

@@ -1,0 +1,88 @@
+"""Workloads that exist when a run begins, as an API server stores them.
+
+One that runs has a run time above the time that it ran already; one that waits keeps its place in the queue,
+its backoff and its reserved quota.
+"""
+
+from collections.abc import Iterator
+from random import Random
+from typing import NamedTuple
+
+import msgspec
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import epoch, find_condition
+from quorate.kube.resources import WORKLOADS
+from quorate.queueing import conditions as c
+from quorate.simulate.inputs.distributions import draw, draw_above
+from quorate.simulate.inputs.scenario import OTHERS, ClassesOfExisting, JobClass
+from quorate.simulate.inputs.submissions import MS, Submission
+from quorate.simulate.inputs.world import World
+
+
+class ExistingJob(NamedTuple):
+    """Times are in ms after the beginning: negative."""
+
+    workload: Workload
+    submission: Submission
+    admitted_ms: int | None  # None: it is not admitted, or evicted
+    ready_ms: int | None  # None: its pods are not all ready
+
+
+def existing_jobs(world: World) -> Iterator[ExistingJob]:
+    """Yield the workloads of ``world`` that have not finished, in the order of their names.
+
+    Their run times are drawn in that order from a generator of their own.
+    """
+    rng = Random(f"{world.scenario.seed} existing workloads")
+    classes = world.existing
+    index_of = ClassesOfExisting(classes).index_of
+    first = len(world.classes) - len(classes)
+    for number, workload in enumerate(world.of_kind(WORKLOADS)):
+        if not c.is_finished(workload):
+            index = index_of(workload)
+            yield _existing(workload, number, first + index, classes[index], world.begins_s, rng)
+
+
+def _existing(
+    workload: Workload, number: int, class_index: int, job_class: JobClass, begins_s: float, rng: Random
+) -> ExistingJob:
+    is_admitted = c.is_admitted(workload) and not c.is_evicted(workload)
+    admitted_ms = _since_ms(workload, c.ADMITTED, begins_s) if is_admitted else None
+    ready_ms = _since_ms(workload, c.PODS_READY, begins_s) if is_admitted else None
+    starts_ms = round(draw(job_class.starts, rng) * MS)
+    stops_ms = round(draw(job_class.stops, rng) * MS)
+    declared_s = workload.spec.maximum_execution_time_seconds
+    began_ms = ready_ms if ready_ms is not None else 0 if admitted_ms is None else admitted_ms + starts_ms
+    ran_s = max(0, -began_ms) / MS
+    if job_class is OTHERS:
+        assert declared_s is not None, f"{workload.metadata.key} has no run time"
+        runs_s = max(float(declared_s), ran_s)
+    else:
+        runs_s = draw_above(ran_s, job_class.runs, rng)
+        if declared_s is not None:  # the controllers stop what runs longer
+            runs_s = max(ran_s, min(runs_s, float(declared_s)))
+    created = workload.metadata.creation_timestamp
+    submission = Submission(
+        at_ms=0 if created is None else min(0, round((epoch(created) - begins_s) * MS)),
+        class_index=class_index,
+        queue_index=0,
+        number=number,
+        counts=tuple(each.count for each in workload.spec.pod_sets),
+        runs_ms=max(1, round(runs_s * MS)),
+        starts_ms=starts_ms,
+        stops_ms=stops_ms,
+        fails_after_ms=None,
+    )
+    metadata = msgspec.structs.replace(workload.metadata, resource_version="1")
+    stored = msgspec.structs.replace(workload, metadata=metadata)
+    return ExistingJob(stored, submission, admitted_ms, ready_ms)
+
+
+def _since_ms(workload: Workload, condition: str, begins_s: float) -> int | None:
+    """Return since when the condition is true, at the latest since the beginning; None if it is not."""
+    found = find_condition(workload.status.conditions, condition)
+    if found is None or found.status != "True":
+        return None
+    since = found.last_transition_time
+    return 0 if since is None else min(0, round((epoch(since) - begins_s) * MS))

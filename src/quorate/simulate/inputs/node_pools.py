@@ -1,0 +1,145 @@
+"""Nodes as a scenario states them: equal nodes in pools, and how often they fail.
+
+    nodes:
+    - name: gpu                     # gpu-00 to gpu-99
+      count: 100
+      labels: {pool: gpu}
+      labelsByIndex: {rack: 20}
+      capacity: {cpu: 64, memory: 256Gi, nvidia.com/gpu: 8}
+      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+      fails: {meanTimeBetween: 720h, repair: {uniform: [1h, 6h]}}
+
+The time until a node fails is exponential with the given mean.  ``labelsByIndex`` gives nodes a label by
+their number: with ``rack: 20``, the first 20 nodes have the label ``rack: gpu-0``, the next 20 ``gpu-1``.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from quorate.api.core import NodeSpec, Taint
+from quorate.api.core.scheduling import Node, NodeStatus
+from quorate.api.decoding.strict import (
+    Field,
+    InvalidValue,
+    Section,
+    choice,
+    integer,
+    list_of,
+    map_of,
+    quantity,
+    section,
+    text,
+    text_matching,
+)
+from quorate.api.kueue.topology import HOSTNAME
+from quorate.api.meta import Condition, ObjectMeta, Uid, find_condition
+from quorate.api.quantity import Quantity
+from quorate.api.syntax import is_dns_label
+from quorate.simulate.inputs.distributions import Constant, Distribution, amount_of_seconds, durations
+
+MOST_NODES: Final = 100_000  # of a pool
+PODS: Final = "pods"
+MOST_PODS: Final = Quantity.of_units(110)  # of a node, unless its capacity says otherwise
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class Outages(msgspec.Struct, frozen=True):
+    mean_between_s: float  # from the time at which the node is ready until it fails
+    repair: Distribution  # from then until it is ready again, in seconds
+
+
+class NodePool(msgspec.Struct, frozen=True):
+    """Equal nodes."""
+
+    name: str
+    count: int
+    capacity: dict[str, Quantity]
+    labels: dict[str, str] = {}
+    labels_by_index: dict[str, int] = {}  # by label: how many nodes in a row have the same value
+    taints: tuple[Taint, ...] = ()
+    outages: Outages | None = None
+
+    def node_names(self) -> Iterator[str]:
+        width = len(str(self.count - 1))
+        return (f"{self.name}-{index:0{width}}" for index in range(self.count))
+
+
+def node_pool(fields: Section) -> NodePool:
+    """Decode one entry of ``nodes``."""
+    name = fields.take("name", _name, "")
+    if "name" not in fields:
+        fields.at("name").reject("is missing (write a short name, such as gpu)")
+    capacity = fields.take("capacity", map_of(quantity), {})
+    if not capacity and "capacity" not in fields:
+        fields.at("capacity").reject("is missing (write capacity: {cpu: 64, memory: 256Gi})")
+    return NodePool(
+        name=name,
+        count=fields.take("count", integer(1, MOST_NODES), 1),
+        capacity=capacity,
+        labels=fields.take("labels", map_of(text), {}),
+        labels_by_index=fields.take("labelsByIndex", map_of(integer(1, MOST_NODES)), {}),
+        taints=fields.take("taints", list_of(section(_taint)), ()),
+        outages=fields.take("fails", section(_outages), None),
+    )
+
+
+_name = text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
+
+
+def _taint(fields: Section) -> Taint:
+    return Taint(
+        key=fields.take("key", text, ""),
+        effect=fields.take("effect", choice(_EFFECTS), _EFFECTS[0]),
+        value=fields.take("value", text, ""),
+    )
+
+
+def _outages(fields: Section) -> Outages | None:
+    if "meanTimeBetween" not in fields:
+        fields.at("meanTimeBetween").reject("is missing (write meanTimeBetween: 720h)")
+    mean_s = fields.take("meanTimeBetween", _positive, None)
+    repair = fields.take("repair", durations, Constant(0.0))
+    if "repair" not in fields:
+        fields.at("repair").reject("is missing (write repair: 2h)")
+    return None if mean_s is None else Outages(mean_s, repair)
+
+
+def _positive(field: Field) -> float:
+    seconds = amount_of_seconds(field)
+    if seconds <= 0:
+        raise InvalidValue("must be more than 0")
+    return seconds
+
+
+def nodes_of(pool: NodePool) -> Iterator[Node]:
+    """Yield the nodes of a pool, all ready."""
+    amounts = {PODS: MOST_PODS, **pool.capacity}
+    for index, name in enumerate(pool.node_names()):
+        by_index = {
+            label: f"{pool.name}-{index // in_a_row}" for label, in_a_row in pool.labels_by_index.items()
+        }
+        yield as_ready(
+            Node(
+                metadata=ObjectMeta(name=name, uid=Uid(f"node-{name}"), labels={**pool.labels, **by_index}),
+                spec=NodeSpec(taints=pool.taints),
+                status=NodeStatus(capacity=amounts, allocatable=amounts),
+            )
+        )
+
+
+def as_ready(node: Node) -> Node:
+    """Return a node as its kubelet reports it: with its host name, allocatable amounts and condition."""
+    metadata, status = node.metadata, node.status
+    labels = {HOSTNAME: metadata.name, **metadata.labels}
+    conditions = status.conditions
+    if find_condition(conditions, "Ready") is None:
+        conditions = (*conditions, Condition(type="Ready", status="True", reason="KubeletReady"))
+    return Node(
+        metadata=msgspec.structs.replace(metadata, labels=labels),
+        spec=node.spec,
+        status=msgspec.structs.replace(
+            status, allocatable=status.allocatable or status.capacity, conditions=conditions
+        ),
+    )

@@ -1,0 +1,429 @@
+"""Scenarios: which jobs are submitted, when, and how long they run.
+
+    apiVersion: simulate.quorate.dev/v1alpha1
+    kind: Scenario
+    seed: 7
+    until: 72h                      # without it, until every job has ended
+    jobs:
+    - name: training
+      queues: [team-a, team-b]      # local queues; each gets these jobs
+      arrivals: {every: {exponential: 10m}, count: 500}
+      pods: {choice: [1, 2, 4]}
+      requests: {cpu: "4", memory: 8Gi}
+      runs: {lognormal: {median: 30m, sigma: 1.1}}
+
+The objects that decide about them (queues, flavors, cohorts, priority classes) are manifests beside it, see
+``world``.  Every draw depends on the seed, the names of class and queue, and the number of the job alone: the
+same jobs are submitted whatever the queues decide.  Jobs of one instant are submitted in the order of the
+names of their classes and queues.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.decoding.documents import Document
+from quorate.api.decoding.strict import (
+    DecodeContext,
+    Field,
+    InvalidConfiguration,
+    InvalidValue,
+    Section,
+    boolean,
+    choice,
+    integer,
+    list_of,
+    map_of,
+    number,
+    quantity,
+    section,
+    text,
+    text_matching,
+)
+from quorate.api.findings import Finding
+from quorate.api.kueue import Workload
+from quorate.api.kueue.topology import PodSetTopologyRequest
+from quorate.api.quantity import Quantity
+from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
+from quorate.api.syntax import is_dns_label, is_dns_subdomain
+from quorate.simulate.inputs.distributions import Constant, Distribution, amount_of_seconds, counts, durations
+from quorate.simulate.inputs.node_pools import NodePool, node_pool
+
+API_VERSION: Final = "simulate.quorate.dev/v1alpha1"
+CLASS_ANNOTATION: Final = "simulate.quorate.dev/class"  # of a Workload: the name of its class in ``existing``
+BEGINS_S: Final = 1_767_571_200.0  # virtual time begins at 2026-01-05T00:00:00Z, a Monday
+MOST_JOBS: Final = 10_000_000
+
+
+class Arrivals(msgspec.Struct, frozen=True):
+    """When the jobs of a class are submitted, seconds after the start."""
+
+    at: tuple[float, ...] = ()  # these times, if any; otherwise the fields below
+    every: Distribution = Constant(0.0)
+    count: int | None = None
+    first: float = 0.0
+    until: float | None = None
+
+
+class Failures(msgspec.Struct, frozen=True):
+    """A job fails with this probability: after ``after``, if that is shorter than its run time."""
+
+    probability: float
+    after: Distribution
+
+
+class PodSetShape(msgspec.Struct, frozen=True):
+    """A pod set of every job of a class; ``min_count`` is the least count that it accepts."""
+
+    name: str
+    count: Distribution
+    min_count: int | None
+    template: msgspec.Raw  # JSON of a PodTemplateSpec
+    topology_request: PodSetTopologyRequest | None = None  # None: by the annotations of the template
+
+
+class JobClass(msgspec.Struct, frozen=True):
+    """Jobs that are alike.  Durations are in seconds."""
+
+    name: str
+    namespace: str
+    queues: tuple[str, ...]
+    arrivals: Arrivals
+    pod_sets: tuple[PodSetShape, ...]
+    runs: Distribution  # with all its pods; with fewer, longer in proportion
+    starts: Distribution = Constant(0.0)  # from admission until all pods are ready
+    stops: Distribution = Constant(0.0)  # from an eviction until the pods have ended
+    checkpoint_s: float | None = None  # an evicted job keeps its work up to a multiple of it; None: none
+    priority: int | None = None
+    priority_class: str = ""
+    maximum_execution_s: int | None = None
+    failures: Failures | None = None
+    is_gang: bool = False  # its pods are bound together or not at all
+    is_volcano: bool = False  # ``queues`` are those of scheduling.volcano.sh, and it takes no quota
+
+
+class CheckAnswer(msgspec.Struct, frozen=True):
+    """How the controller of an admission check answers: after ``after``, Ready with this probability."""
+
+    after: Distribution = Constant(0.0)
+    ready: float = 1.0  # otherwise it answers Retry
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """A file in Standard Workload Format, and what its numbers stand for."""
+
+    file: str
+    namespace: str
+    queues: dict[str, str]  # local queue by queue number; "" for all other numbers
+    resource: str  # of which a processor takes ``per_processor``
+    per_processor: Quantity
+    stretch: float  # of the times between submissions
+
+
+class WorkloadModel(msgspec.Struct, frozen=True):
+    """Jobs of the model in ``lublin_feitelson``, and what their numbers stand for."""
+
+    name: str  # of the class of its jobs
+    jobs: int
+    processors: int  # of the modelled machine, the size of the largest jobs
+    namespace: str
+    queue: str
+    resource: str  # of which a processor takes ``per_processor``
+    per_processor: Quantity
+    stretch: float  # of the times between submissions
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    seed: int = 0
+    until_s: float | None = None  # None: until every job has ended or nothing can change any more
+    classes: tuple[JobClass, ...] = ()
+    checks: dict[str, CheckAnswer] = {}  # by the name of the AdmissionCheck
+    traces: tuple[Trace, ...] = ()
+    models: tuple[WorkloadModel, ...] = ()
+    begins_s: float = BEGINS_S  # epoch seconds of the start of virtual time
+    existing: tuple[JobClass, ...] = ()  # of the Workloads beside the scenario; without arrivals
+    nodes: tuple[NodePool, ...] = ()
+    scheduler: SchedulerConfiguration | None = None  # None: the default
+
+
+# Of existing workloads in no other class: they run as long as they declare.
+OTHERS: Final = JobClass("existing", "", (), Arrivals(), (), Constant(0.0))
+
+
+class ClassesOfExisting:
+    """Finds the class of an existing workload: the one that it names, or the first of its queue.
+
+    The last class has all others.
+    """
+
+    def __init__(self, classes: Sequence[JobClass]) -> None:
+        self._last = len(classes) - 1
+        self._by_name: dict[str, int] = {}
+        self._by_queue: dict[tuple[str, str], int] = {}  # the queue is empty for a class of a whole namespace
+        for index, each in enumerate(classes[:-1]):
+            self._by_name.setdefault(each.name, index)
+            for queue in each.queues or ("",):
+                self._by_queue.setdefault((each.namespace, queue), index)
+
+    def index_of(self, workload: Workload) -> int:
+        named = workload.metadata.annotations.get(CLASS_ANNOTATION)
+        if named in self._by_name:
+            return self._by_name[named]
+        namespace = workload.metadata.namespace
+        queues = (workload.spec.queue_name, "")
+        return min(self._by_queue.get((namespace, queue), self._last) for queue in queues)
+
+
+def read_scenario(document: Document) -> tuple[Scenario, list[Finding]]:
+    """Return the scenario in the document, and the findings about it."""
+    context = DecodeContext(document)
+    return context.root().decode(section(_scenario), Scenario()), context.findings
+
+
+def _scenario(fields: Section) -> Scenario:
+    fields.take("apiVersion", choice((API_VERSION,)), API_VERSION)
+    fields.take("kind", choice(("Scenario",)), "Scenario")
+    fields.take("metadata", map_of(text), {})
+    classes = fields.take("jobs", list_of(section(_job_class)), ())
+    models = fields.take("models", list_of(section(_model)), ())
+    names = [*(each.name for each in classes), *(each.name for each in models)]
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        fields.at("jobs").reject(f"has two classes {double!r} (give each a name of its own)")
+    traces = fields.take("traces", list_of(section(_trace)), ())
+    existing = fields.take("existing", list_of(section(_existing_class)), ())
+    if not classes and not traces and not models and not existing and "jobs" not in fields:
+        fields.at("jobs").reject("is missing (describe at least one class of jobs)")
+    return Scenario(
+        seed=fields.take("seed", integer(0), 0),
+        until_s=fields.take("until", amount_of_seconds, None),
+        classes=tuple(sorted(classes, key=lambda each: each.name)),  # the order of jobs of one instant
+        checks=fields.take("admissionChecks", map_of(section(_check)), {}),
+        traces=traces,
+        models=models,
+        begins_s=fields.take("begins", _time, BEGINS_S),
+        existing=existing,
+        nodes=_node_pools(fields),
+        scheduler=fields.take("scheduler", _scheduler, None),
+    )
+
+
+def _scheduler(field: Field) -> SchedulerConfiguration:
+    """Decode the configuration of the scheduler, written as in its file."""
+    try:
+        return load_scheduler_configuration(codec.encode(field.value).decode()).configuration
+    except InvalidConfiguration as error:
+        finding = error.findings[0]
+        raise InvalidValue(f"is no configuration of the scheduler: {finding.path}: {finding.rule}") from error
+
+
+def _node_pools(fields: Section) -> tuple[NodePool, ...]:
+    pools = fields.take("nodes", list_of(section(node_pool)), ())
+    names = [each.name for each in pools]
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        fields.at("nodes").reject(f"has two pools {double!r} (give each a name of its own)")
+    return pools
+
+
+_name = text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
+_object_name = text_matching(is_dns_subdomain, "a name of an object")
+
+
+def _job_class(fields: Section) -> JobClass | None:
+    name = fields.take("name", _name, "")
+    if "name" not in fields:
+        fields.at("name").reject("is missing (write a short name, such as training)")
+    queues = fields.take("queues", list_of(_object_name, minimum=1), ())
+    if "queue" in fields:
+        queues = (fields.take("queue", _object_name, ""),)
+    if not queues and "queues" not in fields:
+        fields.at("queue").reject("is missing (write the name of a LocalQueue)")
+    runs = fields.take("runs", durations, Constant(0.0))
+    if "runs" not in fields:
+        fields.at("runs").reject("is missing (write how long a job runs, such as 30m)")
+    arrivals = fields.take("arrivals", section(_arrivals), Arrivals(count=1))
+    api = fields.take("api", choice((_BATCH, _VOLCANO)), _BATCH)
+    return JobClass(
+        name=name,
+        namespace=fields.take("namespace", _name, "default"),
+        queues=tuple(sorted(queues)),
+        arrivals=arrivals,
+        pod_sets=_pod_sets(fields),
+        runs=runs,
+        starts=fields.take("starts", durations, Constant(0.0)),
+        stops=fields.take("stops", durations, Constant(0.0)),
+        checkpoint_s=fields.take("checkpointEvery", _positive_seconds, None),
+        priority=fields.take("priority", integer(), None),
+        priority_class=fields.take("priorityClass", _object_name, ""),
+        maximum_execution_s=fields.take("maximumExecutionTimeSeconds", integer(1), None),
+        failures=fields.take("fails", section(_failures), None),
+        is_gang=fields.take("gang", boolean, False) or api == _VOLCANO,
+        is_volcano=api == _VOLCANO,
+    )
+
+
+def _existing_class(fields: Section) -> JobClass:
+    if "name" not in fields:
+        fields.at("name").reject("is missing (write a short name, such as training)")
+    if "runs" not in fields:
+        fields.at("runs").reject("is missing (write how long these jobs run in all, such as 30m)")
+    return JobClass(
+        name=fields.take("name", _name, ""),
+        namespace=fields.take("namespace", _name, "default"),
+        queues=fields.take("queues", list_of(_object_name), ()),
+        arrivals=Arrivals(),
+        pod_sets=(),
+        runs=fields.take("runs", durations, Constant(0.0)),
+        starts=fields.take("starts", durations, Constant(0.0)),
+        stops=fields.take("stops", durations, Constant(0.0)),
+        checkpoint_s=fields.take("checkpointEvery", _positive_seconds, None),
+    )
+
+
+def _time(field: Field) -> float:
+    # PyYAML has decoded a time that is not quoted.
+    value = field.value
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    except (TypeError, ValueError) as invalid:
+        raise InvalidValue("is no time (write 2026-01-05T00:00:00Z)") from invalid
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+_BATCH: Final = "batch"
+_VOLCANO: Final = "volcano"
+
+
+def _arrivals(fields: Section) -> Arrivals:
+    at = fields.take("at", list_of(amount_of_seconds, minimum=1), ())
+    if at:
+        for name in ("every", "count", "from", "until"):
+            fields.reject_if_present(name, "has no effect beside at (drop one of the two)")
+        return Arrivals(at=tuple(sorted(at)))
+    arrivals = Arrivals(
+        every=fields.take("every", durations, Constant(0.0)),
+        count=fields.take("count", integer(1, MOST_JOBS), None),
+        first=fields.take("from", amount_of_seconds, 0.0),
+        until=fields.take("until", amount_of_seconds, None),
+    )
+    if arrivals.count is None and (arrivals.until is None or arrivals.every == Constant(0.0)):
+        fields.at("count").reject("is missing (write how many jobs, or every and until)")
+    return arrivals
+
+
+def _pod_sets(fields: Section) -> tuple[PodSetShape, ...]:
+    if "podSets" in fields:
+        for name in ("pods", "minPods", "requests", "template"):
+            fields.reject_if_present(name, "has no effect beside podSets (write it in each of them)")
+        return fields.take("podSets", list_of(section(_pod_set), minimum=1, maximum=8), ())
+    return (_shape(fields, "main", count_field="pods", min_field="minPods"),)
+
+
+def _pod_set(fields: Section) -> PodSetShape:
+    name = fields.take("name", _name, "main")
+    return _shape(fields, name, count_field="count", min_field="minCount")
+
+
+def _shape(fields: Section, name: str, *, count_field: str, min_field: str) -> PodSetShape:
+    template = fields.take("template", _template, None)
+    requests = fields.take("requests", map_of(quantity), {})
+    if template is not None and requests:
+        fields.at("requests").reject("has no effect beside template (drop one of the two)")
+    if template is None:
+        amounts = {resource: str(amount) for resource, amount in requests.items()}
+        container = {"name": "main", "image": "simulated", "resources": {"requests": amounts}}
+        template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    return PodSetShape(
+        name=name,
+        count=fields.take(count_field, counts, Constant(1.0)),
+        min_count=fields.take(min_field, integer(1), None),
+        template=msgspec.Raw(codec.encode(template)),
+    )
+
+
+def _template(field: Field) -> dict[str, object]:
+    if not isinstance(field.value, dict) or not isinstance(field.value.get("spec"), dict):
+        raise InvalidValue("is no pod template (write spec with containers)")
+    return field.value
+
+
+def _failures(fields: Section) -> Failures:
+    return Failures(
+        probability=fields.take("probability", _probability, 0.0),
+        after=fields.take("after", durations, Constant(0.0)),
+    )
+
+
+def _check(fields: Section) -> CheckAnswer:
+    return CheckAnswer(
+        after=fields.take("after", durations, Constant(0.0)), ready=fields.take("ready", _probability, 1.0)
+    )
+
+
+def _trace(fields: Section) -> Trace:
+    file = fields.take("file", text, "")
+    if not file:
+        fields.at("file").reject("is missing (write the path of a file in Standard Workload Format)")
+    queues = fields.take("queues", map_of(_object_name), {})
+    if "queue" in fields:
+        queues = {**queues, "": fields.take("queue", _object_name, "")}
+    if not queues:
+        fields.at("queue").reject("is missing (write the name of a LocalQueue)")
+    return Trace(
+        file=file,
+        namespace=fields.take("namespace", _name, "default"),
+        queues=queues,
+        resource=fields.take("resource", text, "cpu"),
+        per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
+        stretch=fields.take("stretch", _positive_number, 1.0),
+    )
+
+
+def _model(fields: Section) -> WorkloadModel:
+    jobs, processors = fields.take("lublinFeitelson", section(_lublin_feitelson), (1, 1))
+    if "lublinFeitelson" not in fields:
+        fields.at("lublinFeitelson").reject("is missing (write {jobs: 5000, processors: 128})")
+    if "queue" not in fields:
+        fields.at("queue").reject("is missing (write the name of a LocalQueue)")
+    return WorkloadModel(
+        name=fields.take("name", _name, "lublin-feitelson"),
+        jobs=jobs,
+        processors=processors,
+        namespace=fields.take("namespace", _name, "default"),
+        queue=fields.take("queue", _object_name, ""),
+        resource=fields.take("resource", text, "cpu"),
+        per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
+        stretch=fields.take("stretch", _positive_number, 1.0),
+    )
+
+
+def _lublin_feitelson(fields: Section) -> tuple[int, int]:
+    for name, example in (("jobs", 5000), ("processors", 128)):
+        if name not in fields:
+            fields.at(name).reject(f"is missing (write {name}: {example})")
+    return fields.take("jobs", integer(1, MOST_JOBS), 1), fields.take("processors", integer(1, 1_000_000), 1)
+
+
+def _probability(field: Field) -> float:
+    value = number(field)
+    if not 0 <= value <= 1:
+        raise InvalidValue("is no probability (write 0 to 1)")
+    return value
+
+
+def _positive_seconds(field: Field) -> float:
+    seconds = amount_of_seconds(field)
+    if seconds <= 0:
+        raise InvalidValue("must be more than 0")
+    return seconds
+
+
+def _positive_number(field: Field) -> float:
+    value = number(field)
+    if value <= 0:
+        raise InvalidValue("must be more than 0")
+    return value

@@ -1,0 +1,398 @@
+"""Worlds: the manifests of a simulation, and the objects that they describe.
+
+A world is read from files as they are applied to a cluster: queues, cohorts, flavors, priority classes,
+admission checks, namespaces, a Configuration of the controllers, and one ``Scenario``.  ``changed`` returns
+the world after other manifests are applied; an object of the same kind and name is replaced.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.configuration import (
+    GROUP,
+    Configuration,
+    default_configuration,
+    load_configuration,
+)
+from quorate.api.core.scheduling import Node
+from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
+from quorate.api.decoding.strict import InvalidConfiguration
+from quorate.api.findings import Finding
+from quorate.api.kueue.conversion import V1BETA1, V1BETA2, convert_version
+from quorate.api.meta import Key, is_true
+from quorate.api.validation import manifest_findings
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PLACEABLE_NODES,
+    QUEUES,
+    RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
+    TOPOLOGIES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    Resource,
+    metadata_of,
+)
+from quorate.scheduler.queues import BUILT_IN
+from quorate.simulate.inputs import scenario as scenarios
+from quorate.simulate.inputs.node_pools import as_ready, nodes_of
+from quorate.simulate.inputs.scenario import OTHERS, ClassesOfExisting, JobClass, Scenario, read_scenario
+from quorate.simulate.inputs.workload_format import (
+    InvalidTrace,
+    class_of,
+    machine_size,
+    processor_class,
+    read_trace,
+)
+
+RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
+    (resource.api_version, resource.kind): resource
+    for resource in (
+        NAMESPACES,
+        LIMIT_RANGES,
+        RUNTIME_CLASSES,
+        RESOURCE_FLAVORS,
+        TOPOLOGIES,
+        COHORTS,
+        ADMISSION_CHECKS,
+        CLUSTER_QUEUES,
+        LOCAL_QUEUES,
+        WORKLOAD_PRIORITY_CLASSES,
+        PLACEABLE_NODES,
+        QUEUES,
+        WORKLOADS,
+    )
+}
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+TRACE_SUFFIX: Final = ".swf"
+_ONE_QUEUE: Final = """\
+apiVersion: {api_version}
+kind: Scenario
+traces: [{{file: {file}, queue: batch}}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {{name: default}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {{name: batch}}
+spec:
+  namespaceSelector: {{}}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{{name: default, resources: [{{name: cpu, nominalQuota: {size}}}]}}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {{name: batch}}
+spec: {{clusterQueue: batch}}
+"""
+
+
+class InvalidWorld(Exception):
+    """Files do not describe a world; one line for each finding, as ``file:line: path: value rule``."""
+
+    def __init__(self, findings: Iterable[str]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(self.findings)
+
+
+class World(msgspec.Struct, frozen=True):
+    directory: Path  # in which the files of traces are looked for
+    scenario: Scenario
+    configuration: Configuration
+    objects: dict[tuple[str, str, Key], Any]  # by apiVersion, kind and key
+
+    @property
+    def classes(self) -> tuple[JobClass, ...]:
+        """The classes of the scenario, one for each trace and model, then those of existing workloads."""
+        models = (processor_class(each.name, each, (each.queue,)) for each in self.scenario.models)
+        return (*self.scenario.classes, *map(class_of, self.scenario.traces), *models, *self.existing)
+
+    @property
+    def existing(self) -> tuple[JobClass, ...]:
+        """The classes of existing workloads, the last for those in no other; none without workloads."""
+        return (*self.scenario.existing, OTHERS) if any(self.of_kind(WORKLOADS)) else ()
+
+    @property
+    def begins_s(self) -> float:
+        """The start of virtual time, epoch seconds."""
+        return self.scenario.begins_s
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of all manifests and pools, by name."""
+        nodes = [as_ready(each) for each in self.of_kind(PLACEABLE_NODES)]
+        nodes += [node for pool in self.scenario.nodes for node in nodes_of(pool)]
+        return tuple(sorted(nodes, key=lambda node: node.metadata.name))
+
+    def of_kind(self, resource: Resource[Any]) -> Iterator[Any]:
+        """Yield the objects of one kind in key order."""
+        wanted = (resource.api_version, resource.kind)
+        for key in sorted(key for key in self.objects if key[:2] == wanted):
+            yield self.objects[key]
+
+
+class _Content(msgspec.Struct):
+    """What the documents of some files say."""
+
+    scenarios: list[tuple[Path, Scenario]] = []
+    configurations: list[Configuration] = []
+    objects: dict[tuple[str, str, Key], Any] = {}
+    findings: list[str] = []
+
+
+def read_world(path: Path) -> World:
+    """Return the world in a file, in the manifests of a directory, or of a trace.
+
+    Raises ``InvalidWorld`` with all findings.
+    """
+    if path.suffix == TRACE_SUFFIX:
+        return _world_of_trace(path)
+    return _world(_read(path), path, None)
+
+
+def _world_of_trace(path: Path) -> World:
+    """Return the jobs of a trace in one queue with the processors of its machine."""
+    try:
+        size = machine_size(path)
+    except InvalidTrace as error:
+        raise InvalidWorld([str(error)]) from error
+    except OSError as error:
+        raise InvalidWorld([f"{path}: {(error.strerror or '').lower()}"]) from error
+    text = _ONE_QUEUE.format(
+        api_version=scenarios.API_VERSION, file=codec.encode(path.name).decode(), size=size
+    )
+    return read_world_text(text, str(path), path.parent)
+
+
+def read_world_text(text: str, source: str, directory: Path) -> World:
+    """Return the world in a text; ``source`` names it in findings, ``directory`` has the files of traces.
+
+    Raises ``InvalidWorld`` with all findings.
+    """
+    return _world(_read_texts([(Path(source), text.encode())]), Path(source), directory)
+
+
+def _world(content: _Content, path: Path, directory: Path | None) -> World:
+    if len(content.scenarios) != 1 and not content.findings:
+        written = ", ".join(str(file) for file, _ in content.scenarios) or f"no document of {path}"
+        content.findings.append(
+            f"{path}: {len(content.scenarios)} scenarios ({written}), must be one: "
+            f"write apiVersion: {scenarios.API_VERSION}, kind: Scenario"
+        )
+    if content.findings:
+        raise InvalidWorld(content.findings)
+    ((file, scenario),) = content.scenarios
+    configuration = content.configurations[-1] if content.configurations else default_configuration()
+    world = World(file.parent if directory is None else directory, scenario, configuration, content.objects)
+    return _checked(world, path)
+
+
+def changed(world: World, path: Path) -> World:
+    """Return ``world`` with the manifests of a file or directory applied.
+
+    Raises ``InvalidWorld`` with all findings.
+    """
+    return _changed(world, _read(path), path)
+
+
+def changed_by_text(world: World, text: str, source: str) -> World:
+    """Return ``world`` with the manifests of a text applied; ``source`` names it in findings.
+
+    Raises ``InvalidWorld`` with all findings.
+    """
+    return _changed(world, _read_texts([(Path(source), text.encode())]), Path(source))
+
+
+def _changed(world: World, content: _Content, path: Path) -> World:
+    if not (content.scenarios or content.configurations or content.objects or content.findings):
+        content.findings.append(f"{path}: changes nothing (write manifests of {_kinds()})")
+    if content.findings:
+        raise InvalidWorld(content.findings)
+    new = World(
+        directory=world.directory,
+        scenario=content.scenarios[-1][1] if content.scenarios else world.scenario,
+        configuration=content.configurations[-1] if content.configurations else world.configuration,
+        objects={**world.objects, **content.objects},
+    )
+    return _checked(new, path)
+
+
+def _read(path: Path) -> _Content:
+    try:
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        files = [file for file in files if file == path or file.suffix in _SUFFIXES]
+        texts = [(file, file.read_bytes()) for file in files]
+    except OSError as error:
+        raise InvalidWorld([f"{error.filename}: {(error.strerror or '').lower()}"]) from error
+    return _read_texts(texts)
+
+
+def _read_texts(texts: Iterable[tuple[Path, bytes]]) -> _Content:
+    content = _Content()
+    for file, data in texts:
+        try:
+            text = data.decode()
+            documents = read_documents(text)
+        except InvalidYaml as error:
+            content.findings.append(f"{file}:{error.line}: {error.problem}")
+            continue
+        except UnicodeDecodeError as error:
+            content.findings.append(f"{file}:1: byte {error.start} is not UTF-8 (save the file as UTF-8)")
+            continue
+        for document in documents:
+            content.findings += (_line(file, each) for each in _add(content, file, document))
+    return content
+
+
+def _line(file: Path, finding: Finding) -> str:
+    return f"{file}:{finding.line or 1}: {msgspec.structs.replace(finding, line=0)}"
+
+
+def _add(content: _Content, file: Path, document: Document) -> list[Finding]:
+    """Add the content of one document; return the findings about it."""
+    value = document.value
+    if not isinstance(value, dict):
+        return [Finding("", value, "is no object (write apiVersion, kind and metadata)", document.lines[""])]
+    api_version, kind = value.get("apiVersion"), value.get("kind")
+    if api_version == scenarios.API_VERSION:
+        scenario, findings = read_scenario(document)
+        content.scenarios.append((file, scenario))
+        return findings
+    if isinstance(api_version, str) and api_version.startswith(f"{GROUP}/"):
+        try:
+            content.configurations.append(load_configuration(codec.encode(value).decode()).configuration)
+        except InvalidConfiguration as error:
+            return [_located(document, each) for each in error.findings]
+        return []
+    if document.findings:
+        return list(document.findings)
+    return _add_object(content, document, str(api_version), str(kind))
+
+
+def _add_object(content: _Content, document: Document, api_version: str, kind: str) -> list[Finding]:
+    value: dict[str, Any] = document.value
+    resource = RESOURCES.get((V1BETA2 if api_version == V1BETA1 else api_version, kind))
+    if resource is None:
+        rule = f"of {api_version} is not simulated (write {_kinds()})"
+        return [Finding("kind", kind, rule, document.line_of("kind"))]
+    findings = [_located(document, each) for each in manifest_findings(value)]
+    if findings:
+        return findings
+    try:
+        converted = convert_version(value, V1BETA2) if api_version == V1BETA1 else value
+        obj = codec.convert(resource.type, converted)
+    except (msgspec.ValidationError, KeyError, TypeError, AttributeError) as error:
+        return [Finding("", kind, f"cannot be read: {error}", document.line_of("kind"))]
+    metadata = metadata_of(obj)
+    if not metadata.name:
+        rule = "is missing (every object has a name)"
+        return [Finding("metadata.name", None, rule, document.line_of("metadata"))]
+    namespace = (metadata.namespace or "default") if resource.namespaced else ""
+    if metadata.namespace != namespace:
+        metadata = msgspec.structs.replace(metadata, namespace=namespace)
+        obj = msgspec.structs.replace(obj, metadata=metadata)
+    content.objects[resource.api_version, resource.kind, metadata.key] = obj
+    return []
+
+
+def _located(document: Document, finding: Finding) -> Finding:
+    return msgspec.structs.replace(finding, line=document.line_of(finding.path))
+
+
+def _kinds() -> str:
+    return ", ".join(sorted(kind for _, kind in RESOURCES))
+
+
+def _checked(world: World, path: Path) -> World:
+    """Return the world.  Raises ``InvalidWorld`` if a class of jobs refers to an absent object."""
+    queues = {queue.metadata.key for queue in world.of_kind(LOCAL_QUEUES)}
+    priorities = {each.metadata.name for each in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
+    used = [
+        (each.name, Key(each.namespace, name))
+        for each in world.scenario.classes
+        for name in each.queues
+        if not each.is_volcano
+    ]
+    used += [
+        (each.file, Key(each.namespace, name))
+        for each in world.scenario.traces
+        for name in sorted(set(each.queues.values()))
+    ]
+    used += [(each.name, Key(each.namespace, each.queue)) for each in world.scenario.models]
+    findings = [_absent(path, user, "LocalQueue", key) for user, key in used if key not in queues]
+    volcano_queues = {each.metadata.name for each in world.of_kind(QUEUES)} | BUILT_IN.keys()
+    findings += [
+        _absent(path, each.name, "Queue", Key("", name))
+        for each in world.scenario.classes
+        for name in each.queues
+        if each.is_volcano and name not in volcano_queues
+    ]
+    findings += [
+        f"{path}: {each.name} has api: volcano, and there are no nodes (write nodes in the scenario)"
+        for each in world.scenario.classes
+        if each.is_volcano and not world.nodes
+    ]
+    findings += [
+        _absent(path, each.name, "WorkloadPriorityClass", Key("", each.priority_class))
+        for each in world.scenario.classes
+        if each.priority_class and each.priority_class not in priorities
+    ]
+    names = [each.metadata.name for each in world.nodes]
+    findings += [
+        f"{path}: two nodes are called {name} (give the pool or the Node another name)"
+        for name, after in pairwise(names)
+        if name == after
+    ]
+    findings += _without_run_time(world, path)
+    findings += (problem for trace in world.scenario.traces for problem in _trace_problems(world, trace.file))
+    if findings:
+        raise InvalidWorld(findings)
+    return world
+
+
+def _without_run_time(world: World, path: Path) -> Iterator[str]:
+    """Yield a finding for each existing workload of which nothing says how long it runs."""
+    existing = world.existing
+    classes, others = ClassesOfExisting(existing), len(existing) - 1
+    for each in world.of_kind(WORKLOADS):
+        if (
+            each.spec.maximum_execution_time_seconds is None
+            and not is_true(each.status.conditions, "Finished")
+            and classes.index_of(each) == others
+        ):
+            yield (
+                f"{path}: the Workload {each.metadata.key} has no run time (write a class of its queue into "
+                "existing, or maximumExecutionTimeSeconds)"
+            )
+
+
+def _trace_problems(world: World, file: str) -> list[str]:
+    path = world.directory / file
+    try:
+        for _ in read_trace(path):
+            pass
+    except InvalidTrace as error:
+        return [str(error)]
+    except OSError as error:
+        return [f"{path}: {(error.strerror or '').lower()} (traces are found beside the scenario)"]
+    return []
+
+
+def _absent(path: Path, user: str, kind: str, key: Key) -> str:
+    return f"{path}: {user} names the {kind} {key}, which is in no manifest (add it beside the scenario)"

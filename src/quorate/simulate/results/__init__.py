@@ -1,0 +1,1 @@
+"""The figures of a run, its tables, and the difference between two runs."""

@@ -1,0 +1,75 @@
+"""Submissions that forecasts expect: as many as were seen, of each kind of work."""
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.kueue import Workload
+from quorate.api.meta import at_epoch
+from quorate.simulate.estimates.expected_arrivals import FEWEST_EXPECTED, HORIZON_S, ArrivalStore, arrivals_of
+from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind
+from quorate.simulate.inputs.distributions import Choice, Exponential
+
+NOW = 1_772_366_400.0
+
+
+def submitted(name: str, seconds_ago: float, pods: int = 1, priority: int = 0) -> Workload:
+    return codec.convert(
+        Workload,
+        {
+            "metadata": {
+                "name": name, "namespace": "team", "uid": name,
+                "creationTimestamp": codec.to_builtins(at_epoch(NOW - seconds_ago)),
+            },
+            "spec": {"queueName": "a", "priority": priority, "podSets": [{"name": "main", "count": pods}]},
+        },
+    )  # fmt: skip
+
+
+def test_each_kind_comes_as_often_as_it_came() -> None:
+    seen = [submitted(f"train-{number}", 1000 * number, pods=number + 1, priority=5) for number in range(4)]
+    seen += [submitted("once", 2000)]
+    expected = arrivals_of(seen).expected(RunTimeStore(), NOW, 60.0, 0)
+    once, train = expected.classes
+    assert train.arrivals.every == Exponential(3000 / 4)
+    assert once.arrivals.every == Exponential(3000)
+    assert (train.namespace, train.queues, train.priority) == ("team", ("a",), 5)
+    (shape,) = train.pod_sets
+    assert shape.count == Choice((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0))
+    assert train.runs == Choice((60.0,), (1.0,))  # nothing is known
+
+
+def test_known_run_times_are_expected() -> None:
+    times = RunTimeStore()
+    for number in range(3):
+        times.add(WorkKind(("team", "a"), "Workload", "train-#"), str(number), 100.0 * (number + 1))
+    train, other = (
+        arrivals_of([submitted("train-1", 900), submitted("x", 900)]).expected(times, NOW, 1.0, 0).classes
+    )
+    assert train.runs == Choice((100.0, 200.0, 300.0), (1.0, 2.0, 3.0))
+    assert other.runs == train.runs  # of its queue
+
+
+@pytest.mark.parametrize(
+    ("waiting", "expected"),
+    [
+        pytest.param(0, FEWEST_EXPECTED, id="a few always"),
+        pytest.param(1000, FEWEST_EXPECTED + 500, id="more if more wait"),
+    ],
+)
+def test_submissions_end_when_there_are_many(waiting: int, expected: int) -> None:
+    often = arrivals_of(submitted(f"a-{number}", 600 - number) for number in range(40))
+    found = often.expected(RunTimeStore(), NOW, 60.0, waiting)
+    assert found.horizon_s == pytest.approx(expected * 600 / 40)
+    assert arrivals_of([]).expected(RunTimeStore(), NOW, 60.0, waiting).horizon_s == HORIZON_S
+
+
+def test_the_store_is_bounded_and_counts_each_workload_once() -> None:
+    store = ArrivalStore(most_kinds=2, most_submissions=3)
+    for name in ("x", "y", "z"):
+        for number in range(5):
+            store.learn(submitted(f"{name}-{number}", 5000 - 1000 * number))
+            store.learn(submitted(f"{name}-{number}", 5000 - 1000 * number))
+    assert len(store) == 2
+    found = store.expected(RunTimeStore(), NOW, 60.0, 0).classes
+    # The latest three of each kind that is kept, in the 3,000 s since the first of them.
+    assert [each.arrivals.every for each in found] == [Exponential(1000.0)] * 2

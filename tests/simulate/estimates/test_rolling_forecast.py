@@ -1,0 +1,92 @@
+"""A forecast of a cluster that changes, refreshed with a bounded amount of work."""
+
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from quorate.api.meta import at_epoch, epoch
+from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
+from quorate.simulate.estimates.forecast import PLAYS
+from quorate.simulate.estimates.rolling_forecast import RollingForecast, WaitingStart
+from quorate.simulate.inputs.world import RESOURCES
+from tests.simulate.inputs.test_existing import running, workload
+from tests.simulate.worlds import queue, world_of
+
+BEGAN = epoch(at_epoch(1_772_366_400.0))  # 2026-03-01T12:00:00Z
+WAITS = "!QuotaReserved=11:58:00 Pending"
+
+
+def a_forecast(*documents: str, step_s: float = 0.0) -> RollingForecast:
+    """Return a forecast with these objects; each look at the processor time adds ``step_s``."""
+    ticks = count()
+    forecast = RollingForecast(lambda: next(ticks) * step_s)
+    for (api_version, kind, _), obj in world_of(existing(), *documents).objects.items():
+        forecast.put(RESOURCES[api_version, kind], with_uid(obj))
+    return forecast
+
+
+def with_uid(obj: Any) -> Any:
+    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, uid=obj.metadata.name))
+
+
+def existing() -> str:
+    return 'begins: "2026-03-01T12:00:00Z"\nexisting: [{name: known, runs: 30m}]\n'
+
+
+def starts(found: tuple[WaitingStart, ...]) -> dict[str, tuple[float | None, int]]:
+    return {each.name: (each.p50, each.runs) for each in found}
+
+
+def test_an_estimate_is_a_moment_with_its_runs_and_the_origin_of_run_times() -> None:
+    forecast = a_forecast(queue("q", 1), workload("b", "11:58:00", WAITS), workload("c", "11:59:00", WAITS))
+    found = forecast.refresh(BEGAN, 1e9)
+    b, c = found.starts
+    assert (b.p50, b.p90) == (BEGAN, BEGAN)
+    assert (c.p50, c.p90, c.runs) == (BEGAN + 3600, BEGAN + 3600, PLAYS)
+    assert c.run_times == "default/q: no workload has finished; 3600 s is assumed"
+
+
+def test_a_budget_bounds_the_runs_of_a_refresh_and_later_ones_add_to_them() -> None:
+    documents = queue("q", 1), workload("b", "11:58:00", WAITS), workload("c", "11:59:00", WAITS)
+    forecast = a_forecast(*documents, step_s=1.0)
+    first = forecast.refresh(BEGAN, 0.5)
+    assert first.runs == 1
+    assert first.processor_s > 0.5
+    forecast.refresh(BEGAN + 1, 0.5)
+    third = forecast.refresh(BEGAN + 2, 0.5)
+    assert starts(third.starts)["c"] == (BEGAN + 3601, 3)  # the second of three
+
+
+def test_starts_that_did_not_come_are_left_out_and_a_changed_queue_drops_all_runs() -> None:
+    waiting = workload("b", "11:58:00", WAITS)
+    forecast = a_forecast(queue("q", 1), waiting, step_s=1.0)
+    forecast.refresh(BEGAN, 0.5)
+    late = forecast.refresh(BEGAN + 60, 0.5)
+    assert starts(late.starts) == {"b": (BEGAN + 60, 1)}
+    (queue_object,) = world_of(existing(), queue("q", 0), waiting).of_kind(CLUSTER_QUEUES)
+    forecast.put(CLUSTER_QUEUES, queue_object)
+    closed = forecast.refresh(BEGAN + 61, 0.5)
+    assert starts(closed.starts) == {"b": (None, 1)}
+
+
+def test_a_finished_workload_is_learned_from_and_leaves() -> None:
+    forecast = a_forecast(
+        queue("q", 1),
+        running("a", "11:50:00"),
+        workload("b", "11:58:00", WAITS),
+        workload("c", "11:59:00", WAITS),
+    )
+    (a,) = world_of(existing(), running("a", "11:50:00")).of_kind(WORKLOADS)
+    ended = msgspec.structs.replace(
+        a.status.conditions[-1], type="Finished", status="True", last_transition_time=at_epoch(BEGAN)
+    )
+    status = msgspec.structs.replace(a.status, conditions=(*a.status.conditions, ended))
+    forecast.put(WORKLOADS, with_uid(msgspec.structs.replace(a, status=status)))
+    b, c = forecast.refresh(BEGAN, 1e9).starts
+    assert b.p50 == BEGAN
+    assert c.p50 == BEGAN + 600
+    assert c.run_times == "default/q: 1 finished workloads"
+    forecast.remove(WORKLOADS, b.key)
+    (c,) = forecast.refresh(BEGAN, 1e9).starts
+    assert c.p50 == BEGAN

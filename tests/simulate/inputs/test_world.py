@@ -1,0 +1,92 @@
+"""Scenarios and their manifests: what is read, and what is refused with file, line and rule."""
+
+from pathlib import Path
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.kube.resources import CLUSTER_QUEUES
+from quorate.simulate.inputs.world import InvalidWorld, changed, read_world
+from tests.simulate.worlds import FLAVOR, HEAD, queue
+
+JOBS = "jobs: [{name: a, queue: q, runs: 10s, requests: {cpu: 1}}]\n"
+
+
+def findings_of(tmp_path: Path, text: str) -> list[str]:
+    file = tmp_path / "world.yaml"
+    file.write_text(text)
+    with pytest.raises(InvalidWorld) as refused:
+        read_world(file)
+    return [each.removeprefix(f"{file}:").strip() for each in refused.value.findings]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "finding"),
+    [
+        ("{}", "1: jobs: null is missing (describe at least one class of jobs)"),
+        (
+            "jobs: [{queue: q, runs: 1s}]",
+            "3: jobs[0].name: null is missing (write a short name, such as training)",
+        ),
+        ("jobs: [{name: a, runs: 1s}]", "3: jobs[0].queue: null is missing (write the name of a LocalQueue)"),
+        (
+            "jobs: [{name: a, queue: q}]",
+            "3: jobs[0].runs: null is missing (write how long a job runs, such as 30m)",
+        ),
+        (
+            "jobs: [{name: a, queue: q, runs: 1s}, {name: a, queue: q, runs: 2s}]",
+            "3: jobs: [{'name': 'a', 'queue': 'q', 'runs': '1s'}, {'name': 'a', 'queue': 'q', 'runs': ... "
+            "has two classes 'a' (give each a name of its own)",
+        ),
+        (
+            "jobs: [{name: a, queue: q, runs: 1s, arrivals: {every: 1s}}]",
+            "3: jobs[0].arrivals.count: null is missing (write how many jobs, or every and until)",
+        ),
+        (
+            "jobs: [{name: a, queue: q, runs: 1s, fails: {probability: 2}}]",
+            "3: jobs[0].fails.probability: 2 is no probability (write 0 to 1)",
+        ),
+        (
+            "jobs: [{name: a, queue: nowhere, runs: 1s}]",
+            "a names the LocalQueue default/nowhere, which is in no manifest (add it beside the scenario)",
+        ),
+        (
+            "jobs: [{name: a, queue: q, runs: 1s, priorityClass: high}]",
+            "a names the WorkloadPriorityClass high, which is in no manifest (add it beside the scenario)",
+        ),
+    ],
+)
+def test_a_mistake_in_a_scenario_is_a_finding(tmp_path: Path, jobs: str, finding: str) -> None:
+    text = HEAD + jobs if jobs != "{}" else HEAD
+    (found,) = findings_of(tmp_path, text + "\n---\n" + FLAVOR + queue("q", 4))
+    assert found.replace('"', "'") == finding
+
+
+def test_every_document_has_its_findings(tmp_path: Path) -> None:
+    found = findings_of(
+        tmp_path,
+        HEAD + JOBS + "---\nkind: Pod\napiVersion: v1\n---\n" + FLAVOR.replace("name: default", "name: ''")
+        + queue("q", -4) + "---\n- 1\n",
+    )  # fmt: skip
+    assert [each.partition(" ")[0] for each in found] == ["5:", "10:", "18:", "26:"]
+
+
+def test_a_world_has_one_scenario(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(HEAD + JOBS)
+    with pytest.raises(InvalidWorld, match=r"2 scenarios \(.*a.yaml, .*b.yaml\), must be one"):
+        read_world(tmp_path)
+
+
+def test_a_change_replaces_objects_of_the_same_name(tmp_path: Path) -> None:
+    (tmp_path / "world.yaml").write_text(HEAD + JOBS + "---\n" + FLAVOR + queue("q", 4))
+    world = read_world(tmp_path / "world.yaml")
+    (tmp_path / "change.yaml").write_text(queue("q", 8))
+    after = changed(world, tmp_path / "change.yaml")
+    key = (CLUSTER_QUEUES.api_version, "ClusterQueue", Key("", "q"))
+    groups = [each.objects[key].spec.resource_groups[0] for each in (world, after)]
+    quotas = [str(group.flavors[0].resources[0].nominal_quota) for group in groups]
+    assert quotas == ["4", "8"]
+    (tmp_path / "empty.yaml").write_text("# nothing\n")
+    with pytest.raises(InvalidWorld, match="changes nothing"):
+        changed(world, tmp_path / "empty.yaml")

@@ -1,0 +1,181 @@
+"""The HTML report: its numbers are those of the run, and it needs no network."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from quorate.cli.simulate.report import figures, page, series
+from quorate.simulate.engine.player import play
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.engine.records import NEVER
+from quorate.simulate.inputs.world import changed, read_world
+from quorate.simulate.results.comparison import compare
+from quorate.simulate.results.summary import summarize
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "simulate"
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Run]:
+    world = read_world(EXAMPLES / "two-teams.yaml")
+    change = changed(world, EXAMPLES / "larger-quota.yaml")
+    return {"as it is": play(world), "a <b>larger</b> quota": play(change)}
+
+
+@pytest.fixture(scope="module")
+def written(runs: dict[str, Run]) -> str:
+    first, second = runs.values()
+    return page.report(runs, [compare("a <b>larger</b> quota", first, second)])
+
+
+def test_amounts_in_use_add_up_to_the_mean_use(runs: dict[str, Run]) -> None:
+    run = runs["as it is"]
+    means = {
+        line.name: np.average(line.y, weights=np.diff([0.0, *line.x]))
+        for line in series.amounts_in_use(run, "cpu")
+    }
+    expected = {queue: run.usage.mean(queue, "default", "cpu", run.ended_ms) for queue in means}
+    assert set(means) == {"research", "training"}
+    assert means == pytest.approx(expected)
+
+
+def test_waits_are_a_distribution_with_the_percentiles_of_the_summary(runs: dict[str, Run]) -> None:
+    run = runs["as it is"]
+    line = series.distribution_of_waits(run)
+    assert line.x == sorted(line.x)
+    assert line.y == sorted(line.y)
+    assert line.y[-1] == 1.0
+    p90_ms = float(np.interp(0.9, line.y, line.x))
+    assert p90_ms / 1000 == pytest.approx(summarize(run).jobs.p90_s, rel=0.02)
+
+
+def test_waits_by_class_are_a_part_of_all_waits(
+    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs["as it is"]
+    by_class = {line.name: line for line in series.distributions_by_class(run)}
+    waits = summarize(run).by_class
+    assert by_class.keys() == waits.keys() == {"notebook", "sweep", "training"}
+    for name, line in by_class.items():
+        assert line.y[-1] == 1.0
+        at_ms = waits[name].p90_s * 1000
+        assert np.interp(at_ms, line.x, line.y) == pytest.approx(0.9, abs=0.04)
+    monkeypatch.setattr(series, "MOST_CLASSES", 2)
+    assert [line.name for line in series.distributions_by_class(run)] == ["notebook", "sweep"]
+
+
+def test_bars_have_the_jobs_that_move(runs: dict[str, Run]) -> None:
+    change = compare("larger", *runs.values())
+    later, sooner = figures.moved_jobs(change.by_class)["data"]
+    assert later["y"] == sooner["y"] == [*change.by_class]
+    assert later["x"] == [-(each.later or 0) for each in change.by_class.values()]
+    assert sooner["x"] == [each.sooner for each in change.by_class.values()]
+    assert sum(sooner["x"]) == change.jobs.sooner
+
+
+def test_the_window_has_the_jobs_that_wait_at_the_busiest_time(runs: dict[str, Run]) -> None:
+    run = runs["as it is"]
+    at_ms = series.busiest_ms(run)
+    bars = series.window(run)
+    assert len(bars) == series.MOST_BARS
+    waiting = [
+        bar
+        for bar in bars
+        if bar.submitted_ms <= at_ms and (bar.admitted_ms == NEVER or bar.admitted_ms > at_ms)
+    ]
+    assert len(waiting) > series.MOST_BARS / 2
+    assert [bar.submitted_ms for bar in bars] == sorted(bar.submitted_ms for bar in bars)
+
+
+def test_many_queues_are_added_up(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runs["as it is"]
+    all_lines = series.amounts_in_use(run, "cpu")
+    monkeypatch.setattr(series, "MOST_QUEUES", 1)
+    shown = series.amounts_in_use(run, "cpu")
+    assert [line.name for line in shown] == ["training", series.OTHERS]
+    totals = [np.sum([line.y for line in lines], axis=0) for lines in (all_lines, shown)]
+    assert totals[0] == pytest.approx(totals[1])
+
+
+@pytest.fixture(scope="module")
+def run_on_nodes() -> Run:
+    world = read_world(EXAMPLES / "gpu-nodes.yaml")
+    scenario = msgspec.structs.replace(world.scenario, until_s=4 * 3600.0)
+    return play(msgspec.structs.replace(world, scenario=scenario))
+
+
+def test_nodes_have_the_use_of_their_pods(run_on_nodes: Run) -> None:
+    run = run_on_nodes
+    for use in summarize(run).nodes:
+        heat_map = series.use_of_nodes(run, use.resource)
+        assert heat_map is not None
+        assert len(heat_map.nodes) == use.nodes
+        lengths = np.diff([0, *heat_map.sampled_ms])
+        means = [float(np.average(row, weights=lengths)) for row in heat_map.shares]
+        assert (min(means), max(means)) == pytest.approx((use.least, use.most), abs=1e-3)
+    assert series.use_of_nodes(run, "example.com/absent") is None
+
+
+def test_a_cell_of_the_heat_map_spans_its_interval(run_on_nodes: Run) -> None:
+    heat_map = series.use_of_nodes(run_on_nodes, "cpu")
+    assert heat_map is not None
+    (trace,) = figures.nodes(heat_map, "cpu")["data"]
+    assert trace["x"][0] == 0
+    assert {len(row) for row in trace["z"]} == {len(trace["x"]) - 1}
+
+
+def test_many_nodes_share_rows(run_on_nodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_on_nodes
+    every, rows = series.use_of_nodes(run, "cpu"), 3
+    monkeypatch.setattr(series, "MOST_NODES", rows)
+    grouped = series.use_of_nodes(run, "cpu")
+    assert every is not None
+    assert grouped is not None
+    assert len(grouped.nodes) <= rows < len(every.nodes)
+    assert grouped.nodes[0].startswith(f"{every.nodes[0]} to ")
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "action")]
+
+
+def test_the_page_has_a_chart_for_each_question_and_no_link_outside(written: str) -> None:
+    parsed = Page(written)
+    assert parsed.links == []
+    assert "default-src 'none'" in written
+    # Waits, waiting jobs and the jobs that move; for each of the two runs waits, cpu, memory and the jobs.
+    assert parsed.tags.count("figure") == 3 + 2 * 4
+    data = re.findall(r'<script type="application/json">(.*?)</script>', written)
+    assert [msgspec.json.decode(each).keys() for each in data] == [{"data", "layout"}] * 11
+
+
+def test_text_of_the_scenario_is_escaped(written: str) -> None:
+    assert "b" not in Page(written).tags
+    assert "a &lt;b&gt;larger&lt;/b&gt; quota" in written
+
+
+def test_the_same_runs_give_the_same_bytes(runs: dict[str, Run], written: str) -> None:
+    first, second = runs.values()
+    assert page.report(runs, [compare("a <b>larger</b> quota", first, second)]) == written
+
+
+@pytest.mark.parametrize(
+    ("longest_ms", "unit"),
+    [(0, "s"), (600_000, "s"), (600_001, "min"), (5 * 3_600_000 + 1, "h"), (11 * 86_400_000, "days")],
+)
+def test_axes_have_units_of_their_length(longest_ms: int, unit: str, runs: dict[str, Run]) -> None:
+    run = msgspec.structs.replace(runs["as it is"], ended_ms=longest_ms)
+    figure = figures.waiting({"one": run})
+    assert figure["layout"]["xaxis"]["title"]["text"] == f"time ({unit})"
