@@ -557,6 +557,7 @@ export interface components {
             borrowsFrom: string[];
             lendsTo: string[];
             transitions: components["schemas"]["Transition"][];
+            mayStop: boolean;
         };
         /** LocalQueueSummary */
         LocalQueueSummary: {

@@ -50,6 +50,8 @@ def test_a_tenant_reads_its_own_objects_and_the_totals_of_its_queues(tmp_path: P
         assert (queue["name"], queue["pending"]) == ("shared", 2)
         detail = (await browser.get("/workloads/red/red-job")).json
         assert (detail["row"]["name"], detail["mayStop"]) == ("red-job", True)
+        shared = (await browser.get("/cluster-queues/shared")).json
+        assert (shared["summary"]["name"], shared["mayStop"]) == ("shared", False)
 
     with_dashboard(tmp_path, story)
 

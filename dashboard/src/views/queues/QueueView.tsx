@@ -1,7 +1,7 @@
 import { Link, useParams } from "react-router";
 import { useQuery } from "@tanstack/react-query";
 import { get, path, pathWith } from "../../api/client";
-import { useClusterQueue, useSession, useTransitions } from "../../api/queries";
+import { useClusterQueue, useTransitions } from "../../api/queries";
 import type { ClusterQueueDetail, WorkloadPage } from "../../api/types";
 import { ActionButton } from "../../components/ActionButton";
 import { Breadcrumb } from "../../components/Breadcrumb";
@@ -45,7 +45,7 @@ function Detail({ detail }: { detail: ClusterQueueDetail }) {
           <h1 className="row">
             {summary.name} <StateBadge state={stateOf(summary)} />
           </h1>
-          <StopOrResume detail={detail} />
+          {detail.mayStop && <StopOrResume detail={detail} />}
         </div>
         {!summary.active && summary.inactiveReason && (
           <p>
@@ -133,9 +133,7 @@ function Detail({ detail }: { detail: ClusterQueueDetail }) {
 }
 
 function StopOrResume({ detail }: { detail: ClusterQueueDetail }) {
-  const session = useSession().data;
   const { name, stopPolicy } = detail.summary;
-  if (!session?.readsClusterQueues) return null;
   if (stopPolicy && stopPolicy !== "None") {
     return (
       <ActionButton

@@ -151,6 +151,7 @@ class ClusterQueueDetail(Answer):
     borrows_from: tuple[str, ...]  # cluster queues of the cohort with unused nominal quota that it uses
     lends_to: tuple[str, ...]  # cluster queues that borrow while this one has unused quota
     transitions: tuple["Transition", ...]  # the latest evictions and preemptions, newest first
+    may_stop: bool  # whether the caller may stop or resume it
 
 
 # --- Workloads

@@ -6,10 +6,12 @@ objects is reviewed.  The reviews of one user are sent together, and once for al
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from quorate.api import kueue, volcano
 from quorate.api.meta import Key
 from quorate.cli.dashboard.queries import Viewer
+from quorate.kube.resources import Resource
 from quorate.kube.serving.delegated_auth import DelegatedAuth, ResourceAccess, User
 from quorate.queueing.explanation.scope import Scope
 
@@ -35,8 +37,8 @@ class Authorization:
         if not done.cancelled():
             done.exception()  # retrieved although all requests may have been cancelled
 
-    async def may_patch_workload(self, user: User, key: Key) -> bool:
-        access = ResourceAccess("patch", kueue.GROUP, "workloads", "", key.namespace, key.name)
+    async def may_patch(self, user: User, resource: Resource[Any], key: Key) -> bool:
+        access = ResourceAccess("patch", resource.group, resource.plural, "", key.namespace, key.name)
         return await self._auth.is_allowed(user, access)
 
     async def _reviewed(self, user: User) -> Viewer:

@@ -15,6 +15,7 @@ from quorate.cli.dashboard.serving import parameters as p
 from quorate.cli.dashboard.serving.responses import bad_request, not_found
 from quorate.cli.dashboard.simulation.forecasts import Forecasts
 from quorate.kube.clock import Clock
+from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Resource
 
 Handler = Callable[[Request, Caller], Awaitable[Any]]
 
@@ -59,7 +60,7 @@ class Reads:
         found = self._model.cluster_queue(caller.viewer, name)
         if found is None:
             raise not_found(f"the cluster queue {name}")
-        return found
+        return replace(found, may_stop=await self._may_patch(caller, CLUSTER_QUEUES, Key("", name)))
 
     async def _local_queues(self, request: Request, caller: Caller) -> tuple[s.LocalQueueSummary, ...]:
         return self._model.local_queues(caller.viewer)
@@ -73,7 +74,7 @@ class Reads:
         found = await self._model.workload(caller.viewer, key, client, estimates)
         if found is None:
             raise not_found(f"the workload {key}")
-        return replace(found, may_stop=await self._authorization.may_patch_workload(caller.session.user, key))
+        return replace(found, may_stop=await self._may_patch(caller, WORKLOADS, key))
 
     async def _pod_groups(self, request: Request, caller: Caller) -> s.PodGroupPage:
         return self._model.pod_groups(caller.viewer, p.pod_group_query(request))
@@ -123,6 +124,9 @@ class Reads:
 
     async def _forecast(self, request: Request, caller: Caller) -> s.Forecast:
         return self._forecasts.seen_by(caller.viewer, p.text(request, "clusterQueue"))
+
+    async def _may_patch(self, caller: Caller, resource: Resource[Any], key: Key) -> bool:
+        return await self._authorization.may_patch(caller.session.user, resource, key)
 
 
 def _key(request: Request) -> Key:

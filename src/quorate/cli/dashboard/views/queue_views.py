@@ -117,6 +117,7 @@ def cluster_queue(
         borrows_from=lenders(queue, others),
         lends_to=borrowers(queue, others),
         transitions=tuple(transitions),
+        may_stop=False,
     )
 
 
