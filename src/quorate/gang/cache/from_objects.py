@@ -32,7 +32,10 @@ from quorate.api.volcano.annotations import (
     is_removed_on_admission,
 )
 from quorate.api.volcano.job import GROUP as VOLCANO_JOBS
+from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.quota_admission import is_suspended
+from quorate.gang.cache.sub_groups import gang_topology
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.namespace_quota.evaluation import plain_resource
 from quorate.gang.namespace_quota.quota import NamespaceQuota
@@ -116,7 +119,7 @@ def task_from_pod(pod: Pod, key: Key, gang: Key, shape: Shape, quota_usage: Mapp
         shape=shape,
         priority=_priority_of(pod),
         created=_created(metadata.creation_timestamp),
-        preemptable=annotations.get(PREEMPTABLE, "true").lower() != "false",
+        preemptable=_is_preemptable(annotations),
         may_preempt=spec.preemption_policy != "Never",
         critical=spec.priority_class_name in CRITICAL_CLASSES or metadata.namespace == "kube-system",
         gated=bool(gates),
@@ -130,7 +133,7 @@ def task_from_pod(pod: Pod, key: Key, gang: Key, shape: Shape, quota_usage: Mapp
 
 @lru_cache(maxsize=1_024)
 def _created(time: datetime | None) -> float:
-    """Return one shared number for all pods that were created in the same second."""
+    """Return one shared number for all objects that were created in the same second."""
     return 0.0 if time is None else epoch(time)
 
 
@@ -221,6 +224,33 @@ def quota_from_object(quota: ResourceQuota) -> NamespaceQuota:
         used=quota_amounts(quota.status.used),
         spec=quota.spec,
     )
+
+
+def set_group_fields(gang: Gang, group: PodGroup) -> None:
+    """Set the fields of ``gang`` that follow from the metadata and spec of its pod group alone."""
+    metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
+    gang.exists, gang.uid, gang.spec = True, metadata.uid, spec
+    gang.is_terminating = metadata.deletion_timestamp is not None
+    gang.queue = spec.queue or "default"
+    gang.min_member = spec.min_member
+    gang.min_task_member = spec.min_task_member
+    gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
+    gang.quota_minimum = quota_amounts(spec.min_resources or {})
+    gang.has_equal_members = has_equal_members(group)
+    gang.member_requests = member_requests(group)
+    if spec.network_topology is not None or spec.sub_group_policy:
+        gang.set_topology(gang_topology(spec))
+    elif gang.topology is not None:
+        gang.set_topology(None)
+    gang.priority_class = spec.priority_class_name
+    gang.preemptable = _is_preemptable(annotations)
+    gang.created = _created(metadata.creation_timestamp)
+    gang.annotations = annotations
+    gang.is_suspended = is_suspended(group)
+
+
+def _is_preemptable(annotations: Mapping[str, str]) -> bool:
+    return annotations.get(PREEMPTABLE, "true").lower() != "false"
 
 
 def has_equal_members(group: PodGroup) -> bool:

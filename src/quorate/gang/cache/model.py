@@ -5,6 +5,7 @@ knows the decisions of sessions that no watch has reported yet; see ``assumed_de
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Final
 
 from quorate.api.core import PriorityClass, ResourceQuota
@@ -12,49 +13,44 @@ from quorate.api.core.policy import PodDisruptionBudget
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.meta import Key, ObjectMeta, Uid, epoch
+from quorate.api.meta import Key, ObjectMeta
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano import Queue as QueueObject
-from quorate.api.volcano.annotations import PREEMPTABLE
 from quorate.api.volcano.topology import HyperNode
 from quorate.gang.cache.assumed_decisions import AssumedDecisions
 from quorate.gang.cache.from_objects import (
     QuotaUsageCache,
     differ_only_in_status,
-    has_equal_members,
-    is_terminated,
-    member_requests,
     pod_group_key,
     queue_from_object,
-    quota_amounts,
     quota_from_object,
+    set_group_fields,
     task_from_pod,
     task_status_of,
 )
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.held_places import HeldPlaces
+from quorate.gang.cache.pod_shapes import PodShapes
+from quorate.gang.cache.pods_on_nodes import PodsOnNodes
 from quorate.gang.cache.priority_classes import PriorityClasses
 from quorate.gang.cache.queue import Queue
-from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended, quota_admission
+from quorate.gang.cache.quota_admission import QuotaAdmission, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
 from quorate.gang.cache.status_annotations import spec_digest, status_from_object
-from quorate.gang.cache.sub_groups import gang_topology
-from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus, hold_for_status
+from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 from quorate.gang.queue_accounts import Account, Ledger
-from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.cluster import Cluster
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.volumes.binding import VolumeBinding, volume_bindings
-from quorate.placement.filters.volumes.requirements import VolumeRequirements, volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
 from quorate.placement.hyper_nodes.index import HyperNodeIndex
 from quorate.placement.node_finder import NodeFinder
-from quorate.placement.resources import in_base_units
 from quorate.placement.scoring import Scoring
-from quorate.placement.shapes import Shape, Shapes, is_distinguished
+from quorate.placement.shapes import is_distinguished
 
 
 class Model:
@@ -76,22 +72,17 @@ class Model:
         self._schedulers = frozenset(schedulers)
         self._node_finder: NodeFinder | None = None  # of the last session
         self._node_finder_scoring: Scoring | None = None
-        self._shapes = Shapes()
+        self._shapes = PodShapes(self.storage)
         self._quota_usages = QuotaUsageCache()
-        self._shapes_generation = self._shapes.generation  # of the shapes of all pods
-        self._held = HeldPlaces(self.cluster, self._shapes)
+        self._on_nodes = PodsOnNodes(self.cluster)
+        self._held = HeldPlaces(self.cluster, self._shapes.shapes)
         self._any_node_groups = False  # whether any gang may have ``node_groups``
         self._tasks: dict[Key, Task] = {}  # each is in the gang that it names
         self._foreign_pods: dict[Key, Pod] = {}  # all other pods
-        self._volumes: dict[Key, VolumeRequirements] = {}  # of pods with claims, as in their shapes
-        self._volumes_version = self.storage.version  # of the storage that ``_volumes`` follows from
-        self._tasks_by_node: dict[str, dict[Uid, Task]] = {}  # no empty values
         self._set_aside: set[Key] = set()  # gangs that sessions leave out until an object of theirs changes
         self._unreadable_groups: dict[Key, str] = {}  # pod groups that cannot be read, with their queue
         self._unreadable_pods: dict[Key, str] = {}  # with the node, which takes no other pod
-        self._gang_of_unreadable: dict[
-            Key, Key
-        ] = {}  # the keys of such pods that were tasks, with their gang
+        self._gang_of_unreadable: dict[Key, Key] = {}  # of such pods that were tasks
         self._removed_task: Task | None = None  # the last one: its pod may follow as one that cannot be read
         self._priority_classes = PriorityClasses()
         self._assumed = AssumedDecisions()
@@ -148,17 +139,18 @@ class Model:
         group = pod_group_key(pod, self._schedulers)
         if group is None:
             self._foreign_pods[key] = pod
-            self._put_foreign_pod(pod, self._shape(key, pod))
+            self._on_nodes.add_foreign(pod, self._shapes.of(key, pod))
             return
         gang = self._gang(group)
         admission = gang.quota_admission
-        shape = self._shape(key, pod if admission is None else admission.applied_to(pod), gang.node_groups)
+        placed = pod if admission is None else admission.applied_to(pod)
+        shape = self._shapes.of(key, placed, gang.node_groups)
         task = task_from_pod(pod, key, gang.key, shape, self._quota_usages.of(pod.spec))
         task.status, task.node = self._assumed.applied_to(task, task.status, task.node)
         self._tasks[key] = task
         self._set_aside.discard(gang.key)
         gang.add(task)
-        self._add_to_node(task)
+        self._on_nodes.add(task)
 
     def remove_pod(self, key: Key) -> None:
         self.revision += 1
@@ -207,37 +199,24 @@ class Model:
 
     def tasks_on(self, node: str) -> Collection[Task]:
         """Return the tasks on ``node``, whatever their status."""
-        return self._tasks_by_node.get(node, _NO_TASKS).values()
+        return self._on_nodes.tasks_on(node)
 
     def refresh_shapes(self) -> None:
         """Recompute the shapes of the pods that a new selector distinguishes.
 
         Pods with claims are also recomputed when the storage objects change what follows from the claims.
         """
-        if self._volumes_version != self.storage.version:
-            self._volumes_version = self.storage.version
-            for key, volumes in list(self._volumes.items()):
-                pod = self._pod(key)
-                assert pod is not None, f"{key} has volumes and is not known"
-                if volume_requirements(pod, self.storage) != volumes:
-                    self._replace_pod(key, pod)
-        while self._shapes_generation != self._shapes.generation:
-            self._shapes_generation = self._shapes.generation
+        for key, pod in self._shapes.with_changed_volumes(self._pod):
+            self._replace_pod(key, pod)
+        while self._shapes.is_outdated:
             added = self._shapes.take_added_keys()
             pods = [(key, task.pod) for key, task in self._tasks.items()]
             for key, pod in (*pods, *self._foreign_pods.items()):
                 if is_distinguished(pod.metadata.labels, added):
                     self._replace_pod(key, pod)
             self._held.refresh_shapes(added)
-        if self._shapes.has_unused_keys:
-            self._shapes.retain_keys(
-                pod.spec
-                for pod in (
-                    *(task.pod for task in self._tasks.values()),
-                    *self._foreign_pods.values(),
-                    *self._held.pods,
-                )
-            )
+        tasks = (task.pod for task in self._tasks.values())
+        self._shapes.drop_unused_keys(chain(tasks, self._foreign_pods.values(), self._held.pods))
 
     def set_node_groups(self, rules: Mapping[str, NodeGroupRule]) -> None:
         """Set the node groups of each queue; none while the plugin nodegroup is not enabled."""
@@ -255,35 +234,17 @@ class Model:
         task = self._tasks.get(key)
         return self._foreign_pods.get(key) if task is None else task.pod
 
-    def _shape(self, key: Key, pod: Pod, node_groups: NodeGroupRule | None = None) -> Shape:
-        volumes = volume_requirements(pod, self.storage)
-        if pod.spec.volumes:
-            self._volumes[key] = volumes
-        return self._shapes.of(pod, volumes, node_groups)
-
-    def _put_foreign_pod(self, pod: Pod, shape: Shape) -> None:
-        """Count a pod of another scheduler, also on a node that is only nominated."""
-        node = pod.node_name or pod.status.nominated_node_name
-        if node and not is_terminated(pod):
-            terminating = pod.metadata.deletion_timestamp is not None
-            self.cluster.add_pod(
-                pod.metadata.uid,
-                shape,
-                node,
-                AllocationState.RELEASING if terminating else AllocationState.USED,
-            )
-
     def _remove_pod(self, key: Key) -> None:
         pod = self._pod(key)
         if pod is None:
             return
-        self._volumes.pop(key, None)
+        self._shapes.remove(key)
         if self.cluster.allocation(pod.metadata.uid) is not None:
             self.cluster.remove_pod(pod.metadata.uid)
         self._foreign_pods.pop(key, None)
         task = self._removed_task = self._tasks.pop(key, None)
         if task is not None:
-            self._remove_from_node(task)
+            self._on_nodes.remove(task)
             self._set_aside.discard(task.gang)
             gang = self.gangs[task.gang]
             gang.remove(task)
@@ -331,33 +292,7 @@ class Model:
 
     def set_task_status(self, task: Task, status: TaskStatus, node: str) -> None:
         """Change the status and node of ``task``, in the counts of its gang and on the nodes."""
-        before = hold_for_status(task.status)
-        after = hold_for_status(status)
-        if node == task.node and before is not None and after is not None:
-            self.gangs[task.gang].set_task_status(task, status, node)
-            if before is not after:
-                self.cluster.update_pod(task.uid, after)
-            return
-        if before is not None and task.node:
-            self.cluster.remove_pod(task.uid)
-        self._remove_from_node(task)
-        self.gangs[task.gang].set_task_status(task, status, node)
-        self._add_to_node(task)
-
-    def _add_to_node(self, task: Task) -> None:
-        if not task.node:
-            return
-        self._tasks_by_node.setdefault(task.node, {})[task.uid] = task
-        hold = hold_for_status(task.status)
-        if hold is not None:
-            self.cluster.add_pod(task.uid, task.shape, task.node, hold)
-
-    def _remove_from_node(self, task: Task) -> None:
-        if task.node:
-            tasks = self._tasks_by_node[task.node]
-            del tasks[task.uid]
-            if not tasks:
-                del self._tasks_by_node[task.node]
+        self._on_nodes.move(task, status, node, self.gangs[task.gang])
 
     def assume_bound(self, task: Task) -> None:
         """Assume the bind of ``task`` to its node, which is being written."""
@@ -375,29 +310,11 @@ class Model:
         gang = self._gang(group.metadata.key)
         self._set_aside.discard(gang.key)
         self._unreadable_groups.pop(gang.key, None)
-        metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
-        recreated = gang.exists and gang.uid != metadata.uid
-        spec_changed = gang.exists and not recreated and gang.spec != spec
-        gang.exists, gang.uid, gang.spec = True, metadata.uid, spec
-        gang.is_terminating = metadata.deletion_timestamp is not None
+        recreated = gang.exists and gang.uid != group.metadata.uid
+        spec_changed = gang.exists and not recreated and gang.spec != group.spec
+        set_group_fields(gang, group)
         gang.status_is_current = False
-        gang.queue = spec.queue or "default"
-        gang.min_member = spec.min_member
-        gang.min_task_member = spec.min_task_member
-        gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
-        gang.quota_minimum = quota_amounts(spec.min_resources or {})
-        gang.has_equal_members = has_equal_members(group)
-        gang.member_requests = member_requests(group)
-        if spec.network_topology is not None or spec.sub_group_policy:
-            gang.set_topology(gang_topology(spec))
-        elif gang.topology is not None:
-            gang.set_topology(None)
-        gang.priority_class = spec.priority_class_name
-        gang.priority = self._priority_classes.value(spec.priority_class_name)
-        gang.preemptable = annotations.get(PREEMPTABLE, "true").lower() != "false"
-        gang.created = epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
-        gang.annotations = annotations
-        gang.is_suspended = is_suspended(group)
+        gang.priority = self._priority_classes.value(gang.priority_class)
         self._set_quota_admission(gang, quota_admission(group))
         if recreated:
             self._assumed.drop_status(gang.key)
@@ -405,7 +322,7 @@ class Model:
         if not self._assumed.is_status_stale(group):
             self._assumed.drop_status(gang.key)
             gang.set_status(status_from_object(group))
-        if spec_changed or (gang.attempts and gang.attempted_spec not in ("", spec_digest(spec))):
+        if spec_changed or (gang.attempts and gang.attempted_spec not in ("", spec_digest(group.spec))):
             gang.attempts = 0  # the attempts were made with another request
 
     def _set_quota_admission(self, gang: Gang, admission: QuotaAdmission | None) -> None:
@@ -532,4 +449,3 @@ class Model:
 
 
 _NO_KEY: Final = Key("", "")
-_NO_TASKS: Final[Mapping[Uid, Task]] = {}

@@ -1,0 +1,60 @@
+"""The shapes of all pods, which follow from the pods, from selectors and from storage objects.
+
+A pod with claims has other volume requirements when a claim, a volume or a class changes, and any pod has
+another shape when a new selector tells pods apart by their labels.  The model then sets these pods again.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from quorate.api.core.scheduling import Pod
+from quorate.api.meta import Key
+from quorate.placement.filters.node_groups import NodeGroupRule
+from quorate.placement.filters.volumes.requirements import VolumeRequirements, volume_requirements
+from quorate.placement.filters.volumes.storage import StorageIndex
+from quorate.placement.shapes import Shape, Shapes
+
+
+class PodShapes:
+    """See the module."""
+
+    def __init__(self, storage: StorageIndex) -> None:
+        self.shapes = Shapes()  # shared with those of pods that do not exist yet
+        self._generation = self.shapes.generation  # of the shapes of all pods
+        self._storage = storage
+        self._volumes: dict[Key, VolumeRequirements] = {}  # of pods with claims, as in their shapes
+        self._volumes_version = storage.version  # of the storage that ``_volumes`` follows from
+
+    def of(self, key: Key, pod: Pod, node_groups: NodeGroupRule | None = None) -> Shape:
+        volumes = volume_requirements(pod, self._storage)
+        if pod.spec.volumes:
+            self._volumes[key] = volumes
+        return self.shapes.of(pod, volumes, node_groups)
+
+    def remove(self, key: Key) -> None:
+        self._volumes.pop(key, None)
+
+    def with_changed_volumes(self, pod_of: Callable[[Key], Pod | None]) -> Iterator[tuple[Key, Pod]]:
+        """Yield the pods that have other volume requirements than in their shapes, once."""
+        if self._volumes_version == self._storage.version:
+            return
+        self._volumes_version = self._storage.version
+        for key, volumes in list(self._volumes.items()):
+            pod = pod_of(key)
+            assert pod is not None, f"{key} has volumes and is not known"
+            if volume_requirements(pod, self._storage) != volumes:
+                yield key, pod
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether shapes may lack labels or the namespace that selectors now read."""
+        return self._generation != self.shapes.generation
+
+    def take_added_keys(self) -> set[str] | None:
+        """Return the label keys that selectors read since this was asked; see ``is_distinguished``."""
+        self._generation = self.shapes.generation
+        return self.shapes.take_added_keys()
+
+    def drop_unused_keys(self, pods: Iterable[Pod]) -> None:
+        """Drop label keys that only selectors of removed pods read; ``pods`` are all that exist."""
+        if self.shapes.has_unused_keys:
+            self.shapes.retain_keys(pod.spec for pod in pods)
