@@ -92,3 +92,46 @@ def test_a_plain_workload_gets_no_topology_flavor_of_a_mixed_queue() -> None:
 )  # fmt: skip
 def test_levels_in_the_wrong_order(topology: Json, want: str) -> None:
     assert want in message(topology, "tas")
+
+
+@pytest.mark.parametrize(
+    ("pods", "running", "slices", "want"),
+    [
+        pytest.param(4, 0, {}, "needs 4, 3 free, short by 1, at most 3", id="more than an empty rack has"),
+        pytest.param(3, 2, {}, "needs 3, 1 free, short by 2, at most 3", id="an empty rack has room"),
+        pytest.param(4, 2, {}, "needs 4, 1 free, short by 3, at most 3", id="neither now nor ever"),
+        pytest.param(
+            4, 0, {"sliceLevel": "rack", "sliceSize": 2}, "needs 4, 2 free, short by 2, at most 2",
+            id="slices are counted in pods",
+        ),
+    ],
+)  # fmt: skip
+def test_the_numbers_of_a_refusal(pods: int, running: int, slices: Json, want: str) -> None:
+    """One rack of three hosts with room for a pod each; ``running`` pods of another workload are there."""
+
+    def workload(name: str, count: int) -> Json:
+        pod_set = {"name": "main", "count": count, "requests": {"cpu": 6}}
+        return {
+            "name": name,
+            "queue": "cq",
+            "podSets": [pod_set | {"topology": {"required": "rack"} | slices}],
+        }
+
+    nodes = {
+        name: {"labels": {"pool": "tas", "rack": "r", HOST: name}, "allocatable": {"cpu": 8, "pods": 10}}
+        for name in ("a", "b", "c")
+    }
+    world = World(
+        {
+            "topologies": {"dc": {"levels": ["rack", HOST]}},
+            "flavors": {"tas": {"topologyName": "dc", "nodeLabels": {"pool": "tas"}}},
+            "nodes": nodes,
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 100}}]}},
+            "workloads": [*([workload("running", running)] if running else []), workload("w", pods)],
+        }
+    )
+    for _ in range(3):
+        world.run("cycle")
+    condition = find_condition(world.workloads["w"].status.conditions, "quorate.dev/Waiting")
+    assert condition is not None
+    assert condition.message == f"pod set main: pods: {want}"

@@ -87,13 +87,19 @@ class TopologyMismatched(msgspec.Struct, frozen=True):
 class PlacementRefused(msgspec.Struct, frozen=True):
     """The pods have no places in the topology of their flavor.
 
-    ``fitting`` of ``requested`` units, pods or slices, have places; both are 0 if the request is invalid.
+    ``fitting`` of ``requested`` pods have places; both are 0 if the request is invalid.
     """
 
     pod_set: str
     text: str
     fitting: int = 0
     requested: int = 0
+    at_most: int | None = None  # pods that have places if no workload holds any; None: not determined
+
+    @property
+    def never_fits(self) -> bool:
+        """Return True if the nodes that exist have too little room, whichever workloads end."""
+        return self.at_most is not None and self.at_most < self.requested
 
 
 class NodesLackRoom(msgspec.Struct, frozen=True):

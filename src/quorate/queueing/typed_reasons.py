@@ -75,9 +75,10 @@ def reason_of(reason: InadmissibleReason) -> Reason:
             return Reason(code=name, text=text, pod_set=pod_set, flavor=flavor)
         case PlacementRefused(pod_set, _, fitting, requested):
             needed, free, short_by = (str(number) for number in (requested, fitting, requested - fitting))
+            at_most = "" if reason.at_most is None else str(reason.at_most)
             return Reason(
                 code=name, text=text, pod_set=pod_set, resource=PODS,
-                needed=needed, free=free, short_by=short_by,
+                needed=needed, free=free, short_by=short_by, at_most=at_most,
             )  # fmt: skip
         case NodesLackRoom(pod_set, requested, fitting, resource=resource):
             if not resource:

@@ -25,7 +25,7 @@ class PlacedPods(NamedTuple):
 
 
 class PlacementFailure(NamedTuple):
-    """Why pods cannot be placed, and how many of the units, pods or slices, could be."""
+    """Why pods cannot be placed, and how many of the requested ones could be."""
 
     text: str
     fitting: int = 0
@@ -324,7 +324,7 @@ class Search:
         if exclusions.by_reason:
             reasons = sorted(f"{reason}: {number}" for reason, number in exclusions.by_reason.items())
             text = f"{text}. Total nodes: {exclusions.leaves}; excluded: {', '.join(reasons)}"
-        return PlacementFailure(text, found.fitting, given.slices)
+        return PlacementFailure(text, found.fitting * given.slice_size, given.slices * given.slice_size)
 
     def _fitting_by_layer(self, level: int) -> str:
         counts, tree = self.counts[level], self.tree

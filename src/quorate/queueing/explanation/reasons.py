@@ -145,6 +145,11 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             )
         case TopologyMismatched(pod_set, flavor):
             return f"change the topology request of pod set {pod_set} to levels of the topology of {flavor}"
+        case PlacementRefused(pod_set) if reason.never_fits:
+            return (
+                f"change the topology request of pod set {pod_set}, or add nodes: without other workloads "
+                f"they have room for {reason.at_most} of its {reason.requested} pods"
+            )
         case PlacementRefused(pod_set):
             return f"wait for room in the topology, or change the topology request of pod set {pod_set}"
         case NodesLackRoom(pod_set, resource=resource):

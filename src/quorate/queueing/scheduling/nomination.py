@@ -1,6 +1,6 @@
 """Nomination of a head: whether it may be admitted, with which flavors and counts, and what to preempt."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import msgspec
@@ -194,6 +194,7 @@ def with_places(
     if not (to_place and assignment.mode.needs_preemption):
         return assignment, preemption.targets_of(assignment)
     in_empty = place_pod_sets(model, to_place, is_empty=True)
+    assignment = replace(assignment, reasons=_with_at_most(assignment.reasons, in_empty.failures))
     if in_empty.failures:
         return replace(assignment, mode=AssignmentMode.NO_FIT), ()
     pairs = assignment.pairs_needing_preemption
@@ -215,6 +216,26 @@ def with_places(
                 simulation.remove(target.reservation, target.queue.node)
             assignment = replace(assignment, placement=place_pod_sets(model, to_place))
     return assignment, targets
+
+
+def _with_at_most(
+    reasons: Iterable[InadmissibleReason], in_empty: Iterable[PlacementRefused | NodesLackRoom]
+) -> tuple[InadmissibleReason, ...]:
+    """Return the reasons with how many pods would have places in empty topologies, where that is known."""
+    refused = {each.pod_set: each for each in in_empty}
+
+    def at_most(reason: PlacementRefused) -> int | None:
+        if not refused:
+            return reason.requested
+        found = refused.get(reason.pod_set)
+        return found.fitting if isinstance(found, PlacementRefused) else None
+
+    return tuple(
+        [
+            replace(each, at_most=at_most(each)) if isinstance(each, PlacementRefused) else each
+            for each in reasons
+        ]
+    )
 
 
 def _fits_with_more_room(model: TopologyModel, to_place: Sequence[PodSetToPlace]) -> bool:
