@@ -120,7 +120,7 @@ bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes
 	@$(BIN)/python -m bench.admission --scale 0.1
 	@$(BIN)/python -m bench.simulate --most 100_000
 	@$(BIN)/python -m bench.dashboard
-	@$(BIN)/python -m bench.dashboard_streams
+	@$(BIN)/python -m bench.dashboard.streams
 
 bench-admission: $(STAMP) ## measure admission over HTTP, a whole world, and hold it to its limits (minutes)
 	@$(BIN)/python -m bench.admission

@@ -1,4 +1,4 @@
-"""``python -m bench.dashboard_streams``: 200 clients on the event stream, 100 changes a second.
+"""``python -m bench.dashboard.streams``: 200 clients on the event stream, 100 changes a second.
 
 An API server and the dashboard run as processes of their own.  Half of the clients read, the others stop
 reading after the first event.  The memory of the dashboard is compared between the first and the last third.
@@ -7,101 +7,48 @@ reading after the first event.  The memory of the dashboard is compared between 
 import asyncio
 import os
 import random
-import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Final
 
-import aiohttp
 import msgspec
 import typer
 import uvloop
 from rich.console import Console
 
+from bench.dashboard.event_readers import CLIENTS, Reader, reading_clients
+from bench.dashboard.processes import running_dashboard, started
 from bench.limits import check_limits
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, WORKLOADS
 from quorate.kube.rest.config import load_rest_config
 
-CLIENTS: Final = 200
-STREAMS_OF_A_SESSION: Final = 10
 WORKLOADS_CHANGED: Final = 500
 RATE: Final = 100  # changes a second
-_COOKIE: Final = "__Host-quorate-session"
-
-
-class _Reader:
-    """Reads one stream; ``notices`` counts events."""
-
-    def __init__(self) -> None:
-        self.notices = 0
-
-    async def read(self, http: aiohttp.ClientSession, base: str, cookie: str, *, stalls: bool) -> None:
-        headers = {"Cookie": f"{_COOKIE}={cookie}"}
-        async with http.get(f"{base}/api/v1/events", headers=headers) as response:
-            async for line in response.content:
-                if line.startswith(b"data: "):
-                    self.notices += 1
-                    if stalls:
-                        await asyncio.Event().wait()
 
 
 async def measure(seconds: float) -> dict[str, float]:
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         kubeconfig = directory / "cluster" / "kubeconfig"
-        command = [
-            "local",
-            "up",
-            "--without-controllers",
-            "--port",
-            "0",
-            "--data-dir",
-            str(kubeconfig.parent),
-        ]
-        await stack.enter_async_context(_started(command, "export KUBECONFIG"))
+        local_up = ("quorate", "local", "up", "--without-controllers", "--port", "0")
+        command = (*local_up, "--data-dir", str(kubeconfig.parent))
+        await stack.enter_async_context(started(command, "export KUBECONFIG"))
         client = await stack.enter_async_context(
             Client(await load_rest_config(kubeconfig), random.Random(1), deadline_s=120)
         )
         await _create(client)
-        command = [
-            "dashboard", "--kubeconfig", str(kubeconfig), "--address", "127.0.0.1:0", "--without-forecasts",
-            "--history", str(directory / "history.db"),
-        ]  # fmt: skip
-        process, line = await stack.enter_async_context(_started(command, "http://"))
-        base = line[line.index("http://") :].split("/login")[0]
+        dashboard = await stack.enter_async_context(running_dashboard(kubeconfig, directory / "history.db"))
         token = (kubeconfig.parent / "token").read_text().strip()
-        http = await stack.enter_async_context(
-            aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None),
-            )
-        )
-        cookies = []
-        for _ in range(CLIENTS // STREAMS_OF_A_SESSION):
-            async with http.post(f"{base}/api/v1/session", json={"token": token}) as answer:
-                cookies.append(answer.cookies[_COOKIE].value)
-        readers = [_Reader() for _ in range(CLIENTS)]
-        tasks = [
-            asyncio.create_task(
-                each.read(http, base, cookies[number // STREAMS_OF_A_SESSION], stalls=number % 2 == 0)
-            )
-            for number, each in enumerate(readers)
-        ]
-        try:
-            return await _changing(client, process.pid, readers, seconds)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        stalled = CLIENTS // 2
+        readers = await stack.enter_async_context(reading_clients(dashboard.base, token, stalled))
+        return await _changing(client, dashboard.pid, readers[stalled:], seconds)
 
 
-async def _changing(client: Client, pid: int, readers: list[_Reader], seconds: float) -> dict[str, float]:
+async def _changing(client: Client, pid: int, reading: list[Reader], seconds: float) -> dict[str, float]:
     loop = asyncio.get_running_loop()
     memory: list[float] = []
     begin, cpu_begin, changes = loop.time(), _cpu_s(pid), 0
@@ -113,12 +60,11 @@ async def _changing(client: Client, pid: int, readers: list[_Reader], seconds: f
         await asyncio.sleep(max(0.0, due + 0.1 - loop.time()))
     took_s = loop.time() - begin
     third = len(memory) // 3
-    reading = [each.notices for each in readers[1::2]]
     return {
         "dashboard: changes a second with 200 streams": changes / took_s,
         "dashboard: memory with 200 streams, MB": max(memory),
         "dashboard: growth of memory with 200 streams, MB": max(memory[-third:]) - max(memory[:third]),
-        "dashboard: notices a second to the slowest reader": min(reading) / took_s,
+        "dashboard: notices a second to the slowest reader": min(each.notices for each in reading) / took_s,
         "dashboard: cores for 200 streams": (_cpu_s(pid) - cpu_begin) / took_s,
     }
 
@@ -148,25 +94,6 @@ async def _create(client: Client) -> None:
         await client.create(
             WORKLOADS, {"metadata": metadata, "spec": {"queueName": "queue", "podSets": [pod_set]}}
         )
-
-
-@asynccontextmanager
-async def _started(command: list[str], ready: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """Run ``quorate`` while the block lasts; yield once it has printed a line with ``ready``."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "quorate", *command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(120):
-            while ready not in (line := (await process.stdout.readline()).decode()):
-                assert line, f"{' '.join(command)} ended"
-        yield process, line
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
 
 
 def _memory_mb(pid: int) -> float:
