@@ -58,9 +58,7 @@ class AdmissionChecks:
         self._active: Counter[str] = Counter()  # charged groups by queue, those of queues below included
         self._quotas = _QuotaChecks(session)
         self._paths: dict[str, Sequence[Queue]] = {}
-        # With an idle factor above 1, groups are admitted beyond the room of the nodes on purpose.
-        is_exact = session.settings.enqueue.idle_factor <= 1
-        self._members = MemberRoom(session.cluster) if is_exact else None
+        self._members = MemberRoom(session.cluster, session.settings.enqueue.idle_factor)
         self._overdue_callbacks = tuple(all_callbacks(session.callbacks.job_overdue))
 
     def charge(self, gang: Gang) -> None:
@@ -164,7 +162,7 @@ class AdmissionChecks:
 
     def _check_nodes(self, gang: Gang) -> NotEnoughResources | NotEnoughNodes | None:
         shortages = self._shortages(node_claim_of(gang), NOTHING)
-        no_nodes = None if shortages or self._members is None else self._members.check(gang)
+        no_nodes = None if shortages else self._members.check(gang)
         if not (shortages or no_nodes) or any(callback(gang) for callback in self._overdue_callbacks):
             return None
         return no_nodes or NotEnoughResources(tuple(shortages))

@@ -4,12 +4,17 @@ The sum of what nodes have idle can suffice for ``minResources`` although no nod
 members of 5 cpu do not fit two nodes of 8.  The requests of the members are known if their pods exist, or if
 the group stands for a Job with one pod template, or has an annotation with the requests of one pod, or by
 role.  Of other groups only the sum is checked, since their members may differ: 1, 7 and 7 cpu do fit.
+
+An idle factor above 1 (plugin ``overcommit``) lets groups be admitted beyond the idle resources: as many
+equal members as that part of the cluster has room for need no node now, but all must fit nodes without pods.
+Of unequal members only the latter is checked then.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +24,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.pending_reasons import NotEnoughNodes
 from quorate.placement.cluster import Cluster
+from quorate.placement.vectors import Matrix, Vector
 from quorate.quota.amount import PODS
 
 _MANY: Final = 2**31 - 1  # members that request nothing
@@ -26,12 +32,22 @@ _MANY: Final = 2**31 - 1  # members that request nothing
 _Amounts = tuple[tuple[str, int], ...]
 
 
+class _Room(NamedTuple):
+    """How many equal members of some requests have room."""
+
+    fitting: int  # now
+    admissible: int  # with the idle factor
+    scarcest: str  # the resource that is short for one more
+    best: int  # the most that a node has left of it
+
+
 class MemberRoom:
     """The room of the nodes at one moment of a session, by what a member requests."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, idle_factor: Fraction) -> None:
         self._cluster = cluster
-        self._found: dict[_Amounts, tuple[int, str, int]] = {}
+        self._idle_factor = idle_factor
+        self._found: dict[_Amounts, _Room] = {}
 
     def check(self, gang: Gang) -> NotEnoughNodes | None:
         """Return which members do not fit; None if all do, or may."""
@@ -42,45 +58,53 @@ class MemberRoom:
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = self._room(amounts)
-        fitting, resource, best = found
-        if fitting >= gang.min_member:
+        if found.admissible >= gang.min_member:
             return None
-        needed, nodes = amounts.get(resource, 0), len(self._cluster.ready.nonzero()[0])
-        return NotEnoughNodes(gang.min_member, fitting, resource, needed, best, nodes)
+        needed, nodes = amounts.get(found.scarcest, 0), len(self._cluster.ready.nonzero()[0])
+        return NotEnoughNodes(gang.min_member, found.fitting, found.scarcest, needed, found.best, nodes)
 
     def _check_unequal(self, members: Sequence[Members]) -> NotEnoughNodes | None:
         if not members:
             return None
         cluster = self._cluster
-        future_idle = (cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined)[
-            :, cluster.ready
-        ]
-        idle = {name: future_idle[row] for name, row in cluster.rows.items()}
-        failure = find_packing_failure(idle, members)
+        free = cluster.allocatable if self._idle_factor > 1 else self._future_idle()
+        left = {name: free[row, cluster.ready] for name, row in cluster.rows.items()}
+        failure = find_packing_failure(left, members)
         count = sum(each.pods for each in members)
-        return None if failure is None else NotEnoughNodes(count, *failure, future_idle.shape[1])
+        return None if failure is None else NotEnoughNodes(count, *failure, int(cluster.ready.sum()))
 
-    def _room(self, amounts: Mapping[str, int]) -> tuple[int, str, int]:
-        """Return how many members fit, the resource that is short for one more, and the most that is left."""
+    def _future_idle(self) -> Matrix:
         cluster = self._cluster
-        future_idle = cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined
-        idle = {
-            name: np.where(cluster.ready, future_idle[cluster.rows[name]], 0)
-            if name in cluster.rows
-            else None
-            for name in sorted(amounts)
-        }
-        nodes = len(cluster.ready)
-        fitting = np.full(nodes, _MANY, np.int64)
-        for name, have in idle.items():
-            room = np.zeros(nodes, np.int64) if have is None else np.maximum(have // amounts[name], 0)
-            fitting = np.minimum(fitting, room)
-        best = {
-            name: 0 if have is None else int((have - fitting * amounts[name])[cluster.ready].max(initial=0))
-            for name, have in idle.items()
-        }
+        return cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined
+
+    def _room(self, amounts: Mapping[str, int]) -> _Room:
+        ready, rows = self._cluster.ready, self._cluster.rows
+        nodes = int(ready.sum())
+        nothing = np.zeros(nodes, np.int64)
+
+        def by_resource(free: Matrix) -> dict[str, Vector]:
+            return {name: free[rows[name], ready] if name in rows else nothing for name in sorted(amounts)}
+
+        idle = by_resource(self._future_idle())
+        fitting = _fitting(idle, amounts, nodes)
+        best = {name: int((have - fitting * amounts[name]).max(initial=0)) for name, have in idle.items()}
         scarcest = min(best, key=lambda name: (best[name] / amounts[name], name), default="")
-        return min(int(fitting[cluster.ready].sum()), _MANY), scarcest, best.get(scarcest, 0)
+        fitting_now = admissible = min(int(fitting.sum()), _MANY)
+        if self._idle_factor > 1:
+            allocatable = by_resource(self._cluster.allocatable)
+            beyond = self._idle_factor - 1
+            extra = [int(int(have.sum()) * beyond) // amounts[name] for name, have in allocatable.items()]
+            in_empty = min(int(_fitting(allocatable, amounts, nodes).sum()), _MANY)
+            admissible = min(fitting_now + min(extra, default=0), in_empty)
+        return _Room(fitting_now, admissible, scarcest, best.get(scarcest, 0))
+
+
+def _fitting(free: Mapping[str, Vector], amounts: Mapping[str, int], nodes: int) -> Vector:
+    """Return how many members each node takes, by resource what each has left."""
+    fitting = np.full(nodes, _MANY, np.int64)
+    for name, have in free.items():
+        fitting = np.minimum(fitting, np.maximum(have // amounts[name], 0))
+    return fitting
 
 
 def unequal_members(gang: Gang) -> list[Members]:
