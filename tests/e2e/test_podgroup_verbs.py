@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from quorate.api.meta import Key
 from quorate.api.scheduler_configuration.in_force import NAME
-from quorate.kube.resources import CONFIG_MAPS, NAMESPACES
+from quorate.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, POD_GROUPS
 from quorate.local.nodes import Fleet
 from tests.e2e.gangs import GangWorld, run_gang_story
 from tests.e2e.verbs import CommandLine, cells, titles
@@ -43,6 +44,15 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         assert "queue default: cpu: need 2, have 1 now" in explanation
         typed = json.loads(await command.output_of("explain", "pg/second", "-n", NAMESPACE, "-o", "json"))
         assert (typed["state"], typed["reasons"][0]["code"]) == ("Queued", "NotEnoughResources")
+        template = {"spec": {"containers": [{"name": "c", "image": "x"}], "restartPolicy": "Never"}}
+        job = await world.client.create(
+            JOBS, {"metadata": {"name": "owner"}, "spec": {"suspend": True, "template": template}}, NAMESPACE
+        )
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "owner", "uid": job.metadata.uid}
+        references = {"metadata": {"ownerReferences": [owner | {"controller": True}]}}
+        await world.client.patch_metadata(POD_GROUPS, Key(NAMESPACE, "second"), references)
+        of_job = json.loads(await command.output_of("explain", "job/owner", "-n", NAMESPACE, "-o", "json"))
+        assert (of_job["object"], of_job["reasons"]) == (typed["object"], typed["reasons"])
         (capacity,) = (
             check
             for check in json.loads(

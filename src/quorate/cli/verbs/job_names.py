@@ -49,8 +49,12 @@ async def named_workloads(connection: Connection, written: str) -> tuple[Workloa
 
 
 async def workloads_of_job(client: Client, namespace: str, uid: Uid) -> list[Workload]:
-    """Return the workloads of a job, by label or owner."""
-    return [each for each in (await client.list(WORKLOADS, namespace)).items if _belongs(each, uid)]
+    """Return the workloads of a job, by label or owner; none if the cluster does not serve workloads."""
+    try:
+        listed = await client.list(WORKLOADS, namespace)
+    except NotFound:
+        return []
+    return [each for each in listed.items if _belongs(each, uid)]
 
 
 async def job_uids(connection: Connection, written: str) -> tuple[Uid, ...]:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core.started_pod import StartedPod
-from quorate.api.kueue import WORKLOAD_ANNOTATION, Workload
+from quorate.api.kueue import QUEUE_NAME, WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.volcano.annotations import GROUP_NAME
-from quorate.cli.cluster_reader import STARTED_PODS
+from quorate.cli.cluster_reader import STARTED_PODS, ClusterReader
 from quorate.cli.errors import UsageError
 from quorate.cli.verbs.job_names import is_workload_type, resource_of, workloads_of_job
 from quorate.cli.verbs.options import Connection
@@ -67,8 +67,17 @@ async def named_targets(connection: Connection, written: str) -> list[Target]:
     resource = await resource_of(client, type_)
     document = await client.get(resource, Key(namespace, name))
     job = metadata_of(document)
-    found = await workloads_of_job(client, namespace, job.uid)
-    return [OfWorkload(each) for each in found] or [OfJob(resource, job)]
+    if found := await workloads_of_job(client, namespace, job.uid):
+        return [OfWorkload(each) for each in found]
+    if QUEUE_NAME not in job.labels and (groups := await _pod_groups_of(client, job)):
+        return [OfObject("podgroups", each) for each in groups]
+    return [OfJob(resource, job)]
+
+
+async def _pod_groups_of(client: Client, job: ObjectMeta) -> list[Key]:
+    """Return the pod groups of a job, for which it waits if no queue of workloads is named."""
+    found = [each.metadata for each in await ClusterReader(client).pod_groups(job.namespace)]
+    return [each.key for each in found if each.controller is not None and each.controller.uid == job.uid]
 
 
 async def _of_pod(client: Client, key: Key) -> Target:
