@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from quorate.api.core.started_pod import StartedPod
-from quorate.api.explanation import Explanation, ObjectName, PodCounts
+from quorate.api.explanation import Explanation, ObjectName, PodCounts, Reason
 from quorate.queueing.explanation.pods import with_members
 from tests.queueing.test_explanation_states import PULLING, RUNNING, UNSCHEDULED
 
@@ -36,3 +36,9 @@ def test_members_that_do_not_run_are_counted() -> None:
 def test_a_group_of_which_all_members_run_is_left_as_it_is() -> None:
     found = with_members(GROUP, [member(RUNNING)] * 3)
     assert (found.state, found.message, found.reasons) == ("Running", "its phase is Running", ())
+
+
+def test_numbers_are_those_of_the_group_which_its_pods_may_not_have_yet() -> None:
+    cause = Reason(code="NotEnoughResources", text="1 of 3 members found no node")
+    found = with_members(replace(GROUP, message=cause.text, reasons=(cause,)), [member(UNSCHEDULED)] * 3)
+    assert found.message == "1 of 3 members found no node; 3 without a node"

@@ -86,16 +86,19 @@ def pods_found(state: State, workload: Workload, pods: Iterable[StartedPod]) -> 
     return PodsFound(counts, (*reasons, *_placement(state, workload, without_node)))
 
 
-def _waits(pods: Iterable[StartedPod]) -> list[Reason]:
+def _waits(pods: Iterable[StartedPod], *, quotes_scheduler: bool = True) -> list[Reason]:
     """Return why pods do not run, one reason for each cause, with the number of pods."""
     by_wait: defaultdict[_Wait, list[StartedPod]] = defaultdict(list)
     for pod in pods:
-        by_wait[_wait_of(pod)].append(pod)
+        by_wait[_wait_of(pod, quotes_scheduler=quotes_scheduler)].append(pod)
     return [_reason(wait, len(found), _since(found)) for wait, found in sorted(by_wait.items())]
 
 
 def with_members(of_group: Explanation, pods: Iterable[StartedPod]) -> Explanation:
-    """Return the explanation of a pod group with what its pods wait for; ``pods`` may contain others."""
+    """Return the explanation of a pod group with what its pods wait for; ``pods`` may contain others.
+
+    The numbers in the conditions of the pods may be older than those of the group, so they are left out.
+    """
     key = Key(of_group.object.namespace, of_group.object.name)
     members = [
         pod
@@ -103,7 +106,10 @@ def with_members(of_group: Explanation, pods: Iterable[StartedPod]) -> Explanati
         if Key(pod.metadata.namespace, pod.metadata.annotations.get(GROUP_NAME, "")) == key
         and pod.metadata.deletion_timestamp is None
     ]
-    waits = _waits(pod for pod in members if pod.status.phase not in _ENDED_OR_RUNNING)
+    waits = _waits(
+        (pod for pod in members if pod.status.phase not in _ENDED_OR_RUNNING),
+        quotes_scheduler=not of_group.reasons,
+    )
     running = sum(pod.status.phase == "Running" for pod in members)
     counts = replace(of_group.pods or PodCounts(), created=len(members), running=running)
     state, message = of_group.state, of_group.message
@@ -172,13 +178,14 @@ def wait_text(pod: StartedPod) -> str:
     return "" if pod.status.phase in _ENDED_OR_RUNNING else _wait_of(pod).text
 
 
-def _wait_of(pod: StartedPod) -> _Wait:
+def _wait_of(pod: StartedPod, *, quotes_scheduler: bool = True) -> _Wait:
     if pod.spec.scheduling_gates:
         gates = ", ".join(sorted(gate.name for gate in pod.spec.scheduling_gates))
         return _Wait("PodsGated", f"with the gate {gates}", "the controller of the gate must remove it")
     if not pod.spec.node_name:
         scheduled = find_condition(pod.status.conditions, "PodScheduled")
-        detail = f" ({scheduled.message})" if scheduled is not None and scheduled.message else ""
+        message = scheduled.message if scheduled is not None and quotes_scheduler else ""
+        detail = f" ({message})" if message else ""
         return _Wait("PodsUnschedulable", f"without a node{detail}", "a node must have room for the pod")
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     waiting = sorted({each.state.waiting.reason for each in statuses if each.state.waiting} - {""})
