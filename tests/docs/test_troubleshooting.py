@@ -28,7 +28,7 @@ WORKLOAD_REASONS: tuple[tuple[r.InadmissibleReason, str], ...] = (
         "insufficient unused quota for RESOURCE in flavor",
     ),
     (
-        r.TopologyMismatched("main", "FLAVOR", "does not contain the requested level"),
+        r.TopologyMismatched("main", "FLAVOR", r.TopologyProblem.NO_LEVEL),
         "does not contain the requested level",
     ),
     (

@@ -57,6 +57,13 @@ def test_a_pending_group_has_the_reason_of_the_scheduler() -> None:
     assert (reason.code, reason.text) == ("NotEnoughResources", "cluster: cpu: need 6, have 2 now")
 
 
+@pytest.mark.parametrize(("phase", "admitted"), [("Pending", 0), ("Inqueue", 3), ("Running", 3)])
+def test_pods_of_a_pending_group_are_not_admitted(phase: str, admitted: int) -> None:
+    pods = explain_group(a_group(phase)).pods
+    assert pods is not None
+    assert (pods.requested, pods.admitted) == (3, admitted)
+
+
 @pytest.mark.parametrize(
     ("of", "phase", "waits"),
     [

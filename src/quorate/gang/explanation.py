@@ -32,7 +32,8 @@ def explain_group(group: PodGroup) -> Explanation:
         state = "Held"
     elif state == "Running" and status.running < spec.min_member:
         state = "RunningInPart" if status.running else "Admitted"
-    counts = PodCounts(requested=spec.min_member, admitted=spec.min_member, running=status.running)
+    admitted = 0 if phase == PENDING else spec.min_member
+    counts = PodCounts(requested=spec.min_member, admitted=admitted, running=status.running)
     text = f"its phase is {phase}"
     if phase == INQUEUE:
         text = f"it is admitted, and {spec.min_member} of its pods may be created and get nodes"

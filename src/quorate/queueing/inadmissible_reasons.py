@@ -6,6 +6,7 @@ The wording is Kueue's (v0.19), because other tools match it.  Amounts are in ba
 """
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Literal, assert_never
 
 import msgspec
@@ -76,12 +77,21 @@ class QuotaShort(msgspec.Struct, frozen=True):
         return self.needed - self.available
 
 
+class TopologyProblem(StrEnum):
+    """Why a flavor cannot serve the topology request of a pod set, in Kueue's words."""
+
+    NO_REQUEST = "supports only TopologyAwareScheduling"
+    NO_TOPOLOGY = "does not support TopologyAwareScheduling"
+    UNKNOWN_TOPOLOGY = "information missing in TAS cache"
+    NO_LEVEL = "does not contain the requested level"
+
+
 class TopologyMismatched(msgspec.Struct, frozen=True):
-    """The flavor cannot serve the topology request of the pod set; ``problem`` is the text."""
+    """The flavor cannot serve the topology request of the pod set, or its lack of one."""
 
     pod_set: str
     flavor: str
-    problem: str
+    problem: TopologyProblem
 
 
 class PlacementRefused(msgspec.Struct, frozen=True):

@@ -35,6 +35,7 @@ from quorate.queueing.inadmissible_reasons import (
     TaintUntolerated,
     TargetsOverlap,
     TopologyMismatched,
+    TopologyProblem,
 )
 from quorate.queueing.state import State
 from quorate.queueing.typed_reasons import reason_of
@@ -143,8 +144,8 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return (
                 f"change node selector and affinity of pod set {pod_set} to match flavor {flavor} ({labels})"
             )
-        case TopologyMismatched(pod_set, flavor):
-            return f"change the topology request of pod set {pod_set} to levels of the topology of {flavor}"
+        case TopologyMismatched(pod_set, flavor, problem):
+            return _topology_remedy(pod_set, flavor, problem)
         case PlacementRefused(pod_set) if reason.never_fits:
             return (
                 f"change the topology request of pod set {pod_set}, or add nodes: without other workloads "
@@ -197,6 +198,19 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
         case EvaluationFailed():
             return "report the traceback in the log of the controllers; a changed workload is tried again"
     assert_never(reason)
+
+
+def _topology_remedy(pod_set: str, flavor: str, problem: TopologyProblem) -> str:
+    match problem:
+        case TopologyProblem.NO_REQUEST:
+            return f"add a topology request to pod set {pod_set}, or to the queue a flavor without a topology"
+        case TopologyProblem.NO_TOPOLOGY:
+            return f"remove the topology request of pod set {pod_set}, or set topologyName of flavor {flavor}"
+        case TopologyProblem.UNKNOWN_TOPOLOGY:
+            return f"create the Topology that flavor {flavor} names, or correct its topologyName"
+        case TopologyProblem.NO_LEVEL:
+            return f"change the topology request of pod set {pod_set} to levels of the topology of {flavor}"
+    assert_never(problem)
 
 
 def _cluster_queue(state: State, key: Key) -> str:

@@ -15,7 +15,12 @@ from quorate.placement.topology.request import NO_TOPOLOGY, PodSetRequest, Profi
 from quorate.placement.topology.search import PlacedPods, PlacementFailure
 from quorate.placement.topology.shortage import host_shortage
 from quorate.placement.topology.tree import DomainTree, Path
-from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused, TopologyMismatched
+from quorate.queueing.inadmissible_reasons import (
+    NodesLackRoom,
+    PlacementRefused,
+    TopologyMismatched,
+    TopologyProblem,
+)
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.topology.elastic_slices import Domains, extend, previous_places
 from quorate.queueing.topology.host_trees import LEVELS, labels_of
@@ -82,21 +87,21 @@ def topology_mismatch(
     """
     if not model.is_on:
         return None
-    problem = ""
+    problem: TopologyProblem | None = None
     request = pod_set.topology
     if request is NO_TOPOLOGY or not request.is_explicit:
         if model.is_topology_flavor(flavor) and not is_topology_queue:
-            problem = "supports only TopologyAwareScheduling"
+            problem = TopologyProblem.NO_REQUEST
     elif not model.is_topology_flavor(flavor):
         if not any(resource in covered for resource in pod_set.on_node):
             return None
-        problem = "does not support TopologyAwareScheduling"
+        problem = TopologyProblem.NO_TOPOLOGY
     else:
         levels, named = model.levels(flavor), request.levels
         if levels is None:
-            problem = "information missing in TAS cache"
+            problem = TopologyProblem.UNKNOWN_TOPOLOGY
         elif not set(named).issubset(levels) or (request.unconstrained is False and not named):
-            problem = "does not contain the requested level"
+            problem = TopologyProblem.NO_LEVEL
     return TopologyMismatched(pod_set.name, flavor, problem) if problem else None
 
 
