@@ -86,6 +86,18 @@ class AnyHistory(RuleBasedStateMachine):
             assert node.height == 1 + max((child.height for child in node.children), default=-1)
 
     @invariant()
+    def roots_are_the_last_ancestors(self) -> None:
+        for node in (*self.quota.queues.values(), *self.quota.cohorts.values()):
+            assert node.root is [node, *node.path()][-1], node
+
+    @invariant()
+    def what_is_available_follows_from_the_parent(self) -> None:
+        for node in (*self.quota.queues.values(), *self.quota.cohorts.values()):
+            for pair in PAIRS:
+                of_parent = 0 if node.parent is None else tree.available(node.parent, pair)
+                assert tree.available(node, pair) == tree.available_below(node, pair, of_parent), node
+
+    @invariant()
     def borrowers_are_the_children_above_their_subtree_quota(self) -> None:
         for parent in self.quota.cohorts.values():
             for pair in PAIRS:

@@ -7,6 +7,7 @@ struct is never written back whole: a write is either a new object or a patch of
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, NewType, dataclass_transform
 
 import msgspec
@@ -199,6 +200,7 @@ def epoch(moment: datetime) -> float:
     return moment.timestamp()
 
 
+@lru_cache(maxsize=64)  # the conditions of one status, and of one cycle, have the same time
 def at_epoch(seconds: float) -> datetime:
     """Return the time ``seconds`` after the epoch in whole seconds, the API's precision.
 

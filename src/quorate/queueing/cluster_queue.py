@@ -46,6 +46,7 @@ class Reservation:
         "is_preemption_target",
         "is_readable",
         "key",
+        "local_queue",
         "order",
         "places",
         "ready",
@@ -62,6 +63,7 @@ class Reservation:
         reserved = held.get(c.QUOTA_RESERVED)
         self.key = workload.metadata.key
         self.workload = workload
+        self.local_queue = Key(workload.metadata.namespace, workload.spec.queue_name)
         self.admission = admission
         self.usage = {pair: amount for pair, amount in usage.items() if amount}
         self.places = NO_PLACES  # of its pods, in topology flavors
@@ -82,10 +84,6 @@ class Reservation:
         reservation.assumed = entry
         reservation.admitted, reservation.ready, reservation.evicted = admitted, False, False
         return reservation
-
-    @property
-    def local_queue(self) -> Key:
-        return Key(self.workload.metadata.namespace, self.workload.spec.queue_name)
 
     @property
     def priority(self) -> int:
@@ -132,16 +130,20 @@ class ClusterQueueState:
         "generation",
         "groups",
         "inactive_reasons",
+        "is_strict",
+        "name",
         "node",
         "object",
         "pending",
         "reservations",
+        "spec",
         "totals",
     )
 
     def __init__(self, object_: ClusterQueue, node: Node, parked: dict[Key, None]) -> None:
         """Collect in ``parked`` the workloads that become inadmissible without an evaluation."""
-        self.object = object_
+        self.name = object_.metadata.name
+        self.put_object(object_)
         self.node = node
         self.groups = flavor_groups(object_.spec)
         self.findings = spec_findings(object_.spec)
@@ -151,17 +153,11 @@ class ClusterQueueState:
         self.totals = ReservationTotals()  # of ``reservations``
         self.generation = 0  # grows when a workload leaves: flavors may be worth another try
 
-    @property
-    def name(self) -> str:
-        return self.object.metadata.name
-
-    @property
-    def spec(self) -> ClusterQueueSpec:
-        return self.object.spec
-
-    @property
-    def is_strict(self) -> bool:
-        return self.spec.queueing_strategy == "StrictFIFO"
+    def put_object(self, object_: ClusterQueue) -> None:
+        """Read a newer object; fields that decisions read often are attributes, which cost less."""
+        self.object = object_
+        self.spec = object_.spec
+        self.is_strict = object_.spec.queueing_strategy == "StrictFIFO"
 
     @property
     def uses_admission_fair_sharing(self) -> bool:

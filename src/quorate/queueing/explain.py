@@ -6,6 +6,7 @@ there: what is counted is then between the counts before and after.
 """
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import nullcontext
 from heapq import nsmallest
 from typing import Any, Final, TypeVar
 
@@ -115,7 +116,8 @@ def _with_available_quota(
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     if queue is None or not any(isinstance(reason, QuotaShort | QuotaExceeded) for reason in reasons):
         return reasons
-    with state.ledger.without_replaced_slice(entry.workload, queue):
+    replaced = state.ledger.replaced_reservation(entry.workload, queue)
+    with nullcontext() if replaced is None else state.ledger.without_replaced_slice(replaced):
         return tuple(_with_available(queue.node, reason) for reason in reasons)
 
 

@@ -6,8 +6,8 @@ quota in it.
 
 import math
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final, NamedTuple
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import ELASTIC_JOB, Admission, Workload
@@ -27,8 +27,6 @@ from quorate.queueing.topology.pod_templates import template_of
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
-
-_NOTHING_LEFT_OUT: Final = nullcontext()
 
 
 class Samples(NamedTuple):
@@ -417,19 +415,17 @@ class Ledger(QueueTrees):
             for queue, reservation in removed:
                 self.count_reservation(queue, reservation)
 
-    def without_replaced_slice(
-        self, workload: Workload, queue: ClusterQueueState
-    ) -> AbstractContextManager[None]:
-        """Leave out of all sums the slice of ``queue`` that ``workload`` is to replace.
+    def replaced_reservation(self, workload: Workload, queue: ClusterQueueState) -> Reservation | None:
+        """Return the slice of ``queue`` that ``workload`` is to replace, if it has quota."""
+        replaced = replaced_slice(workload, self.configuration.gates)
+        return None if replaced is None else queue.reservations.get(replaced)
+
+    @contextmanager
+    def without_replaced_slice(self, reservation: Reservation) -> Iterator[None]:
+        """Leave a slice that is to be replaced out of all sums.
 
         Its pods keep their places with the gate ElasticJobsViaWorkloadSlicesWithTAS: these stay counted.
         """
-        replaced = replaced_slice(workload, self.configuration.gates)
-        reservation = None if replaced is None else queue.reservations.get(replaced)
-        return _NOTHING_LEFT_OUT if reservation is None else self._without_but_for_places(reservation)
-
-    @contextmanager
-    def _without_but_for_places(self, reservation: Reservation) -> Iterator[None]:
         places = reservation.places if self.topology.gates.elastic_slices else NO_PLACES
         with self.without((reservation,)):
             places.count(1)

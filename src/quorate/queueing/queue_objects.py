@@ -238,7 +238,8 @@ class QueueObjects:
         ledger, name = self.ledger, cluster_queue.metadata.name
         queue = ledger.cluster_queues.get(name)
         if queue is not None:
-            old, queue.object = queue.object, cluster_queue
+            old = queue.object
+            queue.put_object(cluster_queue)
             if old.spec == cluster_queue.spec and is_terminating(old) == is_terminating(cluster_queue):
                 return
         ledger.flush_requeues()  # those of the old tree: only the new tree is to be tried again

@@ -101,9 +101,9 @@ class State(QueueObjects):
         ledger.expected_evictions.discard(workload.metadata.uid)  # observed, or to be issued again
         admission = workload.status.admission
         if counts_quota(workload) and admission is not None:
-            self._put_reserving(workload, admission)
+            self._put_reserving(key, workload, admission)
         elif may_queue(workload, self.configuration.gates):
-            self._put_pending(workload)
+            self._put_pending(key, workload)
         else:
             self.remove_workload(key)
         if known is None or known.metadata.generation != workload.metadata.generation:
@@ -134,7 +134,7 @@ class State(QueueObjects):
         assert admission is not None, f"{key} has no reservation"
         self.remove_workload(key)
         self.unreadable[key] = workload
-        self._put_reserving(workload, admission)
+        self._put_reserving(key, workload, admission)
         self.ledger.reservations[key].is_readable = False
 
     def remove_unreadable(self, key: Key) -> None:
@@ -155,7 +155,7 @@ class State(QueueObjects):
         ledger.expected_evictions.discard(reservation.workload.metadata.uid)
         if reservation.assumed is not None:
             ledger.release(reservation)
-            self._put_pending(reservation.assumed.workload)
+            self._put_pending(key, reservation.assumed.workload)
         elif (queue := ledger.cluster_queues.get(reservation.admission.cluster_queue)) is not None:
             ledger.preemption_history.clear(queue.node.root)
             ledger.mark_dirty(queue.node)
@@ -175,8 +175,8 @@ class State(QueueObjects):
             return entry.workload
         return reservation.workload if reservation is not None else None
 
-    def _put_reserving(self, workload: Workload, admission: Admission) -> None:
-        ledger, key = self.ledger, workload.metadata.key
+    def _put_reserving(self, key: Key, workload: Workload, admission: Admission) -> None:
+        ledger = self.ledger
         if key in ledger.entries:
             ledger.remove_entry(ledger.entries[key])
         order = queue_order(workload, self.configuration)
@@ -211,8 +211,8 @@ class State(QueueObjects):
         elif old.evicted != new.evicted or old.is_preemption_target:
             ledger.mark_dirty(queue.node)
 
-    def _put_pending(self, workload: Workload) -> None:
-        ledger, key = self.ledger, workload.metadata.key
+    def _put_pending(self, key: Key, workload: Workload) -> None:
+        ledger = self.ledger
         reservation = ledger.reservations.get(key)
         if reservation is not None and reservation.assumed is not None:
             reservation.assumed.workload = workload  # becomes pending again if the write fails

@@ -6,6 +6,7 @@ value with its own arithmetic, so that a formula reads the same with and without
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple, final
 
 from quorate.api.quantity import Form, Quantity
@@ -67,6 +68,7 @@ def base_units(resource: str, quantity: Quantity) -> int:
     return quantity.milli if resource == CPU else quantity.units
 
 
+@lru_cache(maxsize=4096)  # each decision renders a few amounts, mostly the same ones
 def as_quantity(resource: str, amount: int) -> Quantity:
     """Return ``amount`` base units of ``resource`` as a quantity in the customary notation."""
     if resource == CPU:

@@ -53,6 +53,7 @@ class Node:
         "limits",
         "name",
         "parent",
+        "root",
         "subtree_quota",
         "usage",
         "weight",
@@ -61,6 +62,7 @@ class Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.parent: Node | None = None
+        self.root = self  # the last of its ancestors
         self.children: dict[Node, None] = {}  # exactly the nodes with this parent, in insertion order
         # Exactly the children with a usage above their subtree quota.
         self.borrowers: dict[FlavorResource, dict[Node, None]] = {}
@@ -74,13 +76,6 @@ class Node:
 
     def __repr__(self) -> str:
         return f"Node({self.name!r})"
-
-    @property
-    def root(self) -> "Node":
-        node = self
-        while node.parent is not None:
-            node = node.parent
-        return node
 
     def path(self) -> Iterator["Node"]:
         """Yield the ancestors, from the parent to the root."""
@@ -123,6 +118,9 @@ def available(node: Node, pair: FlavorResource) -> int:
     """Return the quota that can be used now in addition; negative if usage exceeds the quota."""
     if node.parent is None:
         return node.subtree_quota.get(pair, 0) - node.usage.get(pair, 0)
+    if node.parent.parent is None:  # most cohorts have no parent
+        root = node.parent
+        return available_below(node, pair, root.subtree_quota.get(pair, 0) - root.usage.get(pair, 0))
     free = 0
     for each in _from_root(node):
         free = available_below(each, pair, free)
@@ -299,6 +297,7 @@ def set_parent(node: Node, parent: Node | None) -> None:
             _add(old, pair, -taken)
         _set_height(old)
     node.parent = parent
+    _set_root(node, node if parent is None else parent.root)
     if parent is not None:
         assert node not in (parent, *parent.path()), f"{parent} is below {node}"
         parent.children[node] = None
@@ -308,6 +307,13 @@ def set_parent(node: Node, parent: Node | None) -> None:
             _add_quota(parent, pair, lent)
             _add(parent, pair, taken)
         _set_height(parent)
+
+
+def _set_root(node: Node, root: Node) -> None:
+    nodes = [node]
+    for each in nodes:
+        each.root = root
+        nodes.extend(each.children)
 
 
 def _contribution(node: Node, pair: FlavorResource) -> tuple[int, int]:

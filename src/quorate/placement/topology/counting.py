@@ -97,7 +97,9 @@ class Capacity(msgspec.Struct, frozen=True):
         for resource, amount in per_pod.items():
             if amount > 0:
                 remaining = self.tree.remaining_in(column, resource, empty=self.is_empty)
-                fitting = min(fitting, (remaining - assumed.get(resource, 0)) // amount)
+                if assumed:
+                    remaining -= assumed.get(resource, 0)
+                fitting = min(fitting, remaining // amount)
         return max(fitting, 0)
 
 

@@ -89,11 +89,7 @@ class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
     priority: int
     pod_sets: tuple[PodSetShape, ...]
     invalid_requests: tuple[str, ...]  # what makes the workload inadmissible, as texts
-
-    @property
-    def requests(self) -> tuple[PodSetRequest, ...]:
-        """Return the effective requests as in ``status.resourceRequests``."""
-        return tuple(_pod_set_request(pod_set) for pod_set in self.pod_sets)
+    requests: tuple[PodSetRequest, ...] = ()  # the effective ones, as in ``status.resourceRequests``
 
 
 class _DecodedTemplate(msgspec.Struct, frozen=True):
@@ -276,7 +272,8 @@ class ShapeRegistry:
                 for (name, *_), spec in zip(pod_sets, specs, strict=True)
                 for finding in (*invalid_requests(name, spec), *requests_above_limits(name, spec))
             )
-            shape = Shape(priority, shapes, (*invalid, *findings))
+            requests = tuple(_pod_set_request(pod_set) for pod_set in shapes)
+            shape = Shape(priority, shapes, (*invalid, *findings), requests)
             self._shapes[key] = shape
         return shape
 

@@ -56,6 +56,8 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
 def classical_targets(preemptor: Preemptor, queues_below: QueuesBelow) -> tuple[Target, ...]:
     """Return the targets to evict so that ``preemptor`` fits; empty if no candidates suffice."""
     candidates = list(_candidates(preemptor, queues_below))
+    if not candidates:
+        return ()
     for allow_borrowing in _borrowing_attempts(preemptor, candidates):
         allowed = [one for one in candidates if not (allow_borrowing and one.only_without_borrowing)]
         if _may_suffice(preemptor, allowed):  # else the search costs more than the answer

@@ -233,21 +233,21 @@ class _PodSetSearch:
         self.failed = False
 
     def run(self) -> None:
-        for resource in sorted(self._requests):
+        in_order = sorted(self._requests)
+        for resource in in_order:
             if resource in self.flavors:
                 continue
             group = self._input.groups.get(resource)
             if group is not None:
-                self._assign_group(resource, group)
+                self._assign_group(resource, group, [name for name in in_order if name in group.covered])
             elif self._requests[resource] > 0 and not self._input.ignores_undeclared:
                 self.reasons.append(ResourceUncovered(self._pod_set.name, resource))
                 self.failed = True
             if self.failed:
                 return
 
-    def _assign_group(self, resource: str, group: FlavorGroup) -> None:
-        """Choose one flavor for all requested resources of ``group``, of which ``resource`` is one."""
-        resources = [name for name in sorted(self._requests) if name in group.covered]
+    def _assign_group(self, resource: str, group: FlavorGroup, resources: Sequence[str]) -> None:
+        """Choose one flavor for ``resources``, all that are requested of ``group``: ``resource`` is first."""
         best, best_flavor, best_by_resource = _NO_FIT, "", {}
         reasons: list[PodSetReason] = []
         tried = -1
@@ -260,8 +260,11 @@ class _PodSetSearch:
             if incompatible is not None:
                 reasons.append(incompatible)
                 continue
-            by_resource = self._evaluate_flavor(name, resources, reasons)
-            candidate = self._worst(by_resource.values())
+            # Each resource is evaluated, also after one that cannot fit.
+            by_resource = {}
+            for each in resources:
+                by_resource[each] = self._evaluate_resource(FlavorResource(name, each), reasons)
+            candidate = by_resource[resource] if len(by_resource) == 1 else self._worst(by_resource.values())
             stops = not _should_try_next_flavor(candidate, self._input.fungibility)
             if stops or self._is_preferred(candidate, best):
                 best, best_flavor, best_by_resource = candidate, name, by_resource
@@ -288,16 +291,8 @@ class _PodSetSearch:
                 return reason
         return None
 
-    def _evaluate_flavor(
-        self, flavor: str, resources: Sequence[str], reasons: list[PodSetReason]
-    ) -> dict[str, FlavorCandidate]:
-        """Evaluate ``flavor`` for each resource, also after one that cannot fit; append to ``reasons``."""
-        return {
-            resource: self._evaluate_resource(FlavorResource(flavor, resource), reasons)
-            for resource in resources
-        }
-
     def _evaluate_resource(self, pair: FlavorResource, reasons: list[PodSetReason]) -> FlavorCandidate:
+        """Return how a resource of a flavor can satisfy the request; append what is short to ``reasons``."""
         given, node, pod_set = self._input, self._input.node, self._pod_set.name
         previous = self._previous_usage.get(pair, 0)
         requested = self._requests[pair.resource]
@@ -370,12 +365,13 @@ def flavor_incompatibility(
     """
     if flavor is None:
         return FlavorMissing(pod_set.name, name)
-    tolerations = (*pod_set.tolerations, *flavor.spec.tolerations)
     for taint in flavor.spec.node_taints:
         if taint.effect in ("NoSchedule", "NoExecute") and not any(
-            tolerates(toleration, taint) for toleration in tolerations
+            tolerates(toleration, taint) for toleration in (*pod_set.tolerations, *flavor.spec.tolerations)
         ):
             return TaintUntolerated(pod_set.name, name, taint.key, taint.value, taint.effect)
+    if not pod_set.node_selector and pod_set.affinity is None:
+        return None
     labels = flavor.spec.node_labels
     contradicts_selector = any(
         key in labels and labels[key] != value for key, value in pod_set.node_selector.items()

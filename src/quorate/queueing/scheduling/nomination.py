@@ -98,8 +98,12 @@ def _assign(
     round_number: int,
     nominated_flavors: NominatedFlavors | None,
 ) -> _Choice:
-    with state.ledger.without_replaced_slice(entry.workload, queue):
+    replaced = state.ledger.replaced_reservation(entry.workload, queue)
+    if replaced is None:
         assignment, targets = _choose_counts(state, queue, entry, round_number, nominated_flavors)
+    else:
+        with state.ledger.without_replaced_slice(replaced):
+            assignment, targets = _choose_counts(state, queue, entry, round_number, nominated_flavors)
     entry.last_assignment = LastAssignment(
         assignment.last_tried_flavors, entry.shape, round_number, state.ledger.generation(queue)
     )

@@ -245,11 +245,19 @@ class Round:
         A head without targets of its own starts before those of other heads have released their quota, so it
         must fit beside them, too.
         """
-        with self._ledger.without_replaced_slice(nomination.entry.workload, nomination.queue):
-            shortages = self._shortages_without_targets(nomination, assignment)
-            if shortages or nomination.targets or nomination.queue.node.root not in self._preemptors:
-                return shortages
-            return self._shortages_beside_targets(nomination, assignment)
+        replaced = self._ledger.replaced_reservation(nomination.entry.workload, nomination.queue)
+        if replaced is None:
+            return self._shortages_after_decisions(nomination, assignment)
+        with self._ledger.without_replaced_slice(replaced):
+            return self._shortages_after_decisions(nomination, assignment)
+
+    def _shortages_after_decisions(
+        self, nomination: Nomination, assignment: Assignment
+    ) -> tuple[Shortage, ...]:
+        shortages = self._shortages_without_targets(nomination, assignment)
+        if shortages or nomination.targets or nomination.queue.node.root not in self._preemptors:
+            return shortages
+        return self._shortages_beside_targets(nomination, assignment)
 
     def _lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
         """Return True if the places of the nomination are no longer free."""
@@ -368,7 +376,7 @@ class Round:
         ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
         admitted = not assignment.delayed and ready.issuperset(queue.checks_for(admission))
         decision = Reserve(
-            key=metadata.key,
+            key=entry.key,
             uid=metadata.uid,
             resource_version=metadata.resource_version,
             cluster_queue=queue.name,
@@ -394,7 +402,7 @@ def _hold(
     metadata = entry.workload.metadata
     entry.is_explained = True
     entry.hold = Hold(
-        key=metadata.key,
+        key=entry.key,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
         condition_reason=condition_reason,

@@ -28,6 +28,9 @@ from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import Amounts, Place, without_places
 from quorate.queueing.topology.pod_templates import Template
 
+# What pods use, by flavors and values of each leaf.
+_Needed = tuple[tuple[tuple[str, ...], Path, Amounts], ...]
+
 
 class PodSetPlaces(msgspec.Struct, frozen=True):
     """Where the pods of one pod set run: the recorded values of each leaf, in order, and its pods."""
@@ -62,7 +65,7 @@ class Placement(msgspec.Struct, frozen=True):
 
     pod_sets: tuple[PodSetPlaces, ...] = ()
     failures: tuple[PlacementRefused | NodesLackRoom, ...] = ()
-    needed: tuple[tuple[tuple[str, ...], Path, Amounts], ...] = ()  # by flavors and values of each leaf
+    needed: _Needed = ()
 
     def places(self) -> list[Place]:
         return [each for pod_set in self.pod_sets for each in pod_set.places()]
@@ -100,8 +103,12 @@ def topology_mismatch(
         levels, named = model.levels(flavor), request.levels
         if levels is None:
             problem = TopologyProblem.UNKNOWN_TOPOLOGY
-        elif not set(named).issubset(levels) or (request.unconstrained is False and not named):
+        elif request.unconstrained is False and not named:
             problem = TopologyProblem.NO_LEVEL
+        else:
+            for level in named:  # for each head: a set would cost more
+                if level not in levels:
+                    problem = TopologyProblem.NO_LEVEL
     return TopologyMismatched(pod_set.name, flavor, problem) if problem else None
 
 
@@ -133,12 +140,25 @@ def place_pod_sets(
 
 
 def _place_pod_sets(model: TopologyModel, pod_sets: Sequence[PodSetToPlace], *, is_empty: bool) -> Placement:
+    if len(pod_sets) == 1:
+        return _place_alone(model, pod_sets[0], is_empty=is_empty)
     groups: dict[tuple[bool, tuple[str, ...]], list[PodSetToPlace]] = {}
     for pod_set in pod_sets:
         assert pod_set.on_hosts or len(pod_set.flavors) == 1, "the caller checks it"
         groups.setdefault((pod_set.on_hosts, tuple(sorted(pod_set.flavors))), []).append(pod_set)
     with ExitStack() as placed_so_far:
         return _place_groups(model, pod_sets, groups, placed_so_far, is_empty=is_empty)
+
+
+def _place_alone(model: TopologyModel, pod_set: PodSetToPlace, *, is_empty: bool) -> Placement:
+    """Place the only pod set of a workload, which most have."""
+    if not pod_set.count:
+        return NO_PLACEMENT
+    flavors = tuple(sorted(pod_set.flavors))
+    found = _place_in_tree(model, pod_set.on_hosts, flavors, pod_set, None, (), is_empty=is_empty)
+    if not isinstance(found, list):
+        return Placement((), (found,))
+    return Placement(tuple(found), (), _needed(found))
 
 
 def _place_groups(
@@ -154,15 +174,8 @@ def _place_groups(
     failures: list[PlacementRefused | NodesLackRoom] = []
     assumed: list[Place] = []
     for (on_hosts, flavors), members in sorted(groups.items()):
-        tree = model.host_tree(flavors) if on_hosts else model.tree(flavors[0])
         for workers, leader in _units(members):
-            found: list[PodSetPlaces] | PlacementRefused | NodesLackRoom
-            if tree is None:
-                unknown = "workload requires Topology, but there is no TAS cache information"
-                text = "the nodes are not known yet" if on_hosts else unknown
-                found = PlacementRefused(workers.shape.name, text)
-            else:
-                found = _place_unit(model, tree, flavors, workers, leader, assumed, is_empty=is_empty)
+            found = _place_in_tree(model, on_hosts, flavors, workers, leader, assumed, is_empty=is_empty)
             if isinstance(found, PlacementRefused) and leader is not None:  # about the first of the group
                 first = next(each for each in members if each is workers or each is leader)
                 found = replace(found, pod_set=first.shape.name)
@@ -170,21 +183,48 @@ def _place_groups(
                 failures.append(found)
                 break
             placed += found
-            if len(pod_sets) > 1:
-                new = [each for pod_set in found for each in pod_set.places()]
-                assumed += new
-                if not is_empty:
-                    model.constraints.assume(new, placed_so_far)
+            new = [each for pod_set in found for each in pod_set.places()]
+            assumed += new
+            if not is_empty:
+                model.constraints.assume(new, placed_so_far)
     order = {pod_set.shape.name: index for index, pod_set in enumerate(pod_sets)}
     placed.sort(key=lambda each: order[each.name])
-    return (
-        Placement((), tuple(failures))
-        if failures
-        else Placement(tuple(placed), (), _needed([place for each in placed for place in each.places()]))
-    )
+    return Placement((), tuple(failures)) if failures else Placement(tuple(placed), (), _needed(placed))
 
 
-def _needed(places: Iterable[Place]) -> tuple[tuple[tuple[str, ...], Path, Amounts], ...]:
+def _place_in_tree(
+    model: TopologyModel,
+    on_hosts: bool,
+    flavors: tuple[str, ...],
+    workers: PodSetToPlace,
+    leader: PodSetToPlace | None,
+    assumed: Sequence[Place],
+    *,
+    is_empty: bool,
+) -> list[PodSetPlaces] | PlacementRefused | NodesLackRoom:
+    tree = model.host_tree(flavors) if on_hosts else model.tree(flavors[0])
+    if tree is None:
+        unknown = "workload requires Topology, but there is no TAS cache information"
+        text = "the nodes are not known yet" if on_hosts else unknown
+        return PlacementRefused(workers.shape.name, text)
+    return _place_unit(model, tree, flavors, workers, leader, assumed, is_empty=is_empty)
+
+
+def _needed(pod_sets: Sequence[PodSetPlaces]) -> _Needed:
+    """Return what the pods use of each leaf."""
+    if len(pod_sets) == 1:  # no two places of one pod set are in one leaf
+        alone = pod_sets[0]
+        per_pod = [(resource, amount) for resource, amount in alone.per_pod.items() if amount]
+        return tuple(
+            [
+                (alone.flavors, values, {resource: amount * count for resource, amount in per_pod})
+                for values, count in alone.domains
+            ]
+        )
+    return _sums([place for each in pod_sets for place in each.places()])
+
+
+def _sums(places: Iterable[Place]) -> _Needed:
     needed: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
     for each in places:
         amounts = needed.setdefault((each.flavors, each.values), {})
@@ -365,7 +405,7 @@ def fits(model: TopologyModel, placement: Placement, held: Sequence[Place] = ())
             model.constraints.version(pod_set.template),
         ):
             return False
-    needed = _needed(without_places(placement.places(), held)) if held else placement.needed
+    needed = _sums(without_places(placement.places(), held)) if held else placement.needed
     for flavors, values, amounts in needed:
         tree = model.tree(flavors[0]) if flavors else model.host_tree(())
         if tree is None or not tree.has_room(values, amounts):

@@ -172,7 +172,10 @@ class PodConstraints:
 
     def hold(self, host: str, template: Template, pods: int) -> None:
         """Count ``pods`` of a workload that has places on the host; a negative number takes them back."""
-        self._add_to_sums(hash_of_held(host, template) * pods, is_constrained=template.has_constraints)
+        number = hash_of_held(host, template) * pods
+        self._sum += number
+        if template.has_constraints:
+            self._sum_constrained += number
         self._hold(host, template, pods)
 
     def _add_to_sums(self, amount: int, *, is_constrained: bool) -> None:
