@@ -80,7 +80,7 @@ async def run_dashboard(
         _opened_history(options, clock) as history,
         run_model(client, clock, configuration, history) as model,
     ):
-        forecasts = _forecasts(model, sessions, options, clock)
+        forecasts = _forecasts(model, sessions, options, client, clock)
         auth = DelegatedAuth(client, clock, _DECISIONS)
         authorization = Authorization(auth, lambda: _namespaces(model))
         login = Login(
@@ -136,15 +136,23 @@ async def _opened_history(options: Options, clock: Clock) -> AsyncIterator[Histo
         yield history
 
 
-def _forecasts(model: DashboardModel, sessions: Sessions, options: Options, clock: Clock) -> Forecasts:
+def _forecasts(
+    model: DashboardModel, sessions: Sessions, options: Options, client: Client, clock: Clock
+) -> Forecasts:
+    def local_queue_of(workload: Key) -> str:
+        found = model.data.workloads.by_key.get(workload)
+        return found.group.local_queue.name if found is not None else ""
+
     def cluster_queue_of(local_queue: Key) -> str:
         found = model.data.state.ledger.local_queues.get(local_queue)
         return found.cluster_queue if found is not None else ""
 
     return Forecasts(
         options.cluster,
+        client,
         clock,
         lambda: len(sessions) > 0,
+        local_queue_of,
         cluster_queue_of,
         lambda: model.changes().note(Changed("forecast")),
     )

@@ -8,7 +8,7 @@ in one file, so that there is one replica.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.api import volcano
+from quorate.api import explanation, volcano
 from quorate.api.kueue import GROUP
 from quorate.api.scheduler_configuration import in_force
 from quorate.cli.deployment import manifest_builders
@@ -32,6 +32,8 @@ DASHBOARD_RULES: Final = (
                ("list", "watch")),
     PolicyRule("overhead of pods", "node.k8s.io", ("runtimeclasses",), ("list", "watch")),
     PolicyRule("authorizing users", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    PolicyRule("showing when workloads start", explanation.GROUP, (explanation.ESTIMATES,),
+               ("list",)),
     PolicyRule("reading the Configuration in force", "", ("configmaps",), ("get",),
                in_force.NAMESPACE, (IN_FORCE,)),
 )  # fmt: skip

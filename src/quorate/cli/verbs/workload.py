@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from quorate.api import codec
-from quorate.api.explanation import StartEstimate, StartEstimateList, estimates_path
 from quorate.api.kueue import Workload
 from quorate.api.kueue.visibility import GROUP, VERSION, PendingWorkloadsSummary
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
@@ -15,6 +14,7 @@ from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.delete import delete
+from quorate.cli.verbs.explain.served import served_estimates
 from quorate.cli.verbs.job_names import OwnerResolver, Workloads, job_filter, job_uids, named_workloads
 from quorate.cli.verbs.printing import (
     as_untyped,
@@ -129,7 +129,7 @@ def list_(
             positions = await queue_positions(
                 client, (Key(each.metadata.namespace, each.spec.queue_name) for each in pending)
             )
-            estimates = await start_estimates(client, where) if positions else {}
+            estimates = await served_estimates(client, where) if positions else {}
             columns = workload_columns(now, cluster_queues, positions, estimates, namespaces=all_namespaces)
             print_objects(columns, chosen, output)
         else:
@@ -339,12 +339,3 @@ async def queue_positions(client: Client, local_queues: Iterable[Key]) -> dict[K
         for pending in codec.decode(PendingWorkloadsSummary, answer).items:
             found[pending.metadata.key] = pending.position_in_local_queue
     return found
-
-
-async def start_estimates(client: Client, namespace: str) -> dict[Key, StartEstimate]:
-    """Return when pending workloads start, by the controllers; none if they do not serve estimates."""
-    try:
-        answer = await client.request("GET", estimates_path(namespace))
-    except ApiError:
-        return {}
-    return {each.metadata.key: each.estimate for each in codec.decode(StartEstimateList, answer).items}

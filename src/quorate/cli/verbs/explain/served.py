@@ -1,11 +1,19 @@
-"""Ask the controllers for an explanation: they know the model and the Configuration in force."""
+"""Ask the controllers for explanations and estimates: they have the model and the Configuration in force."""
 
 from typing import Final
 
 import msgspec
 
 from quorate.api import codec
-from quorate.api.explanation import GROUP, SUBRESOURCE, Explanation, path_of
+from quorate.api.explanation import (
+    GROUP,
+    SUBRESOURCE,
+    Explanation,
+    StartEstimate,
+    StartEstimateList,
+    estimates_path,
+    path_of,
+)
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, ObjectMeta
 from quorate.kube.client import Client
@@ -31,6 +39,15 @@ async def served_job_explanation(client: Client, resource: Resource[Json], job: 
         "queue": job.labels.get(QUEUE_NAME, ""),
     }  # fmt: skip
     return await _ask(client, "jobs", job.key, query)
+
+
+async def served_estimates(client: Client, namespace: str) -> dict[Key, StartEstimate]:
+    """Return when pending workloads of a namespace, or of all, start; none if it is not served."""
+    try:
+        answer = await client.request("GET", estimates_path(namespace))
+    except ApiError:
+        return {}
+    return {each.metadata.key: each.estimate for each in codec.decode(StartEstimateList, answer).items}
 
 
 async def _ask(client: Client, plural: str, key: Key, query: dict[str, str]) -> Explanation:
