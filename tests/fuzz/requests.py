@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 
 import yaml
 
@@ -42,9 +43,11 @@ class Attack:
         """Return the paths of the objects to delete afterwards, with the bytes sent for each."""
         sizes: dict[str, int] = {}
         for request in self.requests:
-            if request.target == "api" and request.method == "POST":
-                name = _decoded(request.body).get("metadata", {}).get("name", "")
-                path = f"{request.path}/{name}"
+            if request.target != "api" or request.method != "POST" or "?" in request.path:
+                continue  # with a query it is a dry run
+            name = _decoded(request.body).get("metadata", {}).get("name")
+            if name and isinstance(name, str):  # without one, the path would be that of the collection
+                path = f"{request.path}/{quote(name, safe='')}"
                 sizes[path] = sizes.get(path, 0) + sum(len(each.body) for each in self.requests)
         return sizes
 

@@ -10,6 +10,7 @@ from tests.fuzz.attacks import attack
 from tests.fuzz.cluster import ClusterOptions
 from tests.fuzz.findings import Findings
 from tests.fuzz.kinds import KINDS
+from tests.fuzz.requests import Attack, Request
 from tests.fuzz.runs import describe_finding, numbers_of, run
 
 SEED = 5
@@ -39,6 +40,20 @@ def test_objects_of_attacks_are_json_and_named_after_their_attack() -> None:
         for request in attack(SEED, number).requests:
             if request.target == "api" and request.body:
                 assert isinstance(json.loads(request.body), dict)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "deleted"),
+    [
+        pytest.param("/api/v1/pods", "a", ["/api/v1/pods/a"], id="an object"),
+        pytest.param("/api/v1/pods?dryRun=All", "a", [], id="nothing after a dry run"),
+        pytest.param("/api/v1/pods", "", [], id="the path without a name is that of the collection"),
+        pytest.param("/api/v1/pods", "?", ["/api/v1/pods/%3F"], id="a name that could end the path"),
+    ],
+)
+def test_only_objects_of_an_attack_are_deleted(path: str, name: str, deleted: list[str]) -> None:
+    body = json.dumps({"metadata": {"name": name}}).encode()
+    assert list(Attack(SEED, 1, "", (Request("POST", path, body),)).created) == deleted
 
 
 def test_a_finding_names_the_attack_in_its_detail_and_else_the_latest() -> None:
