@@ -34,3 +34,14 @@ def test_an_error_does_not_repeat_a_long_value() -> None:
     assert len(text) < 1100
     assert text.startswith("Invalid enum value 'xxx")
     assert text.endswith("at `$.spec.queueingStrategy`")
+
+
+def test_the_quantities_of_an_object_are_bounded() -> None:
+    def document(number: int) -> bytes:
+        return codec.encode({"requests": {f"a.b/{each}": "1m" for each in range(number)}})
+
+    assert len(codec.decode(ResourceRequirements, document(codec.MAX_QUANTITIES)).requests) == 8192
+    with pytest.raises(msgspec.ValidationError) as raised:
+        codec.decode(ResourceRequirements, document(codec.MAX_QUANTITIES + 1))
+    assert str(raised.value) == "more than 8192 quantities, which are not read - at `$.requests[...]`"
+    assert len(codec.decode(ResourceRequirements, document(1)).requests) == 1  # of each object

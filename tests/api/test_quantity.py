@@ -158,6 +158,14 @@ def test_equal_amounts_have_equal_hashes_and_sums_are_exact(
 
 
 @given(written())
+def test_leading_zeros_change_nothing(case: tuple[str, Fraction]) -> None:
+    text = case[0]
+    sign = text[0] if text[0] in "+-" else ""
+    longer = parse_quantity(f"{sign}{'0' * 30}{text.removeprefix(sign)}")
+    assert (longer.nanos, longer.form) == (parse_quantity(text).nanos, parse_quantity(text).form)
+
+
+@given(written())
 def test_base_units_round_up(case: tuple[str, Fraction]) -> None:
     """A request for a fraction of a unit counts as a whole unit."""
     quantity = parse_quantity(case[0])

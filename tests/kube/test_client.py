@@ -5,11 +5,13 @@ import pickle
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta
+from quorate.api.quantity import Quantity
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.errors import (
     Conflict,
@@ -270,6 +272,44 @@ def test_an_undecodable_object_does_not_hide_the_others() -> None:
         (undecodable,) = found.undecodable
         assert undecodable.key == Key("default", "odd")
         assert "$.spec.containers" in undecodable.problem
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("requests", "problem"),
+    [
+        pytest.param({"cpu": "2"} | {f"a.b/{number}": "0" for number in range(9000)}, "", id="nearly all 0"),
+        pytest.param({f"a.b/{number}": 0 for number in range(9000)} | {"cpu": "2"}, "", id="0 as a number"),
+        pytest.param(
+            {"cpu": "2"} | {f"a.b/{number}": "1" for number in range(9000)},
+            "more than 8192 quantities, which are not read",
+            id="too many",
+        ),
+    ],
+)
+def test_an_object_with_thousands_of_quantities_is_read_if_nearly_all_are_zero(
+    requests: dict[str, Any], problem: str
+) -> None:
+    """A pod that requests nothing of thousands of resources may run, and what it does request counts."""
+    large = pod("large", 3) | {"spec": {"containers": [{"resources": {"requests": requests}}]}}
+
+    async def story() -> None:
+        answers = in_turn(listing(9, pod("a", 1), large), Stream((frame("ADDED", large),)))
+        async with FakeServer(answers) as server, server.client() as client:
+            found = await client.list(PODS)
+            async for event in client.watch(PODS, "9"):
+                seen = event
+                break
+        faults = [*found.undecodable, *([seen] if isinstance(seen, ObjectFault) else [])]
+        read = [*found.items[1:], *([seen.object] if isinstance(seen, WatchEvent) else [])]
+        if problem:
+            assert read == []
+            assert [fault.problem.startswith(problem) for fault in faults] == [True, True]
+        else:
+            assert faults == []
+            of_pods = [each.spec.containers[0].resources.requests for each in read]
+            assert of_pods == [{"cpu": Quantity.of_units(2)}] * 2
 
     asyncio.run(story())
 

@@ -10,6 +10,15 @@ from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity, pars
 
 T = TypeVar("T")
 
+MAX_QUANTITIES: Final = 8192
+"""Quantities of one object.
+
+The largest objects in use have hundreds; a cluster queue with quotas and limits of 16 resources in 64 flavors
+has 7,168 with its status.  As each is a Python object, 40,000 different ones in an object of the largest size
+would hold the event loop for 0.1 s, whatever reads it.
+"""
+
+TOO_MANY_QUANTITIES: Final = f"more than {MAX_QUANTITIES} quantities, which are not read"
 NESTED_TOO_DEEPLY: Final = "Nested too deeply: a few hundred levels can be read"
 
 
@@ -32,8 +41,23 @@ class _Number(float):
         return number
 
 
+class _Allowance:
+    """How many more quantities the decoding in progress reads."""
+
+    __slots__ = ("quantities",)
+
+    def __init__(self) -> None:
+        self.quantities = MAX_QUANTITIES
+
+
+_allowance: Final = _Allowance()
+
+
 def _decode_hook(type_: type[Any], value: Any) -> Any:
     if type_ is Quantity:
+        _allowance.quantities -= 1
+        if _allowance.quantities < 0:
+            raise ValueError(TOO_MANY_QUANTITIES)
         if type(value) is str:  # nearly all
             return parse_text(value)
         if isinstance(value, _Number):
@@ -69,13 +93,13 @@ _sorting_encoder = msgspec.json.Encoder(enc_hook=_encode_hook, order="sorted")
 def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     """Decode JSON as an object of ``type_`` and skip fields that the type does not declare.
 
-    Raises ``msgspec.ValidationError`` (wrong type or shape, with the path, or nested too deeply) or
-    ``msgspec.DecodeError`` (not JSON).
+    Raises ``msgspec.ValidationError`` (wrong type or shape, with the path, nested too deeply, or more than
+    ``MAX_QUANTITIES``) or ``msgspec.DecodeError`` (not JSON).
     """
     try:
         return decode_as_given(type_, data)
-    except msgspec.ValidationError:
-        if not has_nulls(data):
+    except msgspec.ValidationError as error:
+        if has_too_many_quantities(error) or not has_nulls(data):
             raise
         return decode_as_given(type_, without_nulls(data))
 
@@ -84,6 +108,8 @@ def decode_as_given(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     """Decode like ``decode``, but do not take a null field as absent: that is an error of its type."""
     hashable: Any = type_
     decoder: msgspec.json.Decoder[T] = _decoder(hashable)
+    outer = _allowance.quantities  # of a decoding that calls this one, to intern a field
+    _allowance.quantities = MAX_QUANTITIES
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -93,6 +119,13 @@ def decode_as_given(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
         raise msgspec.ValidationError(shortened(text)) from None
     except RecursionError as error:
         raise msgspec.ValidationError(NESTED_TOO_DEEPLY) from error
+    finally:
+        _allowance.quantities = outer
+
+
+def has_too_many_quantities(error: Exception) -> bool:
+    """Return True if an object was not decoded because of the number of its quantities."""
+    return TOO_MANY_QUANTITIES in str(error)
 
 
 def shortened(problem: str) -> str:

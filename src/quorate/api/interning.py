@@ -20,7 +20,7 @@ from quorate.api.meta import ObjectMeta
 CACHE_SIZE: Final = 4096  # entries per cache
 CACHE_BYTES: Final = 8 * 2**20  # of content per cache; the values take a few times as much
 _MAX_CACHED_TEXTS: Final = 4096  # characters of a mapping
-_MAX_SHARED_FIELDS: Final = 64 * 1024  # bytes of JSON of all fields
+_MAX_SHARED_FIELDS: Final = 64 * 1024  # bytes of JSON of one field, or of all fields of a struct
 _MAX_COMPACT: Final = 64  # entries of a mapping in which a key is searched
 _LASTING_FIELDS: Final = ("name", "namespace", "uid", "creation_timestamp", "labels", "annotations")
 _EMPTY: Final[dict[str, Any]] = {}  # shared, because decoded values are never mutated
@@ -122,12 +122,14 @@ def intern_fields(holder: msgspec.Struct, types: Mapping[str, Any]) -> None:
     """Replace the named fields of ``holder`` with interned values; call it in ``__post_init__``.
 
     ``types`` gives the type of each field by name. Python already shares the empty tuple; empty mappings are
-    shared here.
+    shared here, and a large value is not shared with others, because that takes as long as a decoding.
     """
     for name, type_ in types.items():
         value = getattr(holder, name)
         if value:
-            msgspec.structs.force_setattr(holder, name, _cache_of(type_)(codec.encode(value)))
+            content = codec.encode(value)
+            if len(content) <= _MAX_SHARED_FIELDS:
+                msgspec.structs.force_setattr(holder, name, _cache_of(type_)(content))
         elif isinstance(value, dict):
             msgspec.structs.force_setattr(holder, name, _EMPTY)
 

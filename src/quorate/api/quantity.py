@@ -47,8 +47,16 @@ _GRAMMAR: Final = re.compile(
 )
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}  # powers of 1024
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_UNITS: Final = {suffix: 10 ** (power + 9) for suffix, power in _DECIMAL.items()} | {
+    suffix: 1024**power * NANOS for suffix, power in _BINARY.items()
+}  # in nano-units
 _BINARY_SUFFIX: Final = {power: suffix for suffix, power in _BINARY.items()} | {0: ""}
 _DECIMAL_SUFFIX: Final = {power: suffix for suffix, power in _DECIMAL.items()}
+
+# The texts that are read without their parts: an object may have thousands of different ones.
+_SHORT: Final = re.compile(
+    r"([0-9]{1,18})(?:\.([0-9]{0,9}))?(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,2}))?", re.ASCII
+)
 
 # White space that a JSON text may contain unescaped: the original trims the text before it is unescaped.
 SPACES: Final = (
@@ -232,9 +240,26 @@ def parse_text(text: str) -> Quantity:
 
 
 def _parse(text: str) -> Quantity:
+    short = _SHORT.fullmatch(text)
+    if short is not None:
+        return _parse_short(*short.groups())
     notation = split_quantity(text.strip(SPACES))
     nanos = _nanos(notation)
     return Quantity(-nanos if notation.negative else nanos, notation.form)
+
+
+def _parse_short(whole: str, fraction: str | None, suffix: str | None, exponent: str | None) -> Quantity:
+    number, decimals = (int(whole + fraction), len(fraction)) if fraction else (int(whole), 0)
+    if exponent is not None:
+        shift = 9 + int(exponent) - decimals
+        nanos = number * 10**shift if shift >= 0 else -(-number // 10**-shift)
+        return Quantity(nanos, Form.DECIMAL_EXPONENT)
+    nanos = number * _UNITS[suffix or ""]
+    if decimals:
+        nanos = -(-nanos // 10**decimals)
+    if suffix in _BINARY:
+        return Quantity(min(nanos, _MAX_BINARY), Form.BINARY_SI)
+    return Quantity(nanos)
 
 
 _parse_cached = lru_cache(maxsize=4096)(_parse)

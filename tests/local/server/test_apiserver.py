@@ -252,6 +252,10 @@ async def test_a_quota_is_charged_when_objects_are_created(api: Api) -> None:
     )
     assert await create("two", "1") == "created"
     assert (await api("GET", f"{quotas}/q"))[1]["status"]["used"] == {"pods": "2", "requests.cpu": "3"}
+    many = {f"example.com/{number}": "1" for number in range(9000)}
+    container = {"name": "main", "image": "b", "resources": {"requests": many, "limits": many}}
+    _, answer = await api("POST", PODS, a_pod("large", containers=[container]))
+    assert (answer["code"], "more than 8192 quantities" in answer["message"]) == (403, True)
 
 
 @with_api

@@ -19,6 +19,9 @@ from quorate.kube.resources import Resource, T
 LEVELS_MAX: Final = 400  # kept of an object that is nested too deeply for the decoder
 _TOO_DEEP: Final = b'"levels that quorate does not read"'
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_ANYTHING: Final[Any] = Any  # a type to decode as
+_REQUESTS: Final = ("requests", "limits", "allocatedResources", "overhead")
+_ZEROS: Final = ("0", 0)
 _CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
 
 E = TypeVar("E")
@@ -102,7 +105,11 @@ def _decode_items_separately(resource: Resource[T], request: str, body: bytes) -
         try:
             items.append(_decode_object(resource, raw))
         except Exception as error:
-            undecodable.append(_undecodable(resource, request, raw, error))
+            again = _decode_without_zeros(resource, raw, error)
+            if again is None:
+                undecodable.append(_undecodable(resource, request, raw, error))
+            else:
+                items.append(again)
     return Page(items, undecodable, page.metadata.resource_version, page.metadata.continue_)
 
 
@@ -123,8 +130,8 @@ def decode_frame(resource: Resource[T], request: str, line: bytes) -> WatchEvent
 
 
 def _decode_other_frame(
-    resource: Resource[Any], request: str, line: bytes, undecodable: Exception | None
-) -> Bookmark | ObjectFault:
+    resource: Resource[T], request: str, line: bytes, undecodable: Exception | None
+) -> WatchEvent[T] | Bookmark | ObjectFault:
     frame: _Frame[Any] = _decode_envelope(_Frame[msgspec.Raw], request, line)  # type: ignore[type-var]
     try:
         if frame.type == "ERROR":
@@ -135,6 +142,8 @@ def _decode_other_frame(
         raise Unreadable(request, str(error)) from error
     if undecodable is None or frame.type not in _CHANGES:
         raise Unreadable(request, f"a frame of type {frame.type!r}")
+    if (obj := _decode_without_zeros(resource, frame.object, undecodable)) is not None:
+        return WatchEvent(cast(Any, frame.type), obj)
     return _undecodable(resource, request, frame.object, undecodable, deleted=frame.type == "DELETED")
 
 
@@ -153,6 +162,35 @@ def _decode_object(resource: Resource[T], raw: msgspec.Raw) -> T:
     if _TOO_DEEP in bytes(raw):
         raise msgspec.ValidationError(codec.NESTED_TOO_DEEPLY)
     return codec.decode(resource.type, raw)
+
+
+def _decode_without_zeros(resource: Resource[T], raw: msgspec.Raw, error: Exception) -> T | None:
+    """Decode an object with too many quantities without its requests of 0; None if that does not help.
+
+    A pod may run on any node if it requests nothing of thousands of resources.  If it could not be read, the
+    node would have to be left alone.
+    """
+    if not codec.has_too_many_quantities(error):
+        return None
+    try:
+        document = _without_zeros(codec.decode_as_given(_ANYTHING, raw))
+        return _decode_object(resource, msgspec.Raw(codec.encode(document)))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _without_zeros(value: Any) -> Any:
+    """Return a JSON value without the requests, limits and allocated amounts of 0."""
+    if isinstance(value, list):
+        return [_without_zeros(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {name: amount for name, amount in item.items() if amount not in _ZEROS}
+        if key in _REQUESTS and isinstance(item, dict)
+        else _without_zeros(item)
+        for key, item in value.items()
+    }
 
 
 def _undecodable(

@@ -49,9 +49,8 @@ def _charged(context: RequestContext, obj: Json, entry: Entry) -> Json | None:
     quota = entry.decode()
     status: Json = quota.get("status", {})
     limits, used = parse_amounts(status.get("hard", {})), parse_amounts(status.get("used", {}))
-    if not _matches(
-        codec.decode(ResourceQuotaSpec, msgspec.json.encode(quota.get("spec", {}))), context, obj
-    ):
+    scopes = {key: value for key, value in quota.get("spec", {}).items() if key != "hard"}
+    if not _matches(codec.convert(ResourceQuotaSpec, scopes), context, obj):
         return None
     requested = {name: amount for name, amount in _requested(context, obj, limits).items() if amount}
     if not requested:
@@ -77,7 +76,7 @@ def _matches(spec: ResourceQuotaSpec, context: RequestContext, obj: Json) -> boo
         return True
     if context.kind.resource != "pods":
         return False
-    return matches_scopes(spec, codec.decode(Pod, msgspec.json.encode(obj)))
+    return matches_scopes(spec, _pod(context, obj))
 
 
 def parse_amounts(amounts: dict[str, str]) -> Resources:
@@ -85,8 +84,16 @@ def parse_amounts(amounts: dict[str, str]) -> Resources:
 
 
 def _requested(context: RequestContext, obj: Json, limited: Iterable[str]) -> Resources:
-    pods = [codec.decode(Pod, msgspec.json.encode(obj))] if context.kind.resource == "pods" else []
+    pods = [_pod(context, obj)] if context.kind.resource == "pods" else []
     return quota_usage(limited, pods, {context.kind.resource: 1})
+
+
+def _pod(context: RequestContext, obj: Json) -> Pod:
+    """Decode a pod.  Raises StatusError(403) if it has more quantities than are read."""
+    try:
+        return codec.convert(Pod, obj)
+    except msgspec.ValidationError as error:
+        raise _forbid(context, obj, f"failed quota: {error}") from error
 
 
 def _unspecified(spec: Json, limited: Iterable[str]) -> Iterator[str]:
