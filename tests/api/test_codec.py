@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -45,3 +46,10 @@ def test_the_quantities_of_an_object_are_bounded() -> None:
         codec.decode(ResourceRequirements, document(codec.MAX_QUANTITIES + 1))
     assert str(raised.value) == "more than 8192 quantities, which are not read - at `$.requests[...]`"
     assert len(codec.decode(ResourceRequirements, document(1)).requests) == 1  # of each object
+
+
+def test_each_thread_counts_the_quantities_that_it_reads() -> None:
+    content = codec.encode({"requests": {f"a.b/{each}": "1m" for each in range(6000)}})
+    with ThreadPoolExecutor(4) as threads:
+        decoded = threads.map(lambda _: codec.decode(ResourceRequirements, content), range(40))
+        assert all(len(each.requests) == 6000 for each in decoded)

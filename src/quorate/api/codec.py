@@ -1,5 +1,6 @@
 """Conversion between JSON and typed objects, including quantities."""
 
+import threading
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -41,10 +42,8 @@ class _Number(float):
         return number
 
 
-class _Allowance:
-    """How many more quantities the decoding in progress reads."""
-
-    __slots__ = ("quantities",)
+class _Allowance(threading.local):
+    """How many more quantities the decoding in progress reads; large objects are decoded in threads."""
 
     def __init__(self) -> None:
         self.quantities = MAX_QUANTITIES
