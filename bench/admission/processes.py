@@ -41,6 +41,7 @@ class ProcessUsage(msgspec.Struct, frozen=True):
     """Usage of a process and its children; the bytes are those of all their reads and writes."""
 
     cpu_s: float
+    own_cpu_s: float  # without that of its children
     peak_bytes: int
     read_bytes: int
     written_bytes: int
@@ -58,9 +59,11 @@ class UsageSampler:
     @property
     def usage(self) -> ProcessUsage:
         """Return the usage since ``begin``, or since the start of a later process."""
-        differences = [totals.since(self._initial.get(pid, _NOTHING)) for pid, totals in self._totals.items()]
+        found = {pid: totals.since(self._initial.get(pid, _NOTHING)) for pid, totals in self._totals.items()}
+        differences = found.values()
         return ProcessUsage(
             cpu_s=sum(each.ticks for each in differences) * _TICK_S,
+            own_cpu_s=found.get(self._pid, _NOTHING).ticks * _TICK_S,
             peak_bytes=self._peak_bytes,
             read_bytes=sum(each.read_bytes for each in differences),
             written_bytes=sum(each.written_bytes for each in differences),
