@@ -275,6 +275,62 @@ def test_an_evicted_workload_says_why_and_when_it_is_tried_again() -> None:
     assert [each.code for each in found.reasons] == ["PodsReadyTimeout", "BackingOff"]
 
 
+def preempted_by(uid: str) -> Workload:
+    text = f"Preempted to accommodate a workload (UID: {uid}, JobUID: UNKNOWN) due to prioritization"
+    return a_workload(
+        condition("QuotaReserved", "Pending", text, "False"),
+        condition("Evicted", "Preempted", text),
+        condition("Preempted", "InClusterQueue", text),
+        condition("Requeued", "Preempted", text),
+    )
+
+
+def test_a_preempted_workload_names_the_one_for_which_it_was() -> None:
+    world = a_world()
+    preempted = preempted_by(world.workloads["theirs"].metadata.uid)
+    world.state.put_workload(preempted, 0.0)
+    facts = run(pending_facts(world.state, preempted.metadata.key))
+    assert facts is not None
+    found = explain_workload(world.state, preempted, facts)
+    assert found.state == "Queued"
+    assert found.message == "it was preempted for default/theirs; it is queued again"
+    assert (found.reasons[0].code, str(found.reasons[0].object)) == ("Preempted", "Workload default/theirs")
+    assert namespaces_of(facts) == {"default"}
+    hidden = explain_workload(world.state, preempted, scoped(facts, Scope(frozenset())))
+    assert hidden.message == f"it was preempted for {HIDDEN.name}; it is queued again"
+    assert hidden.reasons[0].object is None
+    mine = run(pending_facts(world.state, Key("default", "mine")))
+    assert mine is not None
+    evaluated = explain_workload(world.state, preempted, replace(facts, hold=mine.hold))
+    assert evaluated.message.startswith(
+        "it was preempted for default/theirs; it is queued again: it can never "
+    )
+    assert [each.code for each in evaluated.reasons] == ["Preempted", "QuotaShort"]
+
+
+def test_a_preempted_workload_outlives_the_one_for_which_it_was() -> None:
+    world = a_world()
+    preempted = preempted_by("gone")
+    world.state.put_workload(preempted, 0.0)
+    facts = run(pending_facts(world.state, preempted.metadata.key))
+    found = explain_workload(world.state, preempted, facts)
+    assert found.message == "it was preempted for another workload; it is queued again"
+    assert found.reasons[0].object is None
+
+
+def test_reasons_tell_when_they_were_found_and_quota_is_that_of_now() -> None:
+    world = a_world()
+    known = run(pending_facts(world.state, Key("default", "mine")))
+    assert known is not None
+    assert known.hold is not None
+    reasons = (*known.hold.reasons, r.PlacementRefused("main", "no rack has room", 2, 3))
+    facts = replace(known, hold=replace(known.hold, reasons=reasons, evaluated_at=1767225600.0))
+    found = explain_workload(world.state, world.workloads["mine"], facts)
+    assert [(each.code, each.evaluated_at) for each in found.reasons] == [
+        ("QuotaShort", None), ("PlacementRefused", datetime(2026, 1, 1, tzinfo=UTC)),
+    ]  # fmt: skip
+
+
 def test_gates_and_deletion_hold_a_workload() -> None:
     workload = a_workload()
     gated = replace(

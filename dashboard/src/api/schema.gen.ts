@@ -734,6 +734,8 @@ export interface components {
             atMost?: string;
             /** @default null */
             since?: string | null;
+            /** @default null */
+            evaluatedAt?: string | null;
             /** @default  */
             enough?: string;
             /** @default [] */

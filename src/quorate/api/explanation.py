@@ -69,6 +69,7 @@ class Reason(Struct):
     short_by: str = ""
     at_most: str = ""  # with everything else gone
     since: datetime | None = None
+    evaluated_at: datetime | None = None  # when the numbers were computed; absent: they are those of now
     enough: str = ""  # what would remove this reason
     held_by: tuple[Holder, ...] = ()
 

@@ -21,6 +21,7 @@ from quorate.cli.cluster_reader import ClusterReader
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.controller_process import run_controller_process
 from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
+from quorate.cli.deployment.roles import gang_roles, user_roles
 from quorate.cli.deployment.visibility import AGGREGATED
 from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
 from quorate.cli.process import new_uid
@@ -63,11 +64,11 @@ async def run_queueing_cluster(
     rng: random.Random,
     gang_scheduler: GangSchedulerSettings | None = None,
     *,
-    are_definitions_stored: bool = False,
+    is_installed: bool = False,
 ) -> AsyncIterator[Client]:
-    """Run a cluster with the definitions installed while the block lasts.
+    """Run a cluster with the definitions and the roles for users installed while the block lasts.
 
-    ``are_definitions_stored`` says that a run of this version stored them in ``directory`` before.
+    ``is_installed`` says that a run of this version stored them in ``directory`` before.
 
     With ``in_force`` the queueing controllers run with all that it asks for, with ``gang_scheduler`` the gang
     scheduler; both are ready when the block begins.  Raises ``UsageError`` for what cannot be had here.
@@ -78,9 +79,10 @@ async def run_queueing_cluster(
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
     ):
-        if not are_definitions_stored:
+        if not is_installed:
             definitions = (*queueing_definitions(), *gang_definitions())
             await install_definitions(client, map(_without_conversion, definitions))
+            await _install_user_roles(client)
         await remove_webhooks(client)  # of a run that was killed: nothing serves them
         async with AsyncExitStack() as stack:
             if in_force is not None:
@@ -130,6 +132,14 @@ async def _run_gang_scheduler(
         scheduler.cancel()
 
 
+async def _install_user_roles(client: Client) -> None:
+    """Install the roles that an installation has for users; the built-in ones include what they grant."""
+    roles = (*user_roles(), *gang_roles())
+    await asyncio.gather(
+        *(client.apply(CLUSTER_ROLES, Key("", role["metadata"]["name"]), role) for role in roles)
+    )
+
+
 def _without_conversion(definition: Json) -> Json:
     """Return the definition without ``spec.conversion``.
 
@@ -140,6 +150,7 @@ def _without_conversion(definition: Json) -> Json:
     return definition | {"spec": spec}
 
 
+CLUSTER_ROLES: Final = untyped("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
 SERVICE: Final = Key("kube-system", "quorate-visibility")
 SERVICES: Final = untyped("", "v1", "services", "Service", True)
 API_SERVICES: Final = untyped("apiregistration.k8s.io", "v1", "apiservices", "APIService", False)

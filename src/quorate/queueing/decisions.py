@@ -38,6 +38,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     condition_reason: Literal["Pending", "Waiting", "Inadmissible"]  # of QuotaReserved=False
     reasons: tuple[InadmissibleReason, ...]
     requests: tuple[PodSetRequest, ...]
+    evaluated_at: float | None = None  # epoch seconds; None: the reasons are those of now
 
     @property
     def message(self) -> str:

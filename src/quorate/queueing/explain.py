@@ -25,6 +25,7 @@ from quorate.queueing.inadmissible_reasons import (
     QuotaShort,
 )
 from quorate.queueing.pending.entry import Entry
+from quorate.queueing.restored_history import stored_preemption
 from quorate.queueing.scheduling.nomination import could_ever_fit
 from quorate.queueing.state import State
 from quorate.quota import tree
@@ -53,6 +54,7 @@ class PendingFacts(msgspec.Struct, frozen=True):
     ahead: int  # pending workloads that precede it in its cluster queue
     first_ahead: tuple[Key, ...]  # the first of them
     holders: tuple[QuotaHolder, ...]  # the largest, in its cluster queue and cohorts
+    preemptor: Key | None = None  # for which it was preempted last, if that still exists
 
 
 def run(steps: Steps[T]) -> T:
@@ -78,7 +80,8 @@ def pending_facts(state: State, key: Key) -> Steps[PendingFacts | None]:
     yield
     ahead, first_ahead = yield from _ahead(state, entry)
     holders = yield from _holders(state, entry, reasons)
-    return PendingFacts(hold, can_never_fit, ahead, first_ahead, holders)
+    preemptor = yield from _preemptor(state, entry.workload)
+    return PendingFacts(hold, can_never_fit, ahead, first_ahead, holders, preemptor)
 
 
 def can_never_fit(state: State, key: Key) -> bool:
@@ -210,6 +213,22 @@ def _holders(
                 ]
                 holders = nsmallest(_MAX_LISTED, (*holders, *found), key=_by_amount)
     return tuple(holders)
+
+
+def _preemptor(state: State, workload: Workload) -> Steps[Key | None]:
+    """Return the workload for which ``workload`` was preempted; None if it was not, or that one is gone."""
+    evicted = find_condition(workload.status.conditions, c.EVICTED)
+    preempted = stored_preemption(workload)
+    if preempted is None or evicted is None or evicted.status != "True" or evicted.reason != c.PREEMPTED:
+        return None
+    for found in (state.ledger.reservations, state.ledger.entries):
+        for keys in _slices(list(found)):
+            yield
+            for key in keys:
+                known = found.get(key)
+                if known is not None and known.workload.metadata.uid == preempted.preemptor:
+                    return key
+    return None
 
 
 def _by_amount(holder: QuotaHolder) -> tuple[FlavorResource, int, Key]:

@@ -108,7 +108,7 @@ async def _serve(start: Start, directory: Path, lifeline: int, writing: int) -> 
     clock = WallClock()
     with ClusterDirectory(directory).lock(clock.now()) as locked:
         async with run_queueing_cluster(
-            locked, settings, in_force, clock, random.Random(), gang_scheduler, are_definitions_stored=True
+            locked, settings, in_force, clock, random.Random(), gang_scheduler, is_installed=True
         ):
             parent_ended = asyncio.Event()
             asyncio.get_running_loop().add_reader(lifeline, parent_ended.set)

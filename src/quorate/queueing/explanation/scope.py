@@ -41,6 +41,7 @@ def namespaces_of(facts: PendingFacts) -> frozenset[str]:
     reasons = facts.hold.reasons if facts.hold is not None else ()
     named = [*facts.first_ahead, *(holder.key for holder in facts.holders)]
     named += [key for reason in reasons for key in _keys_of(reason)]
+    named += () if facts.preemptor is None else (facts.preemptor,)
     return frozenset(key.namespace for key in named)
 
 
@@ -54,6 +55,7 @@ def scoped(facts: PendingFacts, scope: Scope) -> PendingFacts:
         hold=hold,
         first_ahead=tuple(map(scope.shown, facts.first_ahead)),
         holders=tuple(_scoped_holder(holder, scope) for holder in facts.holders),
+        preemptor=None if facts.preemptor is None else scope.shown(facts.preemptor),
     )
 
 

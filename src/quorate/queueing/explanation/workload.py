@@ -302,12 +302,15 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
     key, since = workload.metadata.key, _queued_since(workload)
     recorded = _recorded(workload, facts) if facts is None or facts.hold is None else None
     if recorded is not None:
-        return recorded
+        return _after_eviction(workload, recorded, facts)
     if facts is None or key not in state.ledger.entries:
         return _explanation(workload, "Queued", "it is not in the model of the controllers yet", since=since)
     pending = facts.hold.reasons if facts.hold is not None else ()
     waiting = find_condition(workload.status.conditions, c.WAITING)
-    reasons = tuple(_with_time(pending_reason(state, key, each, facts), waiting) for each in pending)
+    reasons = tuple(
+        _with_times(pending_reason(state, key, each, facts), waiting, _evaluated_at(facts, each))
+        for each in pending
+    )
     shown: ExplainedState = "Held" if any(isinstance(each, _HELD) for each in pending) else "Queued"
     if facts.hold is None:
         message = "not evaluated yet: workloads ahead of it are evaluated first"
@@ -321,14 +324,37 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
         can_never_fit=facts.can_never_fit,
         enough=remedies(state, key, pending, facts),
     )
-    return next(_backing_off(workload, found, pending), found)
+    return next(_backing_off(workload, found, pending), None) or _after_eviction(workload, found, facts)
 
 
-def _with_time(reason: Reason, waiting: Condition | None) -> Reason:
-    """Return the reason with the time since when the status has its code."""
-    if waiting is None or waiting.reason != reason.code:
-        return reason
-    return replace(reason, since=waiting.last_transition_time)
+def _with_times(reason: Reason, waiting: Condition | None, evaluated_at: datetime | None) -> Reason:
+    """Return the reason with the time since when the status has its code, and that of its numbers."""
+    if waiting is not None and waiting.reason == reason.code:
+        reason = replace(reason, since=waiting.last_transition_time)
+    return replace(reason, evaluated_at=evaluated_at)
+
+
+def _evaluated_at(facts: PendingFacts, reason: r.InadmissibleReason) -> datetime | None:
+    """Return when ``reason`` was found; None for amounts of quota, which are those of now."""
+    at = None if facts.hold is None else facts.hold.evaluated_at
+    return None if at is None or isinstance(reason, r.QuotaShort | r.QuotaExceeded) else at_epoch(at)
+
+
+def _after_eviction(workload: Workload, found: Explanation, facts: PendingFacts | None) -> Explanation:
+    """Return the explanation with why a workload that is queued again was evicted."""
+    evicted = _true(workload, c.EVICTED)
+    if evicted is None:
+        return found
+    what, reason = f"evicted: {evicted.message}", _of_condition(evicted)
+    if evicted.reason == c.PREEMPTED:
+        preemptor = (facts and facts.preemptor) or Key("", "another workload")
+        name = ObjectName(kind="Workload", name=preemptor.name, namespace=preemptor.namespace)
+        reason = replace(reason, object=name if preemptor.namespace else None)
+        what = f"preempted for {preemptor}"
+    if found.message == evicted.message:  # nothing was decided about it since
+        return replace(found, message=f"it was {what}; it is queued again", reasons=(reason,))
+    message = f"it was {what}; it is queued again: {found.message}"
+    return replace(found, message=message, reasons=(reason, *found.reasons))
 
 
 def _recorded(workload: Workload, facts: PendingFacts | None) -> Explanation | None:

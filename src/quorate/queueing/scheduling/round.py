@@ -66,6 +66,7 @@ class Round:
         # By root: the last workload that took quota, and the preemption targets, each with its preemptor.
         self._last_served: dict[Node, Key] = {}
         self._preemptors: dict[Node, dict[Key, Key]] = {}
+        self._now = 0.0  # of ``process``, epoch seconds
         self._was_suspended = False  # then events may have happened since the nomination
         self._faults: list[CycleFault] = []
         nominations: list[Nomination] = []
@@ -89,7 +90,7 @@ class Round:
     def process(self, now: float) -> list[Decision]:
         """Decide about each head in order; ``requeue`` must follow unless the round is suspended."""
         decisions: list[Decision] = []
-        self.is_suspended = False
+        self.is_suspended, self._now = False, now
         for node, usage in self._reserved_usage:
             tree.add_usage(node, usage)
         for places in self._reserved_places:
@@ -135,7 +136,7 @@ class Round:
             return self._decide(nomination, now)
         if blocker.flavor is None:
             self.is_suspended = self._was_suspended = True
-            return [_hold(nomination, "Waiting", (blocker,))]
+            return [_hold(nomination, "Waiting", (blocker,), now)]
         self._ledger.unready.block(nomination.queue, blocker.flavor)
         return [self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,))]
 
@@ -355,7 +356,7 @@ class Round:
     ) -> Hold:
         self._to_requeue.append((nomination, requeue_reason))
         is_blocked = requeue_reason is RequeueReason.AWAITING_PODS_READY
-        return _hold(nomination, "Waiting" if is_blocked else "Pending", reasons)
+        return _hold(nomination, "Waiting" if is_blocked else "Pending", reasons, self._now)
 
     def _refuse(self, nomination: Nomination, requeue_reason: RequeueReason) -> Hold:
         """Keep a workload pending; the constraints of its pods are no part of its shape."""
@@ -397,6 +398,7 @@ def _hold(
     nomination: Nomination,
     condition_reason: Literal["Pending", "Waiting"],
     reasons: tuple[InadmissibleReason, ...],
+    now: float,
 ) -> Hold:
     entry = nomination.entry
     metadata = entry.workload.metadata
@@ -408,5 +410,6 @@ def _hold(
         condition_reason=condition_reason,
         reasons=reasons,
         requests=entry.shape.requests,
+        evaluated_at=now,
     )
     return entry.hold

@@ -35,14 +35,15 @@ def explanation_sections(explanation: Explanation) -> tuple[Section, ...]:
         for holder in each.held_by
     )  # fmt: skip
     causes = tuple(
-        (each.code, str(each.object) if each.object is not None else "", _moment(each.since), each.text)
+        (each.code, str(each.object) if each.object is not None else "", _moment(each.since),
+         _moment(each.evaluated_at), each.text)
         for each in explanation.reasons
         if not each.free
-    )
+    )  # fmt: skip
     titles = ("POD SET", "FLAVOR", "RESOURCE", "NEEDS", "FREE", "SHORT BY", "AT MOST")
     return (
         facts,
-        TableSection("Reasons", ("CODE", "OBJECT", "SINCE", "TEXT"), causes),
+        TableSection("Reasons", ("CODE", "OBJECT", "SINCE", "EVALUATED", "TEXT"), causes),
         TableSection("Numbers", titles, numbers),
         TableSection("Quota used by", ("WORKLOAD", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held),
         ListSection("Remedies", explanation.enough),

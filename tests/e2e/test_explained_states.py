@@ -1,0 +1,162 @@
+"""States of workloads as the administrator of a cluster sees them, and a tenant that may ``view``."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from quorate.api import codec
+from quorate.api.explanation import Explanation
+from quorate.kube.resources import SERVICE_ACCOUNTS
+from quorate.sdk.blocking import run_blocking
+from quorate.sdk.cluster import Cluster
+from quorate.testing.server import ClusterServer, ClusterSettings
+from tests.e2e.commands import poll
+
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
+
+WITHIN_S = 60.0
+WORLD = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: team}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: others}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: tenant, namespace: team}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tenant, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: high}
+value: 100
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 8}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: main, namespace: team}
+spec: {clusterQueue: research}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: main, namespace: others}
+spec: {clusterQueue: research}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    server = ClusterServer(tmp_path / "server")
+    try:
+        settings = ClusterSettings(nodes=1, cpu="8", memory="16Gi", pods=110, speed=10.0, configuration=None)
+        yield Cluster(server.start(settings).kubeconfig, namespace="team")
+    finally:
+        server.close()
+
+
+def test_states_are_the_same_for_an_administrator_and_a_tenant(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.apply(WORLD)
+    tenant = tenant_of(cluster, tmp_path / "tenant")
+
+    def both(job: str, until: Callable[[Explanation], object]) -> list[Explanation]:
+        """Return what both see of a job once both see that."""
+        for each in (cluster, tenant):
+            poll(partial(explained, each, job), lambda found: bool(until(found)), WITHIN_S)
+        return [explained(each, job) for each in (cluster, tenant)]
+
+    cluster.apply(a_job("gated", schedulingGates=[{"name": "lab.example/data"}]))
+    for found in both("job/gated", lambda found: found.pods and found.pods.created):
+        assert (found.state, [each.code for each in found.reasons]) == ("Admitted", ["PodsGated"])
+        assert found.message == "it is admitted; 0 of 1 pods run: 1 with the gate lab.example/data"
+    cluster.delete("job", "gated")
+
+    cluster.apply(a_job("picky", nodeSelector={"disk": "nvme"}))
+    for found in both("job/picky", lambda found: len(found.reasons) == 2):
+        assert found.state == "Admitted"
+        assert [each.code for each in found.reasons] == ["PodsUnschedulable", "NodesLackRoom"]
+        assert "0 of 1 nodes accept their node selector" in found.message
+    cluster.delete("job", "picky")
+
+    cluster.apply(a_job("low", cpu="5"))
+    both("job/low", lambda found: found.state == "Running")
+    labels = {"kueue.x-k8s.io/priority-class": "high"}
+    cluster.apply(a_job("urgent", namespace="others", cpu="6", labels=labels))
+    seen, hidden = both("job/low", lambda found: "it is queued again" in found.message)
+    (urgent,) = cluster.list("workloads", namespace="others")
+    name = f"others/{urgent['metadata']['name']}"
+    assert seen.message.startswith(f"it was preempted for {name}; it is queued again")
+    assert hidden.message.startswith("it was preempted for a workload that you may not read; it is queued")
+    assert (seen.state, seen.reasons[0].code, str(seen.reasons[0].object)) == (
+        "Queued", "Preempted", f"Workload {name}",
+    )  # fmt: skip
+    assert name.encode() not in codec.encode(hidden)
+    assert tenant.explain("lq/main")[0].state == "Active"
+
+
+def explained(cluster: Cluster, job: str) -> Explanation:
+    (found,) = cluster.explain(job)
+    return found
+
+
+def tenant_of(cluster: Cluster, file: Path) -> Cluster:
+    """Return the cluster with the token of the service account of the tenant."""
+
+    async def token() -> str:
+        body = codec.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
+        async with cluster.connect() as (client, _):
+            answer = await client.request("POST", SERVICE_ACCOUNTS.path("team", "tenant", "token"), body=body)
+        granted: str = json.loads(answer)["status"]["token"]
+        return granted
+
+    assert isinstance(cluster.kubeconfig, Path)
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": run_blocking(token)}
+    file.write_text(yaml.safe_dump(config))
+    return Cluster(file, namespace="team")
+
+
+def a_job(
+    name: str,
+    cpu: str = "1",
+    namespace: str = "team",
+    labels: dict[str, str] | None = None,
+    **pod: Any,
+) -> dict[str, Any]:
+    container = {"name": "main", "image": "train", "resources": {"requests": {"cpu": cpu}}}
+    template = {
+        "metadata": {"annotations": {"simulate.quorate.dev/duration": "forever"}},
+        "spec": {"restartPolicy": "Never", "containers": [container], **pod},
+    }
+    labels = {"kueue.x-k8s.io/queue-name": "main", **(labels or {})}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"suspend": True, "template": template},
+    }
