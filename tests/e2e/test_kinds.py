@@ -13,6 +13,9 @@ from quorate.api.field_path import look_up, parse_path, write_field
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.cli.run.apply import install_definitions
+from quorate.cli.verbs.explain.command import Answers
+from quorate.cli.verbs.explain.targets import named_targets
+from quorate.cli.verbs.options import Connection
 from quorate.controllers.jobs.integrations import BATCH_JOB, FRAMEWORK_KINDS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.errors import NotFound
@@ -106,6 +109,7 @@ async def run_lifecycle(world: World, example: Example) -> None:
     managed = ManagedJob(world, example)
     await managed.create()
     await stays_suspended(managed)
+    await is_explained(managed)
     await world.flavor(nodeLabels={"zone": "a"}, tolerations=[TOLERATION])
     await world.cluster_queue(example.cpu)
     await world.local_queue()
@@ -132,6 +136,16 @@ async def stays_suspended(managed: ManagedJob) -> None:
     assert {"spec": job.spec} == managed.written
     workload = await managed.until_workload("a workload", bool)
     assert {each.name: each.count for each in workload.spec.pod_sets} == managed.example.requested
+
+
+async def is_explained(managed: ManagedJob) -> None:
+    """``quorate explain KIND.GROUP/NAME`` finds the workload of a job of the kind, and what holds it."""
+    connection, resource = Connection(managed.world.client, NAMESPACE), managed.resource
+    (target,) = await named_targets(connection, f"{resource.kind.lower()}.{resource.group}/{KEY.name}")
+    found = await Answers(connection, None).of(target)
+    workload = await managed.until_workload("a workload", bool)
+    assert (found.object.name, found.state) == (workload.metadata.name, "Held")
+    assert [each.code for each in found.reasons] == ["QueueMissing"]
 
 
 async def starts_on_admitted_flavor(managed: ManagedJob, admitted: Mapping[str, int]) -> None:

@@ -36,6 +36,11 @@ def test_the_example_on_a_cluster_is_correct(tmp_path: Path, monkeypatch: pytest
         poll(lambda: quorate.explain(waiting)[0].can_never_fit, bool, within_s=60)
         by_text = quorate.Cluster(str(cluster.kubeconfig))
         assert by_text.explain(waiting)[0].can_never_fit
+        everything = by_text.explain()
+        assert [each.object.name for each in everything if each.can_never_fit] == [
+            by_text.explain(waiting)[0].object.name
+        ]
+        assert all(each.state != "Finished" for each in everything)
         with pytest.raises(TimeoutError, match=r"job.batch/large: not as asked within 0.1 s"):
             quorate.wait(waiting, timeout=0.1)
     finally:

@@ -17,14 +17,15 @@ from quorate.api.meta import Key
 from quorate.cli.run.apply import apply_manifests
 from quorate.cli.run.manifests import Manifest, read_manifest_text, read_manifests
 from quorate.cli.verbs.explain.command import Answers
-from quorate.cli.verbs.explain.targets import named_targets
+from quorate.cli.verbs.explain.targets import OfWorkload, Target, named_targets
 from quorate.cli.verbs.options import Connection
 from quorate.controllers.jobs.integrations import FRAMEWORK_RESOURCES
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import NAMESPACES, Json, Resource
+from quorate.kube.resources import NAMESPACES, WORKLOADS, Json, Resource
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.rest.named_kinds import find_kind
+from quorate.queueing.conditions import is_finished
 from quorate.sdk.blocking import run_blocking
 from quorate.sdk.conditions import CREATED, describe, ending, predicate
 
@@ -231,6 +232,7 @@ class Cluster:
         """Return why workloads, jobs, pods or queues are in their state, and what would let them start.
 
         A name is that of a workload, or ``KIND/NAME`` of another object; a job may have several workloads.
+        Without names all workloads of the namespace that have not finished are explained.
         The controllers answer; without their answer this process evaluates the cluster by their rules.
         """
 
@@ -238,7 +240,12 @@ class Cluster:
             async with self.connect() as (client, own):
                 connection = Connection(client, namespace or own)
                 answers = Answers(connection, None)
-                targets = [each for name in names for each in await named_targets(connection, name)]
+                targets: list[Target] = [
+                    each for name in names for each in await named_targets(connection, name)
+                ]
+                if not names:
+                    workloads = (await client.list(WORKLOADS, connection.namespace)).items
+                    targets = [OfWorkload(each) for each in workloads if not is_finished(each)]
                 return tuple([await answers.of(each) for each in targets])
 
         return run_blocking(explain)
