@@ -6,11 +6,14 @@ from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.gang.actions import ACTIONS
+from quorate.gang.outcome import Outcome
 from quorate.gang.session.session import Session
 from quorate.kube.errors import Invalid
 from quorate.kube.events import UNUSABLE
+from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import EVENTS, NAMESPACES, untyped
 from quorate.local.nodes import Fleet
+from quorate.scheduler.observer import Bound, SchedulerObserver, SessionTimes
 from tests.e2e.gangs import GangWorld, run_gang_story
 from tests.e2e.world import NAMESPACE
 
@@ -156,3 +159,35 @@ def test_the_running_pods_of_a_group_that_cannot_be_read_count_in_its_queue() ->
         await world.until_phase("second", "Inqueue")
 
     run_gang_story(story, Fleet(1, cpu="8"))
+
+
+class RaisingObserver(SchedulerObserver):
+    """Stands for a bug in the metrics."""
+
+    def session_ended(self, outcome: Outcome, times: SessionTimes) -> None:
+        raise LookupError("no such session")
+
+    def bound(self, bound: Bound) -> None:
+        raise LookupError("no such pod")
+
+    def object_fault(self, fault: ObjectFault) -> None:
+        raise LookupError("no such object")
+
+    def bind_failed(self, task: Key) -> None:
+        raise LookupError("no such bind")
+
+
+def test_an_observer_that_raises_changes_no_decision(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: GangWorld) -> None:
+        world.seen.observers.insert(0, RaisingObserver())
+        await drop_schema(world)
+        await store_odd_group(world)
+        for name in ("first", "second"):
+            await world.group(name, 2)
+            await world.pods(name, 2)
+            await world.until_bound(**{name: 2})
+            await world.until_phase(name, "Running")
+
+    run_gang_story(story, Fleet(1, cpu="8"))
+    raised = [record.getMessage() for record in caplog.records if "an observer raised" in record.getMessage()]
+    assert len(raised) >= 4

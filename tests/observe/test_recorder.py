@@ -1,5 +1,7 @@
 """What the recorder keeps of a cycle."""
 
+from typing import Any
+
 import pytest
 
 from quorate.kube.informer import Change
@@ -89,6 +91,26 @@ def test_a_cohort_without_a_parent_is_its_own_root() -> None:
     assert found == {
         "leaf": ("top", "top"), "top": ("", "top"), "a": ("leaf", "top"), "b": ("top", "top"), "c": ("", "")
     }  # fmt: skip
+
+
+def test_gauges_that_cannot_be_computed_are_left_out_alone(caplog: pytest.LogCaptureFixture) -> None:
+    queues = {"broken": queue(4), "sound": queue(4)}
+    world = World({"flavors": ["default"], "clusterQueues": queues})
+    broken: Any = world.state.ledger.cluster_queues["broken"]
+    broken.inactive_reasons = 4  # as a bug may leave it
+    view = View(world.state, a_silent_informer(), CustomLabels())
+    found = {
+        name: sorted(
+            {reading.labels["cluster_queue"] for reading in readings(view, {}) if reading.name == name}
+        )
+        for name in ("reserving_active_workloads", "cluster_queue_status", "cluster_queue_info")
+    }
+    assert found == {
+        "reserving_active_workloads": ["broken", "sound"],
+        "cluster_queue_status": ["sound"],
+        "cluster_queue_info": ["sound"],
+    }
+    assert "gauges of an object cannot be computed" in caplog.text
 
 
 def test_series_of_different_roles_are_different() -> None:

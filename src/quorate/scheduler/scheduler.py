@@ -8,6 +8,7 @@ cluster costs nothing.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,7 +51,13 @@ from quorate.scheduler.feeds import (
 )
 from quorate.scheduler.legacy import follow_legacy
 from quorate.scheduler.missing_references import MissingReferences
-from quorate.scheduler.observer import Bound, SchedulerStatus, SessionTimer, SessionTimes
+from quorate.scheduler.observer import (
+    Bound,
+    SchedulerObserver,
+    SchedulerStatus,
+    SessionTimer,
+    SessionTimes,
+)
 from quorate.scheduler.pod_conditions import PodConditionWriter
 from quorate.scheduler.pod_group_status import PodGroupStatusWriter
 from quorate.scheduler.preemption import Evictor, Nominator
@@ -271,11 +278,7 @@ class Scheduler:
         ]
 
     def _report(self, outcome: Outcome, times: SessionTimes) -> None:
-        for observer in self._status.observers:
-            try:
-                observer.session_ended(outcome, times)
-            except Exception as error:  # of a bug: metrics must not end the scheduler
-                self._log.fault("report of a session raised", error)
+        self._notify(lambda observer: observer.session_ended(outcome, times))
         if outcome.binds or outcome.evictions or outcome.statuses:
             self._log.info(
                 "session ended",
@@ -285,19 +288,23 @@ class Scheduler:
                 took_s=round(times.total_s, 4),
             )
 
-    def _object_fault(self, fault: ObjectFault) -> None:
+    def _notify(self, report: Callable[[SchedulerObserver], None]) -> None:
         for observer in self._status.observers:
-            observer.object_fault(fault)
+            try:
+                report(observer)
+            except Exception as error:  # of a bug: metrics must neither end the scheduler nor undo a bind
+                self._log.fault("an observer raised", error)
+
+    def _object_fault(self, fault: ObjectFault) -> None:
+        self._notify(lambda observer: observer.object_fault(fault))
 
     def _bound(self, bound: Bound) -> None:
-        for observer in self._status.observers:
-            observer.bound(bound)
+        self._notify(lambda observer: observer.bound(bound))
 
     def _bind_failed(self, bind: Bind) -> None:
         self.model.bind_failed(bind)
         self._changed.set()
-        for observer in self._status.observers:
-            observer.bind_failed(bind.task)
+        self._notify(lambda observer: observer.bind_failed(bind.task))
 
     def _eviction_failed(self, eviction: Eviction) -> None:
         self.model.eviction_failed(eviction)
