@@ -57,6 +57,16 @@ async def until_reported(world: World, workload: str) -> None:
     await world.until(f"{workload} has an event", find)
 
 
+async def until_shown(world: World, workload: str, *, shown: bool) -> None:
+    async def find() -> bool:
+        status = (await world.client.get(RAW, Key(NAMESPACE, workload)))["status"]
+        of_type = {each["type"]: each["status"] for each in status["conditions"]}
+        assert of_type["QuotaReserved"] == "True"
+        return (of_type.get("quorate.dev/Unreadable") == "True") is shown
+
+    await world.until(f"the status of {workload}", find)
+
+
 async def must_wait(world: World, job: str) -> None:
     condition = await world.until_condition(job, "QuotaReserved", "False")
     assert condition is not None
@@ -78,6 +88,7 @@ def test_its_quota_is_not_given_twice_and_its_job_is_not_stopped(policy: str) ->
         await drop_schema(world)
         await damage(world, name, {"spec": {"podSets": "none", "priority": -5}})
         await until_reported(world, name)
+        await until_shown(world, name, shown=True)
         await world.job("second", runs="forever")
         await must_wait(world, "second")
         assert await reserving(world) == 1
@@ -151,3 +162,21 @@ def a_pod(name: str) -> dict[str, Any]:
         },
         "spec": {"restartPolicy": "Never", "containers": [container], "schedulingGates": gates},
     }
+
+
+def test_a_workload_that_is_corrected_loses_the_condition() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="2")
+        await world.job("running", runs="forever")
+        await world.until_admitted("running")
+        found = await world.workload("running")
+        assert found is not None
+        name, priority = found.metadata.name, found.spec.priority
+        await drop_schema(world)
+        await damage(world, name, {"spec": {"priority": "high"}})
+        await until_shown(world, name, shown=True)
+        await world.client.patch(RAW, Key(NAMESPACE, name), {"spec": {"priority": priority}})
+        await until_shown(world, name, shown=False)
+        assert not (await world.get_job("running")).spec.suspend
+
+    run_story(story, CONFIGURATION)

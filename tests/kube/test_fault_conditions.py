@@ -66,8 +66,10 @@ def test_what_is_no_object_gets_no_condition(raw: bytes) -> None:
 
 
 def test_a_workload_with_quota_keeps_its_condition() -> None:
-    reserved = [a_condition("QuotaReserved", "True")]
-    assert conditions({"status": {"conditions": reserved}}, RESERVED) is None
+    reserved = a_condition("QuotaReserved", "True")
+    unreadable = a_condition("quorate.dev/Unreadable", "True", lastTransitionTime=NOW)
+    assert conditions({"status": {"conditions": [reserved]}}, RESERVED) == [reserved, unreadable]
+    assert conditions({"status": {"conditions": [reserved, unreadable]}}, RESERVED) is None
     pending = [a_condition("QuotaReserved", "False", message="waits")]
     assert conditions({"status": {"conditions": pending}}, RESERVED) == [
         a_condition("QuotaReserved", "False")

@@ -7,12 +7,13 @@ from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.queueing import ObjectRetention
 from quorate.api.kueue import (
     RESOURCE_IN_USE,
+    UNREADABLE,
     Admission,
     RequeueState,
     Workload,
     WorkloadStatus,
 )
-from quorate.api.meta import at_epoch
+from quorate.api.meta import Condition, at_epoch
 from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.transition import QueueView
 from tests.queueing.lifecycle_builders import (
@@ -477,3 +478,13 @@ def test_the_event_of_a_rejected_check_has_its_message(message: str, text: str) 
     assert [event.message for event in decide(workload, queues(checks=("c",))).events] == [
         f"Deactivated due to AdmissionCheck in Rejected state: {text}"
     ]
+
+
+@pytest.mark.parametrize("others", [(RESERVED, ADMITTED), (), (is_(c.FINISHED),)])
+def test_a_workload_that_can_be_read_again_has_no_condition_of_that_fault(
+    others: tuple[Condition, ...],
+) -> None:
+    workload = a_workload(*others, is_(UNREADABLE, "Unreadable"))
+    status = decide(workload).status
+    assert status == replace(workload.status, conditions=others)
+    assert decide(replace(workload, status=status)).status is None

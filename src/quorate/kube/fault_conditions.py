@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from quorate.api import codec
+from quorate.api.kueue import UNREADABLE as UNREADABLE_WORKLOAD
 from quorate.api.meta import ConditionStatus, Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -32,15 +33,15 @@ class FaultCondition(NamedTuple):
     type: str
     status: ConditionStatus
     subresource: str = "status"
-    may_change: bool = True
-    """whether a condition with another status is replaced"""
+    instead: str = ""
+    """the condition with status True that is written if there is one of ``type`` with another status"""
 
 
 OF_QUEUEING: Final[Mapping[Resource[Any], FaultCondition]] = {
     CLUSTER_QUEUES: FaultCondition("Active", "False"),
     LOCAL_QUEUES: FaultCondition("Active", "False"),
-    # A workload with quota keeps it: the condition says so, and only the event tells of the fault.
-    WORKLOADS: FaultCondition("QuotaReserved", "False", may_change=False),
+    # A workload with quota keeps it, which the condition goes on to say.
+    WORKLOADS: FaultCondition("QuotaReserved", "False", instead=UNREADABLE_WORKLOAD),
 }
 
 
@@ -97,8 +98,8 @@ def conditions_with_fault(fault: ObjectFault, wanted: FaultCondition, now: str) 
         same = old.get("status") == wanted.status
     except (msgspec.DecodeError, AttributeError, KeyError, TypeError):
         return None  # other parts cannot be read either, and would be lost
-    if old and not same and not wanted.may_change:
-        return None
+    if old and not same and wanted.instead:
+        return conditions_with_fault(fault, FaultCondition(wanted.instead, "True"), now)
     new = {
         "type": wanted.type,
         "status": wanted.status,

@@ -19,6 +19,7 @@ GROUP = "kueue.x-k8s.io"
 VERSION = "v1beta2"
 
 ACTIVE = "Active"  # a condition of queues and admission checks
+UNREADABLE = "quorate.dev/Unreadable"  # a condition: a workload with quota cannot be decoded
 RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"  # the finalizer
 
 # Labels and annotations.

@@ -14,6 +14,7 @@ from quorate.api.kueue import (
     ADMISSION_GATED_BY,
     JOB_UID,
     RESOURCE_IN_USE,
+    UNREADABLE,
     RequeueState,
     StopPolicy,
     Workload,
@@ -69,6 +70,9 @@ def decide_workload(
     transition = _finish_orphan(context)
     if transition is not None:
         return transition
+    transition = _note_readable(context)
+    if transition is not None:
+        return transition
     if c.is_finished(workload):
         return timeouts.apply_retention(context)
     for rule in _RULES:
@@ -91,6 +95,14 @@ def _finish_orphan(context: WorkloadContext) -> Transition | None:
     if status is not None or RESOURCE_IN_USE in metadata.finalizers:
         return Transition(status, release=True)
     return Transition() if is_deleted else None
+
+
+def _note_readable(context: WorkloadContext) -> Transition | None:
+    """Remove the condition that the workload could not be decoded."""
+    status = context.workload.status
+    if find_condition(status.conditions, UNREADABLE) is None:
+        return None
+    return Transition(replace(status, conditions=without_condition(status.conditions, UNREADABLE)))
 
 
 def _finish_replaced(context: WorkloadContext) -> Transition | None:
