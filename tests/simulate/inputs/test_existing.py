@@ -23,6 +23,7 @@ def workload(
     created: str,
     *conditions: str,
     cpu: int = 1,
+    pods: int = 1,
     assigned: bool = False,
     spec: str = "",
     more: str = "",
@@ -52,7 +53,7 @@ spec:
   {spec}
   podSets:
   - name: main
-    count: 1
+    count: {pods}
     template:
       spec:
         restartPolicy: Never
@@ -63,9 +64,10 @@ status:
 """ + "\n".join(lines)
 
 
-def running(name: str, ready: str, **fields: str) -> str:
+def running(name: str, ready: str, *, pods: int = 1, spec: str = "") -> str:
+    """A workload that runs with one of ``pods`` pods."""
     times = [f"{type_}={ready}" for type_ in sorted(FOUND)]
-    return workload(name, "11:00:00", *times, assigned=True, spec=fields.get("spec", ""))
+    return workload(name, "11:00:00", *times, pods=pods, assigned=True, spec=spec)
 
 
 def fates(run: Run) -> list[tuple[float, float, float, str]]:
@@ -94,6 +96,21 @@ def test_a_waiting_workload_starts_when_a_running_one_ends() -> None:
         (-3600, -600, 300, "SUCCEEDED"),
         (-120, 300, 1200, "SUCCEEDED"),
     ]
+
+
+def test_a_workload_with_fewer_pods_has_done_less_of_its_work() -> None:
+    """It has run 30 minutes with one of four pods, which all of them do in 7.5 of their 15 minutes."""
+    ((_, _, ended, _),) = fates(run_of(SCENARIO, queue("q", 1), running("a", "11:30:00", pods=4)))
+    assert ended == (60 - 30) * 60
+
+
+@pytest.mark.parametrize("pods", [1, 4])
+@pytest.mark.parametrize("queues", ["", ", queues: [other]"], ids=["known", "unknown"])
+def test_no_workload_runs_longer_than_it_declares_whatever_its_pods(pods: int, queues: str) -> None:
+    scenario = SCENARIO.replace("runs: 15m", f"runs: 1h{queues}")
+    declared = running("a", "11:50:00", pods=pods, spec="maximumExecutionTimeSeconds: 1000")
+    ((_, _, ended, _),) = fates(run_of(scenario, queue("q", 1), declared))
+    assert ended == 400
 
 
 def test_backoff_goes_on() -> None:

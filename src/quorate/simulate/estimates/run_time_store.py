@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, find_condition
 from quorate.queueing import conditions as c
+from quorate.simulate.inputs.existing import granted_part
 
 MOST_KINDS: Final = 2000
 MOST_RUN_TIMES: Final = 50  # of a kind: the latest
@@ -80,16 +81,7 @@ def ran_s(workload: Workload) -> float | None:
     if ended.last_transition_time is None or began.last_transition_time is None:
         return None
     seconds = max(0.0, epoch(ended.last_transition_time) - epoch(began.last_transition_time))
-    return seconds * _granted_part(workload)
-
-
-def _granted_part(workload: Workload) -> float:
-    """Return the part of the requested pods that was admitted."""
-    wanted, admission = sum(each.count for each in workload.spec.pod_sets), workload.status.admission
-    if admission is None or not wanted:
-        return 1.0
-    granted = [each.count for each in admission.pod_set_assignments if each.count is not None]
-    return sum(granted) / wanted if len(granted) == len(workload.spec.pod_sets) else 1.0
+    return seconds * granted_part(workload)
 
 
 class RunTimeStore:

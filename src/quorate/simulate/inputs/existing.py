@@ -52,16 +52,17 @@ def _existing(
     ready_ms = _since_ms(workload, c.PODS_READY, begins_s) if is_admitted else None
     starts_ms = round(draw(job_class.starts, rng) * MS)
     stops_ms = round(draw(job_class.stops, rng) * MS)
+    part = granted_part(workload) if is_admitted else 1.0
     declared_s = workload.spec.maximum_execution_time_seconds
     began_ms = ready_ms if ready_ms is not None else 0 if admitted_ms is None else admitted_ms + starts_ms
-    ran_s = max(0, -began_ms) / MS
+    ran_s = part * max(0, -began_ms) / MS  # with all its pods it would have taken that long
     if job_class is OTHERS:
         assert declared_s is not None, f"{workload.metadata.key} has no run time"
-        runs_s = max(float(declared_s), ran_s)
+        runs_s = max(part * declared_s, ran_s)
     else:
         runs_s = draw_above(ran_s, job_class.runs, rng)
         if declared_s is not None:  # the controllers stop what runs longer
-            runs_s = max(ran_s, min(runs_s, float(declared_s)))
+            runs_s = max(ran_s, min(runs_s, part * declared_s))
     created = workload.metadata.creation_timestamp
     submission = Submission(
         at_ms=0 if created is None else min(0, round((epoch(created) - begins_s) * MS)),
@@ -77,6 +78,15 @@ def _existing(
     metadata = msgspec.structs.replace(workload.metadata, resource_version="1")
     stored = msgspec.structs.replace(workload, metadata=metadata)
     return ExistingJob(stored, submission, admitted_ms, ready_ms)
+
+
+def granted_part(workload: Workload) -> float:
+    """Return the part of the requested pods that was admitted: the work takes longer in proportion."""
+    wanted, admission = sum(each.count for each in workload.spec.pod_sets), workload.status.admission
+    if admission is None or not wanted:
+        return 1.0
+    granted = [each.count for each in admission.pod_set_assignments if each.count is not None]
+    return sum(granted) / wanted if len(granted) == len(workload.spec.pod_sets) else 1.0
 
 
 def _since_ms(workload: Workload, condition: str, begins_s: float) -> int | None:
