@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import Condition, Key, ObjectMeta, Uid, at_epoch, find_condition
+from quorate.api.meta import Condition, Key, ObjectMeta, Uid, at_epoch, find_condition, with_condition
 from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.decisions import Hold
@@ -107,3 +107,11 @@ def test_it_ends_with_the_wait() -> None:
     assert finished is not None
     for status in (evicted, finished):
         assert find_condition(status.conditions, c.WAITING) is None
+
+
+def test_it_ends_when_another_program_has_reserved_the_quota() -> None:
+    reserved = c.new_condition(c.QUOTA_RESERVED, "True", "QuotaReserved", "by another program", 20.0, 1)
+    pending = held(Workload(metadata=ObjectMeta(name="w", namespace="ns")), 10.0, SHORT)
+    stored = with_condition(pending.status.conditions, reserved)
+    ready = c.new_condition(c.PODS_READY, "False", "WaitForStart", "", 30.0, 1)
+    assert c.with_conditions(stored, ready) == (reserved, ready)

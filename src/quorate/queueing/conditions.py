@@ -132,8 +132,8 @@ def truncate_message(message: str) -> str:
 def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[Condition, ...]:
     """Return ``conditions`` with each of ``new`` replacing the one of its type, or appended.
 
-    A new QuotaReserved, Evicted or Finished ends the wait that ``WAITING`` describes; the time of a wait with
-    the same code is kept.
+    A new QuotaReserved, Evicted or Finished ends the wait that ``WAITING`` describes, and so does a quota
+    reservation of another program; the time of a wait with the same code is kept.
     """
     result = tuple(conditions)
     ends_waiting, codes = False, []
@@ -146,7 +146,7 @@ def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[C
         result = without_condition(result, WAITING)
     for one in new:
         result = with_condition(result, one)
-    return result
+    return without_condition(result, WAITING) if is_true(result, QUOTA_RESERVED) else result
 
 
 def without_condition(conditions: tuple[Condition, ...], type_: str) -> tuple[Condition, ...]:
