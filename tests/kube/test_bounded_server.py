@@ -1,7 +1,9 @@
 """What clients can hold of a server: connections, memory and time, in raw requests."""
 
 import asyncio
+import gc
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -13,6 +15,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.serving.bounded_server import ServerLimits, bounded_server, read_body
 from quorate.kube.serving.certificates import new_authority, new_server_certificate
 from quorate.kube.serving.tls import load_certificate, server_context
+from tests.kube.test_informer import wait_for
 
 WITHIN_S = 30.0
 LIMIT = 64 * 1024
@@ -206,3 +209,36 @@ def test_a_handshake_that_stalls_counts_as_a_connection_and_is_closed() -> None:
         assert await silent[1].is_closed(), "the server ended and left a handshake open"
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(HEAD + b"Content-Length: 60000\r\n\r\n" + bytes(50_000), id="half of a body"),
+        pytest.param(HEAD + b"Content-Length: 600000\r\n\r\n" + bytes(50_000), id="half of a refused body"),
+        pytest.param(GOOD + HEAD + b"Content-Length: 100\r\n\r\nhalf", id="half of a second request"),
+    ],
+)
+def test_a_closed_connection_is_freed_without_a_garbage_collection(sent: bytes) -> None:
+    """Its request, its body and its buffers are; collections are rare in a large process."""
+
+    def held() -> int:
+        """Return how many requests and connections of the server exist, but for the last connection."""
+        names = Counter(type(each).__name__ for each in gc.get_objects())
+        return names["Request"] + max(0, names["_Connection"] - 1)
+
+    async def story(connect: Connect) -> None:
+        for _ in range(10):
+            peer = await connect()
+            await peer.send(sent)
+            if sent.startswith(GOOD):
+                await peer.answer()
+            peer.writer.transport.abort()
+        await wait_for(lambda: held() == 0)
+
+    gc.collect()
+    gc.disable()
+    try:
+        play(PATIENT, story)
+    finally:
+        gc.enable()

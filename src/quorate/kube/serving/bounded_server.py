@@ -19,11 +19,11 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, cast
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from quorate.kube.log import logger
 
@@ -53,9 +53,10 @@ class _Connection(asyncio.Protocol):
     def __init__(self, server: "_Server", accepted: socket.socket, http: web.RequestHandler) -> None:
         self._server = server
         self._accepted = accepted
-        self._transport: asyncio.Transport | None = None  # None: before or in the TLS handshake
+        self._transport: asyncio.Transport | None = None  # None: not after the TLS handshake, or lost
         self._http = http
         self._timer: asyncio.TimerHandle | None = None  # of the transfer in progress
+        self._content: StreamReader | None = None  # the body of the latest request
         self.connecting: asyncio.Task[None] | None = None
         self.answered = False  # at least one request
         self.answering = False  # a whole request
@@ -96,9 +97,30 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: BaseException | None) -> None:
         self._stop_timer()
+        self._transport = None
         self._server.forget(self)
         self._server.by_handler.pop(self._http, None)
         self._http.connection_lost(error)
+
+    def begin_request(self, request: web.Request) -> None:
+        if self._content is None:
+            request.task.add_done_callback(self._release)
+        self._content = request.content
+        self.start_answering()
+
+    def _release(self, task: asyncio.Task[None]) -> None:
+        """Free what the task of the connection held, once that is done.
+
+        The errors that ended it refer to their frames, and these to the task, the request, the body and the
+        buffers of the connection: half a megabyte, until a garbage collection, which is rare.
+        """
+        if task.cancelled():
+            with suppress(asyncio.CancelledError):
+                task.exception()  # the task no longer keeps the error
+        error = None if self._content is None else self._content.exception()
+        if isinstance(error, BaseException):
+            error.__traceback__ = None
+        self._content = None
 
     def start_answering(self) -> None:
         self._stop_timer()
@@ -144,6 +166,8 @@ class _Connection(asyncio.Protocol):
 
     def _start_timer(self) -> None:
         self._stop_timer()
+        if self._transport is None:
+            return
         loop, limits = asyncio.get_running_loop(), self._server.limits
         self._timer = loop.call_later(limits.transfer_s, self.close)
 
@@ -250,11 +274,15 @@ class _Server:
         if connection is None:
             raise web.HTTPServiceUnavailable(text="the connection is closed\n")
         request[_CONNECTION] = connection
-        connection.start_answering()
+        connection.begin_request(request)
         try:
             if request.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise web.HTTPUnsupportedMediaType(text="the body is compressed, which is not supported\n")
             return await handler(request)
+        except web.HTTPException as refusal:  # aiohttp would keep it with the frames in its traceback
+            return web.Response(
+                status=refusal.status, reason=refusal.reason, body=refusal.body, headers=refusal.headers
+            )
         finally:
             connection.answer_done(size=_size(request), unread=not request.content.is_eof())
 
@@ -271,21 +299,21 @@ async def read_body(request: web.Request, limit: int) -> bytes:
     Raises ``web.HTTPException`` (413) beyond ``limit`` bytes, of which no more are kept.
     """
     connection = request[_CONNECTION]
-    too_large = web.HTTPRequestEntityTooLarge(
-        limit,
-        request.content_length or limit + 1,
-        text=f"the body is too large: at most {limit} bytes are read\n",
-    )
     if (request.content_length or 0) > limit:
-        raise too_large
+        raise _too_large(request, limit)
     body = bytearray()
     connection.start_reading()
     async for chunk in request.content.iter_any():
         if len(body) + len(chunk) > limit:
-            raise too_large
+            raise _too_large(request, limit)
         body += chunk
     connection.start_answering()
     return bytes(body)
+
+
+def _too_large(request: web.Request, limit: int) -> web.HTTPRequestEntityTooLarge:
+    text = f"the body is too large: at most {limit} bytes are read\n"
+    return web.HTTPRequestEntityTooLarge(limit, request.content_length or limit + 1, text=text)
 
 
 @asynccontextmanager
