@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -11,10 +12,11 @@ import pytest
 from quorate.cli.simulate.report import figures, page, series
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
-from quorate.simulate.engine.records import NEVER
 from quorate.simulate.inputs.world import changed, read_world
 from quorate.simulate.results.comparison import compare
 from quorate.simulate.results.summary import summarize
+from tests.simulate.engine.test_player import HIGH, LOW
+from tests.simulate.worlds import queue, run_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "simulate"
 
@@ -82,13 +84,65 @@ def test_the_window_has_the_jobs_that_wait_at_the_busiest_time(runs: dict[str, R
     at_ms = series.busiest_ms(run)
     bars = series.window(run)
     assert len(bars) == series.MOST_BARS
-    waiting = [
-        bar
-        for bar in bars
-        if bar.submitted_ms <= at_ms and (bar.admitted_ms == NEVER or bar.admitted_ms > at_ms)
-    ]
-    assert len(waiting) > series.MOST_BARS / 2
-    assert [bar.submitted_ms for bar in bars] == sorted(bar.submitted_ms for bar in bars)
+    phases = [each.phase for bar in bars for each in bar.intervals if each.starts_ms <= at_ms < each.ends_ms]
+    assert phases.count(series.Phase.WAITS) > series.MOST_BARS / 2
+    submitted = [bar.intervals[0].starts_ms for bar in bars]
+    assert submitted == sorted(submitted)
+
+
+BUSY = """
+jobs:
+- name: long
+  queue: q
+  priorityClass: low
+  requests: {cpu: 2}
+  runs: {exponential: 40s}
+  arrivals: {every: {exponential: 15s}, count: 60}
+- name: urgent
+  queue: q
+  priorityClass: high
+  requests: {cpu: 4}
+  runs: {exponential: 20s}
+  arrivals: {every: {exponential: 60s}, count: 20}
+"""
+PREEMPTS = queue("q", 8, "namespaceSelector: {}\n  preemption: {withinClusterQueue: LowerPriority}")
+
+
+def test_bars_show_all_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of(BUSY, PREEMPTS, LOW, HIGH)
+    jobs = run.jobs
+    monkeypatch.setattr(series, "MOST_BARS", len(jobs))
+    monkeypatch.setattr(series, "busiest_ms", lambda _: -1)
+    bars = series.window(run)
+    assert len(bars) == len(jobs)
+    found = dict.fromkeys(series.Phase, 0)
+    for number, bar in enumerate(bars):
+        assert bar.intervals[-1].ends_ms == jobs.ended_ms[number]
+        for one, other in pairwise(bar.intervals):
+            assert (one.ends_ms, one.phase == series.Phase.RUNS) == (
+                other.starts_ms, other.phase != series.Phase.RUNS,
+            )  # fmt: skip
+        for each in bar.intervals:
+            found[each.phase] += 1
+    assert found[series.Phase.PREEMPTED] == sum(jobs.preemptions) > 0
+    assert found[series.Phase.EVICTED] == sum(jobs.evictions)
+
+
+PREEMPTED = """
+jobs:
+- {name: victim, queue: q, priorityClass: low, requests: {cpu: 8}, runs: 8s}
+- {name: urgent, queue: q, priorityClass: high, requests: {cpu: 8}, runs: 4s, arrivals: {at: [3s]}}
+"""
+
+
+def test_a_bar_has_a_pattern_while_its_job_is_preempted() -> None:
+    run = run_of(PREEMPTED, PREEMPTS, LOW, HIGH)
+    waits, runs = figures.gantt(run)["data"]
+    assert (waits["name"], waits["marker"]["pattern"]) == ("waits after a preemption", {"shape": "x"})
+    assert [*zip(waits["y"], waits["base"], waits["x"], strict=True)] == [("victim 0", 3, 4)]
+    assert sorted(zip(runs["y"], runs["base"], runs["x"], strict=True)) == [
+        ("urgent 1", 3, 4), ("victim 0", 0, 3), ("victim 0", 7, 8),
+    ]  # fmt: skip
 
 
 def test_many_queues_are_added_up(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:

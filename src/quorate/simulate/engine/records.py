@@ -4,7 +4,7 @@ Memory is bounded by a few numbers per job and per queue: a run of a million job
 """
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -72,6 +72,11 @@ class TransitionRecords:
 
     def __len__(self) -> int:
         return len(self.at_ms)
+
+    @property
+    def columns(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """The times, jobs and kinds."""
+        return self.at_ms, self.job, self.kind
 
     def add(self, at_ms: int, job: int, kind: Transition) -> None:
         self.at_ms.append(at_ms)

@@ -11,7 +11,6 @@ from quorate.api.quantity import Quantity
 from quorate.cli.simulate.report import series
 from quorate.quota.amount import base_units, counts_bytes
 from quorate.simulate.engine.recorder import Run
-from quorate.simulate.engine.records import NEVER
 from quorate.simulate.results.comparison import Change
 
 Figure = dict[str, Any]
@@ -20,6 +19,11 @@ COLORS: Final = (
     "#5D6D9E", "#B08900", "#1B7F79", "#8C564B",
 )  # fmt: skip
 GREY: Final = "#999999"
+_WAITS: Final[Mapping[series.Phase, Figure]] = {
+    series.Phase.WAITS: {"color": GREY},
+    series.Phase.PREEMPTED: {"color": GREY, "pattern": {"shape": "x"}},
+    series.Phase.EVICTED: {"color": GREY, "pattern": {"shape": "/"}},
+}
 _UNITS: Final = ((1_000, "s"), (60_000, "min"), (3_600_000, "h"), (86_400_000, "days"))  # ms of each
 _LONGEST: Final = (600_000, 5 * 3_600_000, 10 * 86_400_000)  # axes up to here have the unit at this index
 
@@ -104,23 +108,26 @@ def _distributions(lines: Sequence[series.Line], y_title: str) -> Figure:
 
 
 def gantt(run: Run) -> Figure:
-    """Return the jobs around the time at which the most jobs waited: grey while they wait, then colored."""
+    """Return the jobs around the time at which the most jobs waited: colored while they run.
+
+    Grey is for waiting, with a pattern after an interruption.
+    """
     bars = series.window(run)
-    first_ms = min((bar.submitted_ms for bar in bars), default=0)
-    last_ms = max((_end(bar, run) for bar in bars), default=0)
+    drawn = [(bar, each) for bar in bars for each in bar.intervals]
+    first_ms = min((each.starts_ms for _, each in drawn), default=0)
+    last_ms = max((each.ends_ms for _, each in drawn), default=0)
     unit_ms, unit = _time_unit(last_ms - first_ms)
     queues = sorted({bar.queue for bar in bars})
-    waits_end = [(bar, _end(bar, run) if bar.admitted_ms == NEVER else bar.admitted_ms) for bar in bars]
-    traces = [
-        _bars("waits", GREY, [(bar.job, bar.submitted_ms, end, "waits") for bar, end in waits_end], unit_ms)
-    ]
+    traces = []
+    for phase, marker in _WAITS.items():
+        waits = [(bar.job, each) for bar, each in drawn if each.phase is phase]
+        if waits:
+            traces.append(_bars(phase.value, marker, waits, unit_ms))
     for queue, color in zip(queues, _cycle(len(queues)), strict=True):
-        running = [
-            (bar.job, bar.admitted_ms, _end(bar, run), _interruptions(bar))
-            for bar in bars
-            if bar.queue == queue and bar.admitted_ms != NEVER
+        runs = [
+            (bar.job, each) for bar, each in drawn if bar.queue == queue and each.phase is series.Phase.RUNS
         ]
-        traces.append(_bars(queue, color, running, unit_ms))
+        traces.append(_bars(queue, {"color": color}, runs, unit_ms))
     figure = _figure(traces, f"time ({unit})", "")
     names = [bar.job for bar in bars]
     figure["layout"] |= {"barmode": "overlay", "height": 120 + 14 * len(bars), "bargap": 0.25}
@@ -150,22 +157,13 @@ def nodes(heat_map: series.HeatMap, resource: str) -> Figure:
     return figure
 
 
-def _end(bar: series.Bar, run: Run) -> int:
-    return run.ended_ms if bar.ended_ms == NEVER else bar.ended_ms
-
-
-def _interruptions(bar: series.Bar) -> str:
-    times = bar.interruptions
-    return "runs" if not times else f"runs, interrupted {times} time{'s' if times > 1 else ''}"
-
-
-def _bars(name: str, color: str, bars: Sequence[tuple[str, int, int, str]], unit_ms: int) -> Figure:
+def _bars(name: str, marker: Figure, bars: Sequence[tuple[str, series.Interval]], unit_ms: int) -> Figure:
     return {
-        "type": "bar", "orientation": "h", "name": name, "marker": {"color": color},
-        "y": [job for job, *_ in bars],
-        "base": _scaled([start for _, start, _, _ in bars], unit_ms),
-        "x": _scaled([end - start for _, start, end, _ in bars], unit_ms),
-        "hovertext": [text for *_, text in bars], "hoverinfo": "y+text",
+        "type": "bar", "orientation": "h", "name": name, "marker": marker,
+        "y": [job for job, _ in bars],
+        "base": _scaled([each.starts_ms for _, each in bars], unit_ms),
+        "x": _scaled([each.ends_ms - each.starts_ms for _, each in bars], unit_ms),
+        "hovertext": [each.phase.value for _, each in bars], "hoverinfo": "y+text",
     }  # fmt: skip
 
 

@@ -152,8 +152,8 @@ def _charts(runs: Mapping[str, Run]) -> Iterator[str]:
                 caption = f"Use of {resource} on the nodes by pods, as means between samples."
                 yield _chart(figures.nodes(heat_map, resource), caption)
         caption = (
-            "Jobs around the time at which the most jobs waited: grey from the submission to the first "
-            "admission, then in the color of the queue to the end, interruptions included."
+            "Jobs around the time at which the most jobs waited: grey while they wait, with a pattern after "
+            "a preemption or another eviction, and in the color of the queue while they run."
         )
         yield _chart(figures.gantt(run), caption)
 

@@ -3,7 +3,8 @@
 Times are in ms after the start of the run, amounts in base units.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from quorate.kube.resources import CLUSTER_QUEUES
 from quorate.quota.amount import FlavorResource, base_units
 from quorate.simulate.engine.held_amounts import NO_FLAVOR
 from quorate.simulate.engine.recorder import Run
-from quorate.simulate.engine.records import NEVER
+from quorate.simulate.engine.records import NEVER, Transition
 from quorate.simulate.results.summary import waits_ms
 
 MOST_QUEUES: Final = 11  # of a chart; the others are added up
@@ -41,15 +42,34 @@ class HeatMap(NamedTuple):
     shares: list[list[float]]  # by node and interval
 
 
+class Phase(StrEnum):
+    """What a job does for a while."""
+
+    WAITS = "waits"
+    RUNS = "runs"
+    PREEMPTED = "waits after a preemption"
+    EVICTED = "waits after an eviction"
+
+
+_PHASE_AFTER: Final = {
+    Transition.ADMITTED: Phase.RUNS,
+    Transition.PREEMPTED: Phase.PREEMPTED,
+    Transition.EVICTED: Phase.EVICTED,
+}
+
+
+class Interval(NamedTuple):
+    starts_ms: int
+    ends_ms: int
+    phase: Phase
+
+
 class Bar(NamedTuple):
     """One job of a window."""
 
     job: str
     queue: str  # namespace/name of the local queue
-    submitted_ms: int
-    admitted_ms: int  # for the first time; NEVER
-    ended_ms: int  # NEVER
-    interruptions: int  # preemptions and other evictions
+    intervals: tuple[Interval, ...]  # from its submission to its end, or that of the run
 
 
 def resources(run: Run) -> list[str]:
@@ -169,13 +189,28 @@ def window(run: Run) -> list[Bar]:
 
 def _bars(run: Run, numbers: list[int]) -> Iterator[Bar]:
     jobs, classes = run.jobs, run.world.classes
+    transitions: dict[int, list[tuple[int, Transition]]] = {number: [] for number in numbers}
+    for at_ms, number, kind in zip(*run.transitions.columns, strict=True):
+        if number in transitions:
+            transitions[number].append((at_ms, Transition(kind)))
     for number in numbers:
         name = classes[jobs.class_index[number]].name
         yield Bar(
             job=f"{name} {number}",
             queue=str(run.queues[jobs.queue_index[number]]),
-            submitted_ms=jobs.submitted_ms[number],
-            admitted_ms=jobs.admitted_ms[number],
-            ended_ms=jobs.ended_ms[number],
-            interruptions=jobs.preemptions[number] + jobs.evictions[number],
+            intervals=tuple(_intervals(run, number, transitions[number])),
         )
+
+
+def _intervals(run: Run, number: int, transitions: Sequence[tuple[int, Transition]]) -> Iterator[Interval]:
+    """Yield what a job did, without phases of no length."""
+    jobs = run.jobs
+    admitted_ms, ended_ms = jobs.admitted_ms[number], jobs.ended_ms[number]
+    changes = [(at_ms, _PHASE_AFTER[kind]) for at_ms, kind in transitions]
+    if admitted_ms != NEVER and (not changes or changes[0][0] != admitted_ms):  # before the run
+        changes.insert(0, (admitted_ms, Phase.RUNS))
+    since_ms, phase = jobs.submitted_ms[number], Phase.WAITS
+    for at_ms, following in (*changes, (run.ended_ms if ended_ms == NEVER else ended_ms, phase)):
+        if at_ms > since_ms:
+            yield Interval(since_ms, at_ms, phase)
+        since_ms, phase = at_ms, following
