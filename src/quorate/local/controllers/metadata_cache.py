@@ -99,6 +99,7 @@ class MetadataCache:
     def __init__(self, client: Client, clock: Clock) -> None:
         self.synced = asyncio.Event()  # set when all objects that existed at startup are known
         self.kinds: tuple[Resource[PartialObjectMetadata], ...] = ()  # as last discovered
+        self._kind_by_name: dict[tuple[str, str], Resource[PartialObjectMetadata]] = {}  # by group and kind
         self._discovered = asyncio.Event()
         self._client = client
         self._clock = clock
@@ -128,8 +129,7 @@ class MetadataCache:
 
     def kind_of(self, owner: OwnerReference) -> Resource[PartialObjectMetadata] | None:
         """Return the kind of an owner, in whatever version the reference names."""
-        group = owner.api_version.rpartition("/")[0]
-        return next((kind for kind in self.kinds if (kind.group, kind.kind) == (group, owner.kind)), None)
+        return self._kind_by_name.get((owner.api_version.rpartition("/")[0], owner.kind))
 
     def subscribe(self, on_change: Callable[[CachedObject | None, CachedObject | None], None]) -> None:
         """Call ``on_change(old, new)`` for every change; None means absent."""
@@ -147,6 +147,7 @@ class MetadataCache:
 
     async def _rediscover(self, _: Key) -> float | None:
         self.kinds = await discover(self._client)
+        self._kind_by_name = {(each.group, each.kind): each for each in reversed(self.kinds)}
         watched = {kind for kind in self.kinds if (kind.group, kind.plural) not in UNWATCHED}
         for kind in [kind for kind in self._watches if kind not in watched]:
             self._watches.pop(kind)[1].cancel()
