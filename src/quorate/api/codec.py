@@ -98,7 +98,7 @@ def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     try:
         return decode_as_given(type_, data)
     except msgspec.ValidationError as error:
-        if has_too_many_quantities(error) or not has_nulls(data):
+        if TOO_MANY_QUANTITIES in str(error) or not has_nulls(data):
             raise
         return decode_as_given(type_, without_nulls(data))
 
@@ -120,11 +120,6 @@ def decode_as_given(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
         raise msgspec.ValidationError(NESTED_TOO_DEEPLY) from error
     finally:
         _allowance.quantities = outer
-
-
-def has_too_many_quantities(error: Exception) -> bool:
-    """Return True if an object was not decoded because of the number of its quantities."""
-    return TOO_MANY_QUANTITIES in str(error)
 
 
 def shortened(problem: str) -> str:

@@ -44,6 +44,8 @@ from quorate.kube.rest.decoding import (
     WatchEvent,
     decode_frame,
     decode_page,
+    decode_without_zeros,
+    page_without_zeros,
 )
 
 D = TypeVar("D")
@@ -164,7 +166,7 @@ class Client:
         continue_: dict[str, str] = {}
         while True:
             body = await self.request("GET", path, query={**query, **continue_})
-            page = decode_page(resource, f"GET {path}", body)
+            page = await page_without_zeros(resource, decode_page(resource, f"GET {path}", body))
             items += page.items
             undecodable += page.undecodable
             if not page.continue_:
@@ -380,7 +382,11 @@ class Client:
                     raise error_from_answer(request, response.status, answer, _retry_after_s(response))
                 async for chunk in response.content.iter_any():
                     for line in lines.feed(chunk):
-                        yield decode_frame(resource, request, line)
+                        event = decode_frame(resource, request, line)
+                        if isinstance(event, ObjectFault):
+                            obj = await decode_without_zeros(resource, event)
+                            event = event if obj is None else WatchEvent("MODIFIED", obj)
+                        yield event
         except Unauthorized:
             await self.config.credentials.refresh(authorization)  # for the caller's next attempt
             raise

@@ -4,6 +4,7 @@ An object that does not have its type (stored by an old version, or of a definit
 hide all other objects: it becomes an ``ObjectFault`` instead of an exception.
 """
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any, Final, Generic, Literal, TypeVar, cast
@@ -105,11 +106,7 @@ def _decode_items_separately(resource: Resource[T], request: str, body: bytes) -
         try:
             items.append(_decode_object(resource, raw))
         except Exception as error:
-            again = _decode_without_zeros(resource, raw, error)
-            if again is None:
-                undecodable.append(_undecodable(resource, request, raw, error))
-            else:
-                items.append(again)
+            undecodable.append(_undecodable(resource, request, raw, error))
     return Page(items, undecodable, page.metadata.resource_version, page.metadata.continue_)
 
 
@@ -130,8 +127,8 @@ def decode_frame(resource: Resource[T], request: str, line: bytes) -> WatchEvent
 
 
 def _decode_other_frame(
-    resource: Resource[T], request: str, line: bytes, undecodable: Exception | None
-) -> WatchEvent[T] | Bookmark | ObjectFault:
+    resource: Resource[Any], request: str, line: bytes, undecodable: Exception | None
+) -> Bookmark | ObjectFault:
     frame: _Frame[Any] = _decode_envelope(_Frame[msgspec.Raw], request, line)  # type: ignore[type-var]
     try:
         if frame.type == "ERROR":
@@ -142,8 +139,6 @@ def _decode_other_frame(
         raise Unreadable(request, str(error)) from error
     if undecodable is None or frame.type not in _CHANGES:
         raise Unreadable(request, f"a frame of type {frame.type!r}")
-    if (obj := _decode_without_zeros(resource, frame.object, undecodable)) is not None:
-        return WatchEvent(cast(Any, frame.type), obj)
     return _undecodable(resource, request, frame.object, undecodable, deleted=frame.type == "DELETED")
 
 
@@ -164,19 +159,35 @@ def _decode_object(resource: Resource[T], raw: msgspec.Raw) -> T:
     return codec.decode(resource.type, raw)
 
 
-def _decode_without_zeros(resource: Resource[T], raw: msgspec.Raw, error: Exception) -> T | None:
+async def decode_without_zeros(resource: Resource[T], fault: ObjectFault) -> T | None:
     """Decode an object with too many quantities without its requests of 0; None if that does not help.
 
     A pod may run on any node if it requests nothing of thousands of resources.  If it could not be read, the
-    node would have to be left alone.
+    node would have to be left alone.  Other tasks run between the steps.
     """
-    if not codec.has_too_many_quantities(error):
+    if codec.TOO_MANY_QUANTITIES not in fault.problem or fault.deleted:
         return None
     try:
-        document = _without_zeros(codec.decode_as_given(_ANYTHING, raw))
-        return _decode_object(resource, msgspec.Raw(codec.encode(document)))
+        await asyncio.sleep(0)
+        document = codec.decode_as_given(_ANYTHING, fault.raw)
+        await asyncio.sleep(0)
+        encoded = codec.encode(_without_zeros(document))
+        await asyncio.sleep(0)
+        return _decode_object(resource, msgspec.Raw(encoded))
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+async def page_without_zeros(resource: Resource[T], page: Page[T]) -> Page[T]:
+    """Return ``page`` with what ``decode_without_zeros`` can decode among its items."""
+    items, undecodable = list(page.items), []
+    for fault in page.undecodable:
+        obj = await decode_without_zeros(resource, fault)
+        if obj is None:
+            undecodable.append(fault)
+        else:
+            items.append(obj)
+    return Page(items, undecodable, page.resource_version, page.continue_)
 
 
 def _without_zeros(value: Any) -> Any:
