@@ -17,11 +17,12 @@ from quorate.api.meta import Key
 from quorate.cli.deployment import scheduler
 from quorate.cli.errors import UsageError
 from quorate.cli.verbs.cluster_model import effective_configuration
-from quorate.cli.verbs.explain.command import Answers
-from quorate.cli.verbs.explain.targets import OfObject
-from quorate.cli.verbs.options import Connection
+from quorate.cli.verbs.explain.command import Answers, follow
+from quorate.cli.verbs.explain.targets import OfObject, named_targets
+from quorate.cli.verbs.options import Connection, Output
 from quorate.controllers.jobs.unserved import NOT_QUEUED
 from quorate.kube.resources import (
+    CLUSTER_QUEUES,
     CONFIG_MAPS,
     EVENTS,
     NAMESPACES,
@@ -133,6 +134,7 @@ def test_states_of_jobs_pods_and_queues_are_true(tmp_path: Path, monkeypatch: py
         await world.until("it runs", is_running)
         (pod,) = (await world.client.list(PODS, NAMESPACE)).items
         assert (await explained(f"pod/{pod.metadata.name}"))["message"] == "its phase is Running"
+        assert (await command("explain", f"pod/{pod.metadata.name}", "--watch")).code == 0
 
         await world.job("wide", cpu="3")  # has quota, and no node can ever hold its pod
         found = await world.until("its pod has no node", wide)
@@ -149,6 +151,32 @@ def test_states_of_jobs_pods_and_queues_are_true(tmp_path: Path, monkeypatch: py
         assert (done.code, "podgroups: default/none does not exist" in done.err) == (2, True)
 
     story_runner(tmp_path, monkeypatch, Fleet(1, cpu="2"))(story)
+
+
+@pytest.mark.parametrize("name", ["cq/research", "lq/queue"])
+def test_watch_follows_a_queue(
+    run_with_commands: RunWithCommands, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    async def story(world: World, _: CommandLine) -> None:
+        connection = Connection(world.client, NAMESPACE)
+        (target,) = await named_targets(connection, name)
+        first = await Answers(connection, None).of(target)
+        assert first.state == "Active"
+        following = asyncio.create_task(follow(connection, None, name, [first], Output.JSON))
+        stopped = {"spec": {"stopPolicy": "Hold"}}
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), stopped)
+        printed = ""
+
+        async def is_told() -> bool:
+            nonlocal printed
+            printed += capsys.readouterr().out
+            return '"state": "Inactive"' in printed
+
+        await world.until("the change is printed", is_told)
+        assert not following.done()
+        following.cancel()
+
+    run_with_commands(story)
 
 
 def test_explain_reports_missing_and_stopped_queues(run_with_commands: RunWithCommands) -> None:

@@ -34,7 +34,12 @@ RELOAD_S: Final = 10.0  # between two loads of the whole cluster
 _STARTED: Final = ("Running", "RunningInPart", "Finished")
 
 Watch = Annotated[
-    bool, typer.Option("--watch", "-w", help="Print each change until it starts, or cannot start by itself.")
+    bool,
+    typer.Option(
+        "--watch",
+        "-w",
+        help="Print each change until it starts, or cannot by itself; of a queue until Ctrl-C.",
+    ),
 ]
 
 
@@ -89,21 +94,24 @@ def _explain(
         answers.print_origin()
         for explanation in explanations:
             _print(explanation, output)
-        return await _follow(connection, config, names[0], explanations, output) if watch else Exit.COMPLETED
+        return await follow(connection, config, names[0], explanations, output) if watch else Exit.COMPLETED
 
     code = o.with_cluster(cluster, show)
     if code:
         raise typer.Exit(code)
 
 
-async def _follow(
+async def follow(
     connection: o.Connection,
     config: Path | None,
     name: str,
     last: list[Explanation],
     output: o.Output,
 ) -> Exit:
-    """Print each change of the explanations until all have started, or one cannot start by itself."""
+    """Print each change of the explanations until all have started, or one cannot start by itself.
+
+    Queues do not start: they are followed until this is cancelled.
+    """
     pause_s = POLL_S
     while not all(each.state in _STARTED for each in last):
         if any(map(_is_stuck, last)):
