@@ -1,7 +1,7 @@
 """Conversion between JSON and typed objects, including quantities."""
 
-import threading
 from collections.abc import Mapping
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -42,20 +42,23 @@ class _Number(float):
         return number
 
 
-class _Allowance(threading.local):
-    """How many more quantities the decoding in progress reads; large objects are decoded in threads."""
+class _Allowance:
+    """How many more quantities the decoding in progress reads."""
+
+    __slots__ = ("quantities",)
 
     def __init__(self) -> None:
         self.quantities = MAX_QUANTITIES
 
 
-_allowance: Final = _Allowance()
+_allowance: Final[ContextVar[_Allowance]] = ContextVar("allowance")  # large objects are decoded in threads
 
 
 def _decode_hook(type_: type[Any], value: Any) -> Any:
     if type_ is Quantity:
-        _allowance.quantities -= 1
-        if _allowance.quantities < 0:
+        allowance = _allowance.get()
+        allowance.quantities -= 1
+        if allowance.quantities < 0:
             raise ValueError(TOO_MANY_QUANTITIES)
         if type(value) is str:  # nearly all
             return parse_text(value)
@@ -107,8 +110,7 @@ def decode_as_given(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     """Decode like ``decode``, but do not take a null field as absent: that is an error of its type."""
     hashable: Any = type_
     decoder: msgspec.json.Decoder[T] = _decoder(hashable)
-    outer = _allowance.quantities  # of a decoding that calls this one, to intern a field
-    _allowance.quantities = MAX_QUANTITIES
+    outer = _allowance.set(_Allowance())  # a decoding may call this one, to intern a field
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -119,7 +121,7 @@ def decode_as_given(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     except RecursionError as error:
         raise msgspec.ValidationError(NESTED_TOO_DEEPLY) from error
     finally:
-        _allowance.quantities = outer
+        _allowance.reset(outer)
 
 
 def shortened(problem: str) -> str:
