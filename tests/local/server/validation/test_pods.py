@@ -209,6 +209,13 @@ def test_two_containers_cannot_share_a_host_port() -> None:
     assert show(POD.validate(pod)) == ["spec.containers[1].ports[0].hostPort Duplicate"]
 
 
+@pytest.mark.parametrize(("number", "want"), [(4096, []), (4097, ["spec.containers TooMany"])])
+def test_a_pod_has_no_more_quantities_than_controllers_read(number: int, want: list[str]) -> None:
+    amounts = {f"example.com/{each}": "1" for each in range(number)}
+    pod = a_pod(a_container("a", resources={"requests": amounts, "limits": amounts}))
+    assert show(POD.validate(pod)) == want
+
+
 def test_label_findings_of_a_template_omit_metadata_in_the_path() -> None:
     template = {"metadata": {"labels": {"bad key!": "v"}}, "spec": a_pod()["spec"]}
     assert show([*check("PodTemplateSpec", template, "spec.template")]) == ["spec.template.labels Invalid"]

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.batch import decode_template
-from quorate.api.meta import Condition, epoch, find_condition, is_true
+from quorate.api import codec
+from quorate.api.meta import Condition, Struct, epoch, find_condition, is_true
 from quorate.local.controllers.job.failure_policy import has_failed, match_pod_failure_policy
 from quorate.local.controllers.job.index_set import parse_indexes
 from quorate.local.controllers.job.pod_summary import PodSummary
@@ -95,13 +95,23 @@ def _failed_by_policy(job: Job, summary: PodSummary) -> FinishedReason | None:
     return None
 
 
+class _TemplateSpec(Struct):
+    restart_policy: str = "Always"
+
+
+class _Template(Struct):
+    """The field of a pod template that is read here."""
+
+    spec: _TemplateSpec = _TemplateSpec()
+
+
 def _exceeds_backoff_limit(job: Job, summary: PodSummary) -> bool:
     limit = job.spec.backoff_limit
     if limit is None:
         return False
     if summary.failed > limit:
         return True
-    if decode_template(job.spec.template).spec.restart_policy != "OnFailure":
+    if codec.decode(_Template, job.spec.template).spec.restart_policy != "OnFailure":
         return False
     restarts = sum(
         container.restart_count

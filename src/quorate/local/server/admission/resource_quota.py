@@ -8,8 +8,6 @@ status.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
-
 from quorate.api import codec
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import parse_quantity
@@ -76,7 +74,7 @@ def _matches(spec: ResourceQuotaSpec, context: RequestContext, obj: Json) -> boo
         return True
     if context.kind.resource != "pods":
         return False
-    return matches_scopes(spec, _pod(context, obj))
+    return matches_scopes(spec, codec.convert(Pod, obj))
 
 
 def parse_amounts(amounts: dict[str, str]) -> Resources:
@@ -84,16 +82,8 @@ def parse_amounts(amounts: dict[str, str]) -> Resources:
 
 
 def _requested(context: RequestContext, obj: Json, limited: Iterable[str]) -> Resources:
-    pods = [_pod(context, obj)] if context.kind.resource == "pods" else []
+    pods = [codec.convert(Pod, obj)] if context.kind.resource == "pods" else []
     return quota_usage(limited, pods, {context.kind.resource: 1})
-
-
-def _pod(context: RequestContext, obj: Json) -> Pod:
-    """Decode a pod.  Raises StatusError(403) if it has more quantities than are read."""
-    try:
-        return codec.convert(Pod, obj)
-    except msgspec.ValidationError as error:
-        raise _forbid(context, obj, f"failed quota: {error}") from error
 
 
 def _unspecified(spec: Json, limited: Iterable[str]) -> Iterator[str]:

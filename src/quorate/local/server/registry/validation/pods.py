@@ -6,6 +6,7 @@ mounts.
 
 from collections.abc import Iterator
 
+from quorate.api.codec import MAX_QUANTITIES
 from quorate.api.quantity import parse_quantity
 from quorate.local.server.errors import (
     duplicate,
@@ -14,6 +15,7 @@ from quorate.local.server.errors import (
     missing_reference,
     not_supported,
     required,
+    too_many,
 )
 from quorate.local.server.registry.validation.field_rules import Causes, Json, Scope, relation
 from quorate.local.server.registry.validation.formats import check_format, label_value
@@ -41,6 +43,21 @@ def host_ports(spec: Json, path: str, scope: Scope) -> Causes:
             socket = (port.get("hostPort"), port.get("hostIP", ""), port.get("protocol", "TCP"))
             if scope.is_duplicate("hostPorts", socket) and port.get("hostPort"):
                 yield duplicate(f"{here}.hostPort", "/".join(map(str, socket)))
+
+
+@relation
+def readable_quantities(spec: Json, path: str, _: Scope) -> Causes:
+    """Refuse pods that this cluster's controllers do not read: they would create another each time.
+
+    Knowingly stricter than a kube-apiserver.
+    """
+    parts = [spec, *spec.get("containers", ()), *spec.get("initContainers", ())]
+    amounts = [part.get("resources") or {} for part in parts]
+    count = len(spec.get("overhead") or ()) + sum(
+        len(each.get(side) or ()) for each in amounts for side in ("requests", "limits")
+    )
+    if count > MAX_QUANTITIES:
+        yield too_many(f"{path}.containers", count, MAX_QUANTITIES)
 
 
 @relation
