@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from quorate.api.meta import Key, Uid
 from quorate.api.syntax import is_dns_subdomain
 from quorate.kube import events
 from quorate.kube.events import EventRecorder, truncate
+from quorate.kube.object_faults import Stage, fault_of
 from quorate.kube.resources import WORKLOADS
 from tests.kube.fake_server import Answer, FakeServer, Request, refusal
 from tests.kube.virtual_clock import VirtualClock
@@ -364,3 +366,36 @@ def test_a_description_is_recorded_again_only_after_another_report() -> None:
         assert recorder.report(WORKLOAD, [waits], unique=True)
 
     play(story)
+
+
+@pytest.mark.parametrize(
+    ("stage", "error", "want"),
+    [
+        pytest.param(
+            "reconcile", LookupError("no such flavor"),
+            ("Unusable", "internal error, see the log of this component: LookupError: no such flavor"),
+            id="a bug",
+        ),
+        pytest.param(
+            "reconcile", msgspec.ValidationError("Expected `str` - at `$.spec`"),
+            ("Unreadable", "a part cannot be read: Expected `str` - at `$.spec`"),
+            id="a pod template that is decoded late",
+        ),
+    ],
+)  # fmt: skip
+def test_a_fault_of_an_object_is_an_event_on_it(
+    stage: Stage, error: Exception, want: tuple[str, str]
+) -> None:
+    fault = fault_of(WORKLOADS, stage, Key("research", "w"), None, error)
+
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
+        recorder.report_fault(fault)
+        await recorder.drained()
+        *_, request = server.requests  # after a search for an earlier one
+        assert (request.body["reason"], request.body["note"]) == want
+
+    play(
+        story,
+        lambda request: echo(request) if request.method == "POST" else Answer(404, refusal(404, "NotFound")),
+    )
+    assert (fault.error is None) is (want[0] == "Unreadable")  # then the log has no traceback

@@ -200,6 +200,8 @@ class EventRecorder:
         about = reference(fault.resource, fault.key, fault.uid)
         if fault.stage == "decode":
             reason, text = UNREADABLE, f"left out of all decisions: {fault.problem}"
+        elif fault.error is None:
+            reason, text = UNREADABLE, f"a part cannot be read: {fault.problem}"
         else:
             reason, text = UNUSABLE, fault.problem
         self.event(about, "Warning", reason, text, unique=True)

@@ -38,7 +38,7 @@ class ObjectFault(msgspec.Struct, frozen=True):
     resource_version: str
     stage: Stage
     problem: str
-    error: Exception | None = None  # None: the object does not have the type of its kind
+    error: Exception | None = None  # None: the object, or a part of it, does not have its type
     obj: Any = None
     raw: bytes = b""
     deleted: bool = False  # from the DELETED event of a watch
@@ -55,9 +55,14 @@ def problem_of(error: Exception) -> str:
 def fault_of(
     resource: Resource[Any], stage: Stage, key: Key, obj: HasMetadata | Json | None, error: Exception
 ) -> ObjectFault:
-    """Return the fault of a decoded object on which ``error`` was raised; None: it no longer exists."""
+    """Return the fault of a decoded object on which ``error`` was raised; None: it no longer exists.
+
+    A part of an object may be decoded late, such as a pod template, and be what cannot be decoded.
+    """
     metadata = ObjectMeta() if obj is None else metadata_of(obj)
     uid, version = metadata.uid, metadata.resource_version
+    if isinstance(error, msgspec.ValidationError):
+        return ObjectFault(resource, key, uid, version, stage, shortened(str(error)), None, obj)
     return ObjectFault(resource, key, uid, version, stage, problem_of(error), error, obj)
 
 
