@@ -38,7 +38,7 @@ class World:
     """A model, and the objects in it."""
 
     def __init__(self, gates: TopologyGates) -> None:
-        self.model = TopologyModel(gates)
+        self.model = TopologyModel(gates, "Report")
         self.flavors: dict[str, ResourceFlavor] = {}
         self.model.flavors = self.flavors
         self.counted: dict[str, Places] = {}
@@ -126,7 +126,7 @@ OBJECTS = [
     *(("pod", name) for name in PODS),
     *(("place", name) for name in PLACES),
 ]
-ACTIONS = ("put", "put", "remove", "read", "move", "cordon", "shrink")
+ACTIONS = ("put", "put", "remove", "read", "prepare", "prepare", "move", "cordon", "shrink")
 STEPS = st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from(OBJECTS)))
 GATES = st.builds(TopologyGates, overlapping_flavors=st.booleans())
 
@@ -141,6 +141,8 @@ def test_the_room_depends_on_the_objects_alone(
     for action, each in steps:
         if action == "read":
             world.room()
+        elif action == "prepare":
+            world.model.prepare(nodes=1)
         elif action == "remove":
             world.remove(*each)
             present.pop(each, None)

@@ -39,11 +39,6 @@ class HostTrees:
     def items(self) -> list[tuple[Labels, DomainTree]]:
         return [*self._trees.items()]
 
-    def add_free(self, node: Node, amounts: Amounts, times: int) -> None:
-        for labels, tree in self._trees.items():
-            if is_host(node, labels):
-                tree.add_free(tree.recorded_values_of(node), amounts, times)
-
     def add_used(self, host: Path, amounts: Amounts, times: int) -> None:
         for tree in self._trees.values():
             tree.add_used(host, amounts, times)

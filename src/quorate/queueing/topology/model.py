@@ -2,11 +2,15 @@
 
 What is used of a host counts for every flavor with a topology that ends in the host name; other leaves count
 the usage of their own flavor only.
+
+Trees are filled in slices between the cycles, or at once where a decision needs one before.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple
 
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
@@ -23,6 +27,8 @@ from quorate.queueing.topology.placement_memo import PlacementMemo
 from quorate.queueing.topology.places import Amounts, Place
 from quorate.queueing.topology.pod_constraints import PodConstraints
 from quorate.queueing.topology.topology_flavors import TopologyFlavors
+
+SLICE_SIZE: Final = 100  # nodes
 
 
 class UsedBy(NamedTuple):
@@ -56,8 +62,10 @@ class TopologyModel(TopologyFlavors):
         self._workload_of: dict[Key, Key] = {}  # by pod
         # By the values of each leaf, whether or not it and its flavors exist: by pods placed in topologies.
         self._used: dict[Path, dict[UsedBy, dict[str, int]]] = {}
-        self._trees: dict[str, DomainTree] = {}  # by flavor; built when they are needed
+        self._trees: dict[str, DomainTree] = {}  # by flavor
         self._hosts = HostTrees()  # for flavors without a topology
+        self._unread: dict[DomainTree, dict[str, None]] = {}  # the nodes that trees do not contain yet
+        self._has_new_trees = True  # False if each flavor has its tree
         self.constraints = PodConstraints(self.nodes, self._node_of)
         self.version = 0  # incremented with every change
         self.capacity_version = 0  # incremented with every change except of what placed pods use
@@ -69,23 +77,34 @@ class TopologyModel(TopologyFlavors):
         self.version += 1
         self.capacity_version += 1
 
+    def _forget_tree(self, flavor: str) -> None:
+        tree = self._trees.pop(flavor, None)
+        if tree is not None:
+            self._unread.pop(tree, None)
+        self._has_new_trees = True
+
+    def _forget_trees(self) -> None:
+        for flavor in [*self._trees]:
+            self._forget_tree(flavor)
+        self._has_new_trees = True
+
     # Objects.
 
     def put_topology(self, topology: Topology) -> None:
         super().put_topology(topology)
         self._capacity_changed()
-        self._trees.clear()
+        self._forget_trees()
 
     def remove_topology(self, name: str) -> None:
         super().remove_topology(name)
         self._capacity_changed()
-        self._trees.clear()
+        self._forget_trees()
 
     def flavor_changed(self, name: str) -> None:
         """Read a flavor of ``flavors`` that is new, has another specification or mode, or is gone."""
         super().flavor_changed(name)
         self._capacity_changed()
-        self._trees.pop(name, None)
+        self._forget_tree(name)
 
     def put_node(self, node: Node) -> tuple[str, ...]:
         """Return the flavors that give places on the node, or did before."""
@@ -108,12 +127,14 @@ class TopologyModel(TopologyFlavors):
             before = old if old is not None and self.belongs(old, flavor) else None
             after = new if new is not None and self.belongs(new, flavor) else None
             if not self._update(name, tree, before, after):
-                del self._trees[name]
+                self._forget_tree(name)
         for labels, tree in self._hosts.items():
             before = old if old is not None and is_host(old, labels) else None
             after = new if new is not None and is_host(new, labels) else None
             if not self._update("", tree, before, after):
                 self._hosts.remove(labels)
+                self._unread.pop(tree, None)
+                self._has_new_trees = True
         return self._flavors_of(*(node for node in (old, new) if node is not None))
 
     def _update(self, flavor: str, tree: DomainTree, old: Node | None, new: Node | None) -> bool:
@@ -121,7 +142,12 @@ class TopologyModel(TopologyFlavors):
 
         ``flavor``: that of the tree, "" for hosts of flavors without a topology.
         """
-        if old is None and new is None:
+        known = new or old
+        if known is None:
+            return True
+        if self._is_unread(tree, known.metadata.name):
+            if new is None:
+                del self._unread[tree][known.metadata.name]
             return True
         if not tree.can_change(old, new):
             return False
@@ -132,11 +158,19 @@ class TopologyModel(TopologyFlavors):
             self._add_foreign(tree, old, 1)
             tree.remove_node(old)
         if new is not None:
-            is_first = tree.add_node(new)
-            self._add_foreign(tree, new, -1)
-            if is_first:
-                self._add_used(flavor, tree, tree.recorded_values_of(new))
+            self._add_node(flavor, tree, new)
         return True
+
+    def _add_node(self, flavor: str, tree: DomainTree, node: Node) -> None:
+        """Add a node to a tree, with what other pods use of it and, if its leaf is new, placed ones."""
+        is_first = tree.add_node(node)
+        self._add_foreign(tree, node, -1)
+        if is_first:
+            self._add_used(flavor, tree, tree.recorded_values_of(node))
+
+    def _is_unread(self, tree: DomainTree, node: str) -> bool:
+        """Return True if a node belongs to a tree and is not in it yet."""
+        return bool(self._unread) and node in self._unread.get(tree, ())
 
     def _add_foreign(self, tree: DomainTree, node: Node, times: int) -> None:
         values = tree.recorded_values_of(node)
@@ -196,11 +230,64 @@ class TopologyModel(TopologyFlavors):
         self.constraints.remove_pod(pod)
         return freed
 
-    def prepare(self) -> bool:
-        """Read a part of what pod constraints need in the next cycle; return True if nothing is left."""
+    def prepare(self, nodes: int = SLICE_SIZE) -> bool:
+        """Read a part of what places and checks need in the next cycle; return True if nothing is left.
+
+        ``nodes``: how many to add to a tree.
+        """
         if not (self.has_nodes and (self.placing or self.reporting)):
             return True
+        if self._has_new_trees:
+            self._begin_trees()
+        if self._unread:
+            of_flavors = {tree: flavor for flavor, tree in self._trees.items()}
+            tree = next(iter(self._unread))
+            self._fill(of_flavors.get(tree, ""), tree, nodes)
+            return False
         return self.constraints.prepare()
+
+    def _begin_trees(self) -> None:
+        """Add the trees that flavors lack, without nodes."""
+        self._has_new_trees = False
+        for name in sorted(self.placing) if self.is_on else ():
+            levels = self.levels(name)
+            if levels is not None and name not in self._trees:
+                flavor = self.flavors[name]
+                tree = self._trees[name] = DomainTree(flavor.spec.topology_name, levels, ())
+                self._unread[tree] = self._names_of(partial(self.belongs, flavor=flavor))
+        for name in sorted(self.requiring | self.reporting):
+            labels = labels_of((self.flavors[name],))
+            if self._hosts.get(labels) is None:
+                tree = DomainTree("", LEVELS, ())
+                self._hosts.put(labels, tree)
+                self._unread[tree] = self._names_of(partial(is_host, labels=labels))
+
+    def _names_of(self, belongs: Callable[[Node], bool]) -> dict[str, None]:
+        return dict.fromkeys(sorted(name for name, node in self.nodes.items() if belongs(node)))
+
+    def _fill(self, flavor: str, tree: DomainTree, count: int | None = None) -> None:
+        """Add ``count`` of the nodes that a tree lacks, or all; build it anew if nodes share a host name."""
+        unread = self._unread[tree]
+        for name in list(islice(unread, count)):
+            node = self.nodes[name]
+            if not tree.can_change(None, node):
+                self._build_at_once(flavor, tree)
+                return
+            del unread[name]
+            self._add_node(flavor, tree, node)
+        if not unread:
+            del self._unread[tree]
+
+    def _build_at_once(self, flavor: str, tree: DomainTree) -> None:
+        """Replace a tree that lacks nodes."""
+        del self._unread[tree]
+        if flavor:
+            del self._trees[flavor]
+            self.tree(flavor)
+            return
+        labels = next(labels for labels, known in self._hosts.items() if known is tree)
+        self._hosts.remove(labels)
+        self._hosts_with(labels)
 
     def running_on(self, workload: Key, pod_set: str, host: str) -> int:
         """Return how many pods of a pod set with places are bound to the node of a host."""
@@ -261,9 +348,11 @@ class TopologyModel(TopologyFlavors):
         flavors = self._flavors_of(node)
         for flavor in flavors:
             tree = self._trees.get(flavor)
-            if tree is not None:
+            if tree is not None and not self._is_unread(tree, name):
                 tree.add_free(tree.recorded_values_of(node), requests, -times)
-        self._hosts.add_free(node, requests, -times)
+        for labels, tree in self._hosts.items():
+            if is_host(node, labels) and not self._is_unread(tree, name):
+                tree.add_free(tree.recorded_values_of(node), requests, -times)
         return flavors
 
     def set_has_nodes(self, has_nodes: bool) -> None:
@@ -278,13 +367,17 @@ class TopologyModel(TopologyFlavors):
         self.constraints.take_pods(old.constraints, self.nodes, self._node_of)
         for workload in self._pods_of:
             self._count_pods_of(workload)
-        self._trees.clear()
+        self._forget_trees()
         self._hosts.clear()
+        self._unread.clear()
         self._capacity_changed()
 
     def tree(self, flavor: str) -> DomainTree | None:
         """Return the domains of a topology flavor; None for others, and while they are not known."""
         tree = self._trees.get(flavor)
+        if self._unread and tree is not None and tree in self._unread:
+            self._fill(flavor, tree)
+            tree = self._trees.get(flavor)
         levels = self.levels(flavor) if self.has_nodes else None
         if tree is not None or levels is None:
             return tree
@@ -303,6 +396,12 @@ class TopologyModel(TopologyFlavors):
         if not self.has_nodes:
             return None
         labels = labels_of(self.flavors[name] for name in flavors if name in self.flavors)
+        tree = self._hosts.get(labels)
+        if self._unread and tree is not None and tree in self._unread:
+            self._fill("", tree)
+        return self._hosts_with(labels)
+
+    def _hosts_with(self, labels: Labels) -> DomainTree:
         tree = self._hosts.get(labels)
         if tree is None:
             nodes = [node for node in self.nodes.values() if is_host(node, labels)]
@@ -378,9 +477,10 @@ class TopologyModel(TopologyFlavors):
         return self._foreign.get(node, {}).values()
 
     def known_trees(self) -> list[KnownTree]:
-        """Return the trees that have been built."""
+        """Return the trees that have been built, those without unread nodes."""
         of_flavors = [KnownTree(flavor, None, tree) for flavor, tree in self._trees.items()]
-        return of_flavors + [KnownTree("", labels, tree) for labels, tree in self._hosts.items()]
+        of_hosts = [KnownTree("", labels, tree) for labels, tree in self._hosts.items()]
+        return [known for known in of_flavors + of_hosts if known.tree not in self._unread]
 
     def is_in(self, node: Node, known: KnownTree) -> bool:
         """Return True if a node belongs to a tree."""
