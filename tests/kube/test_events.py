@@ -174,6 +174,32 @@ def test_events_that_differ_in_their_message_only_are_one_series() -> None:
 
 
 @pytest.mark.slow
+def test_another_message_about_another_version_begins_a_series() -> None:
+    first, second = replace(WORKLOAD, resource_version="1"), replace(WORKLOAD, resource_version="2")
+
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
+        for regarding, note in (
+            (first, "a is deleted"),
+            (first, "b is deleted"),
+            (second, "a is deleted"),
+            (second, "c is deleted"),
+            (second, "d is deleted"),
+        ):
+            recorder.event(regarding, "Normal", "DeletedWorkload", note)
+        await recorder.drained()
+        assert counts(server) == [("POST", 3), ("POST", 2)]
+        assert [request.body["note"] for request in server.requests] == ["a is deleted", "c is deleted"]
+        versions = [request.body["regarding"]["resourceVersion"] for request in server.requests]
+        assert versions == ["1", "2"]
+        await clock.advance_to(1000.0 + events.SERIES_ENDS_S + 1)
+        recorder.event(second, "Normal", "DeletedWorkload", "d is deleted")
+        await recorder.drained()
+        assert [request.method for request in server.requests] == ["POST"] * 3
+
+    play(story)
+
+
+@pytest.mark.slow
 def test_a_different_message_or_a_long_pause_begins_a_new_event() -> None:
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 3")

@@ -3,11 +3,12 @@
 Recording never blocks and never fails: ``event`` queues an event, and ``run`` writes it.  A repeated event
 (same object, type, action and reason) is not a new object but a series: the existing Event counts.  Its first
 repetition is written a second after the event, and further counts at most once a minute, as the Event API
-intends ``series``.  As in client-go's recorder for this API, a series keeps the message of its first event;
-``distinct_messages`` begins a series for each message instead, as client-go's older recorder does.  A unique
-event describes a state instead of an action, so that every process that finds the state records it again: its
-name is a digest of its content, and the Event that an earlier process stored is found by that name.  Queued
-and remembered events are bounded; events beyond a bound are dropped or forgotten, and drops are logged.
+intends ``series``.  As in client-go's recorder for this API, a series keeps the message of its first
+event, and another message about another version of the object begins a series; ``distinct_messages``
+begins a series for each message instead, as client-go's older recorder does.  A unique event describes a
+state instead of an action, so that every process that finds the state records it again: its name is a
+digest of its content, and the Event that an earlier process stored is found by that name.  Queued and
+remembered events are bounded; events beyond a bound are dropped or forgotten, and drops are logged.
 """
 
 import hashlib
@@ -73,16 +74,24 @@ class _Series:
     ``event`` is None once it is stored: thousands of series are remembered, each for its count alone.
     """
 
-    __slots__ = ("count", "event", "identity", "last_at", "unique", "written", "written_at")
+    __slots__ = (
+        "count", "event", "identity", "last_at", "message_hash", "unique", "version", "written", "written_at",
+    )  # fmt: skip
 
-    def __init__(self, identity: _Identity, event: Event, now: float, *, unique: bool) -> None:
+    def __init__(self, identity: _Identity, event: Event, version: str, now: float, *, unique: bool) -> None:
         self.identity = identity
         self.event: Event | None = event
+        self.version = version
+        self.message_hash = hash(event.note)
         self.unique = unique
         self.count = 1
         self.last_at = now
         self.written = 0
         self.written_at = now
+
+    def continues(self, version: str, note: str) -> bool:
+        """Return True for the same message, or the same or an unknown version of the object."""
+        return self.version == version or self.message_hash == hash(note)
 
     @property
     def count_due_at(self) -> float:
@@ -151,7 +160,8 @@ class EventRecorder:
         distinguishes = self._distinct_messages or unique
         identity = _identity(regarding, type_, reason, action or reason, message if distinguishes else "")
         key = self._keys.get(identity)
-        if key is not None:
+        note = truncate(message, NOTE_BYTES)
+        if key is not None and self._series[key].continues(regarding.resource_version, note):
             series = self._series[key]
             if now - series.last_at <= SERIES_ENDS_S:
                 series.count += 1
@@ -166,10 +176,10 @@ class EventRecorder:
         self._forget_ended(now)
         if self._has_capacity():
             suffix = f".{identity.hex()[:16]}" if unique else self._next_suffix(now)
-            event = self._compose(regarding, type_, reason, message, action or reason, now, suffix)
+            event = self._compose(regarding, type_, reason, note, action or reason, now, suffix)
             key = event.metadata.key
             self._keys[identity] = key
-            self._series[key] = _Series(identity, event, now, unique=unique)
+            self._series[key] = _Series(identity, event, regarding.resource_version, now, unique=unique)
             self._unwritten += 1
             self._writer.enqueue(key)
 
@@ -282,7 +292,8 @@ class EventRecorder:
 
     def _forget(self, key: Key) -> None:
         series = self._series.pop(key)
-        del self._keys[series.identity]
+        if self._keys.get(series.identity) == key:  # otherwise a later series has its place
+            del self._keys[series.identity]
         if series.written == 0:
             self._unwritten -= 1
 
@@ -295,7 +306,7 @@ class EventRecorder:
         regarding: ObjectReference,
         type_: EventType,
         reason: str,
-        message: str,
+        note: str,
         action: str,
         now: float,
         suffix: str,
@@ -310,7 +321,7 @@ class EventRecorder:
             event_time=micro_time(now),
             type=type_,
             reason=reason[:WORD_CHARACTERS],
-            note=truncate(message, NOTE_BYTES),
+            note=note,
             action=action[:WORD_CHARACTERS],
             regarding=regarding,
             reporting_controller=self._component,

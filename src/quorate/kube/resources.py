@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from quorate.api import batch, codec, core, events, kueue, volcano
 from quorate.api.core import device_claims, policy, scheduling, volumes
 from quorate.api.events import ObjectReference
@@ -76,6 +78,12 @@ def reference_to(resource: Resource[T], obj: T) -> ObjectReference:
     """Return a reference to ``obj`` for an event or a status."""
     metadata = metadata_of(obj)
     return reference(resource, metadata.key, metadata.uid)
+
+
+def versioned_reference_to(resource: Resource[T], obj: T) -> ObjectReference:
+    """Return a reference to ``obj`` in its present version, for an event."""
+    version = metadata_of(obj).resource_version
+    return replace(reference_to(resource, obj), resource_version=version)
 
 
 def reference(resource: Resource[Any], key: Key, uid: Uid) -> ObjectReference:

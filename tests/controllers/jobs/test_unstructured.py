@@ -21,7 +21,6 @@ from quorate.controllers.jobs.integrations import (
 )
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.unstructured import UnstructuredJob
-from quorate.kube.resources import reference_to
 
 PODS: dict[str, Any] = {
     "spec": {"containers": [{"name": "main", "image": "busybox"}], "nodeSelector": {"zone": "a"}}
@@ -113,9 +112,7 @@ def test_all_pods_of_succeeded_jobs_are_reclaimable() -> None:
 )  # fmt: skip
 def test_a_job_that_cannot_be_read_only_gets_an_event(job: UnstructuredJob, problem: str) -> None:
     plan = decide(JobSet(), job, (), MANAGED, JobOptions(), now=0.0)
-    assert plan == JobPlan(
-        events=(warning_event(reference_to(JobSet().resource, job), "ErrWorkloadCompose", problem),)
-    )
+    assert plan == JobPlan(events=(warning_event(JobSet().reference(job), "ErrWorkloadCompose", problem),))
 
 
 def test_malformed_conditions_are_an_invalid_template() -> None:

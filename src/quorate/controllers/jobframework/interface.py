@@ -32,7 +32,7 @@ from quorate.controllers.jobframework.topology import (
     topology_findings,
     with_topology_requests,
 )
-from quorate.kube.resources import Resource, reference_to
+from quorate.kube.resources import Resource, versioned_reference_to
 from quorate.kube.writes import Delete, Patch, Write
 
 
@@ -117,7 +117,7 @@ class JobKind(ABC, Generic[J]):
 
     def reference(self, job: J) -> ObjectReference:
         """Return the object that events are about."""
-        return reference_to(self.resource, job)
+        return versioned_reference_to(self.resource, job)
 
     def findings(self, old: J | None, new: J, scope: ValidationScope) -> Iterable[Finding]:
         """Validate a new job or an update, beyond the rules for jobs of all kinds."""

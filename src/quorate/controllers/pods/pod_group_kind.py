@@ -36,7 +36,7 @@ from quorate.controllers.pods.pod_kind import PodsKind
 from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, can_count, is_deleted, is_suspended
 from quorate.controllers.pods.roles import role_of
-from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.resources import WORKLOADS, reference_to, versioned_reference_to
 from quorate.kube.writes import status_patch
 from quorate.queueing.conditions import EVICTED, is_evicted, is_finished, new_condition
 from quorate.queueing.lifecycle.statuses import release_status
@@ -48,7 +48,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
     is_group = True
 
     def reference(self, job: PodGroup) -> ObjectReference:
-        return reference_to(PODS, job.pods[0])
+        return versioned_reference_to(PODS, job.pods[0])
 
     def pods(self, job: PodGroup) -> Sequence[QueuedPod]:
         return job.pods

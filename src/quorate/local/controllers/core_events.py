@@ -5,26 +5,18 @@ import random
 from collections import OrderedDict
 from typing import Any, Final, Literal
 
-import msgspec
-
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, at_epoch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.log import logger
-from quorate.kube.resources import Resource, T, metadata_of, reference_to, untyped
+from quorate.kube.resources import untyped
 
 CORE_EVENTS: Final = untyped("", "v1", "events", "Event", True)
 EventType = Literal["Normal", "Warning"]
 QUEUE_CAPACITY: Final = 1000
 CORRELATOR_CAPACITY: Final = 1000
-
-
-def involved_object(resource: Resource[T], obj: T) -> ObjectReference:
-    """Return a reference to ``obj`` in its present version."""
-    version = metadata_of(obj).resource_version
-    return msgspec.structs.replace(reference_to(resource, obj), resource_version=version)
 
 
 class EventRecorder:

@@ -21,8 +21,8 @@ from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.resources import NODES, PODS
-from quorate.local.controllers.core_events import EventRecorder, involved_object
+from quorate.kube.resources import NODES, PODS, versioned_reference_to
+from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.scheduler_filters import (
     FitError,
     NodeInfo,
@@ -187,7 +187,7 @@ class Scheduler:
             raise
         self._log.debug("pod bound", pod=key, node=node)
         self._events.event(
-            involved_object(PODS, pod), "Normal", "Scheduled", f"Successfully assigned {key} to {node}"
+            versioned_reference_to(PODS, pod), "Normal", "Scheduled", f"Successfully assigned {key} to {node}"
         )
 
     async def _report_unschedulable(self, pod: Pod, message: str) -> None:
@@ -204,7 +204,7 @@ class Scheduler:
         status = replace(pod.status, conditions=with_condition(pod.status.conditions, new))
         patch = status_merge_patch(pod.metadata, pod.status, status)
         await self._client.patch(PODS, pod.metadata.key, patch, subresource="status")
-        self._events.event(involved_object(PODS, pod), "Warning", "FailedScheduling", message)
+        self._events.event(versioned_reference_to(PODS, pod), "Warning", "FailedScheduling", message)
 
 
 def _is_schedulable(pod: Pod) -> bool:

@@ -15,7 +15,8 @@ from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
-from quorate.local.controllers.core_events import EventRecorder, EventType, involved_object
+from quorate.kube.resources import versioned_reference_to
+from quorate.local.controllers.core_events import EventRecorder, EventType
 from quorate.local.controllers.job.failure_policy import Backoff
 from quorate.local.controllers.job.pod_management import PodToCreate
 from quorate.local.controllers.job.pod_template import pod_from_template
@@ -103,7 +104,7 @@ class JobController:
         await self._release(result.release)
         for event in result.events:
             type_: EventType = "Warning" if event.warning else "Normal"
-            self._events.event(involved_object(JOBS, job), type_, event.reason, event.message)
+            self._events.event(versioned_reference_to(JOBS, job), type_, event.reason, event.message)
         self._log.debug(
             "job reconciled",
             job=job.metadata.key,
@@ -137,12 +138,15 @@ class JobController:
         except (ApiError, Unreachable) as error:
             problem = error.message if isinstance(error, ApiError) else str(error)
             self._events.event(
-                involved_object(JOBS, job), "Warning", "FailedCreate", f"Error creating: {problem}"
+                versioned_reference_to(JOBS, job), "Warning", "FailedCreate", f"Error creating: {problem}"
             )
             return error
         self._pods.record(pod)
         self._events.event(
-            involved_object(JOBS, job), "Normal", "SuccessfulCreate", f"Created pod: {pod.metadata.name}"
+            versioned_reference_to(JOBS, job),
+            "Normal",
+            "SuccessfulCreate",
+            f"Created pod: {pod.metadata.name}",
         )
         return None
 
@@ -153,7 +157,10 @@ class JobController:
             except NotFound:
                 return
             self._events.event(
-                involved_object(JOBS, job), "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}"
+                versioned_reference_to(JOBS, job),
+                "Normal",
+                "SuccessfulDelete",
+                f"Deleted pod: {pod.metadata.name}",
             )
 
         await asyncio.gather(*(delete(pod) for pod in pods))
