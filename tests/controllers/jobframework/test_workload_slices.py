@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api.batch import Job
 from quorate.api.core import SchedulingGate
-from quorate.api.kueue import PodSet, Workload
+from quorate.api.kueue import PodSet, ReclaimablePod, Workload, WorkloadStatus
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE, GatedPod, pods_of_job, ungate
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
@@ -18,7 +18,7 @@ from quorate.kube.patches import merged
 from quorate.kube.writes import Create, Delete, Patch
 from tests.controllers.jobframework.plans import RUNNING, SPOT, reasons, show, written
 from tests.controllers.jobs.test_ray import a_cluster
-from tests.controllers.objects import a_job, a_workload, template
+from tests.controllers.objects import a_job, a_workload, template, with_admitted_count
 
 GATED = template(schedulingGates=[{"name": ELASTIC_GATE}])
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
@@ -90,6 +90,46 @@ def test_a_slice_is_resized(workload: Workload, pods: int) -> None:
     assert isinstance(patch, Patch)
     assert [pod_set.count for pod_set in patch.body["spec"]["podSets"]] == [pods]
     assert reasons(got) == ["UpdatedWorkload"]
+
+
+def with_finished_pods(admitted: int, pods: int, finished: int) -> Workload:
+    """Return a slice with ``pods`` of the ``admitted`` pods, and ``finished`` ones among the latter."""
+    reported = WorkloadStatus(reclaimable_pods=(ReclaimablePod(name="main", count=finished),))
+    return with_admitted_count(running(pods, status=reported), admitted)
+
+
+def an_indexed_job(pods: int, **status: Any) -> Job:
+    return a_growing_job(pods, suspend=False, completions=pods, completionMode="Indexed", status=status)
+
+
+@pytest.mark.parametrize(
+    ("job", "workload", "want"),
+    [
+        pytest.param(
+            an_indexed_job(3, succeeded=4, completedIndexes="0-3"),
+            with_finished_pods(8, 3, finished=4),
+            [{"name": "main", "count": 3}],
+            id="indexes below the new size have finished",
+        ),
+        pytest.param(
+            an_indexed_job(3, failed=1, failedIndexes="4"),
+            with_finished_pods(5, 3, finished=1),
+            None,
+            id="the index that has failed was given up",
+        ),
+    ],
+)
+def test_finished_pods_of_a_shrunk_job_are_counted_anew(
+    job: Job, workload: Workload, want: list[dict[str, Any]] | None
+) -> None:
+    """With the counts of the larger size, quota of pods that run would be released."""
+    (patch,) = plan(job, workload).writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {"status": {"reclaimablePods": want}}
+
+
+def test_finished_pods_of_a_job_that_has_not_shrunk_keep_their_count() -> None:
+    assert plan(an_indexed_job(3, active=3), with_finished_pods(3, 3, finished=1)) == IDLE
 
 
 def test_growth_with_reserved_quota_creates_a_second_slice() -> None:

@@ -237,7 +237,7 @@ def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
     """
     now = {entry.name: entry.count for entry in new.status.reclaimable_pods}
     sizes = {pod_set.name: pod_set.count for pod_set in new.spec.pod_sets}
-    shrunk = _shrunk(new, sizes) if elastic else frozenset()
+    shrunk = shrunk_pod_sets(new) if elastic else frozenset()
     for entry in old.status.reclaimable_pods:
         maximum = sizes.get(entry.name, 0) if elastic else entry.count
         minimum = 0 if entry.name in shrunk else min(entry.count, maximum)
@@ -250,7 +250,9 @@ def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
             yield Finding(f"{path}.count", now[entry.name], rule)
 
 
-def _shrunk(workload: Workload, sizes: Mapping[str, int]) -> frozenset[str]:
+def shrunk_pod_sets(workload: Workload) -> frozenset[str]:
+    """Return the names of pod sets that were admitted with more pods than they have now."""
+    sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     admission = workload.status.admission
     assignments = () if admission is None else admission.pod_set_assignments
     return frozenset(

@@ -14,6 +14,7 @@ import msgspec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import ReclaimablePod, Workload
 from quorate.api.meta import find_condition
+from quorate.api.validation.workloads import shrunk_pod_sets
 from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import finish_orphans, remove_finalizer
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
@@ -226,10 +227,14 @@ def _report_reclaimable(state: JobState[J], workload: Workload) -> tuple[Patch, 
 
     While quota is reserved the counts only rise, as Kueue's webhook requires: other workloads may use the
     reclaimed quota already.  A computed count falls when a job starts with fewer pods than it requested.
+    Only the pods of an elastic job that has shrunk are counted anew: the pods that it gave up, which may have
+    finished, need no quota anyway.
     """
     pods = _reclaimable_pods(state, workload)
     if has_quota_reservation(workload):
-        pods = _at_least(pods, workload.status.reclaimable_pods)
+        shrunk = shrunk_pod_sets(workload) if is_elastic(state) else frozenset()
+        reported = tuple(each for each in workload.status.reclaimable_pods if each.name not in shrunk)
+        pods = _at_least(pods, reported)
     return status_patch(WORKLOADS, workload, msgspec.structs.replace(workload.status, reclaimable_pods=pods))
 
 
