@@ -22,6 +22,10 @@ RECENT: Final = 30
 REQUEST_TIMEOUT_S: Final = 60.0
 # Refusals of a server that is right: too large, too many, unsupported, or the webhook says no.
 _NO_FINDING: Final = frozenset({501, 503, 504})
+_REFUSALS: Final = (
+    "etcdserver: request is too large",
+    "which are not decoded",
+)  # with status 500, by any server
 
 
 class Driver:
@@ -83,7 +87,8 @@ class Driver:
         self.answers[status] += 1
         self.stored += status == 201
         path = request.path.split("/fuzz/")[-1].split("/z")[0]
-        if (status == 0 and request.target == "api") or (status >= 500 and status not in _NO_FINDING):
+        is_refusal = status in _NO_FINDING or any(each in text for each in _REFUSALS)
+        if (status == 0 and request.target == "api") or (status >= 500 and not is_refusal):
             cause = f"{request.target}: {request.method} {path}: {status}"
             self._findings.add("server error", cause, text, attacks=[each.number])
 
