@@ -1,6 +1,10 @@
 """Submissions that forecasts expect: as many as were seen, of each kind of work."""
 
+from typing import Any
+
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.kueue import Workload
@@ -36,6 +40,23 @@ def test_each_kind_comes_as_often_as_it_came() -> None:
     (shape,) = train.pod_sets
     assert shape.count == Choice((1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, 4.0))
     assert train.runs == Choice((60.0,), (1.0,))  # nothing is known
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param({"spec": {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}}, id="a text"),
+        pytest.param({"spec": {"overhead": {f"a.b/{number}": "1" for number in range(9000)}}}, id="too many"),
+    ],
+)
+def test_a_workload_with_an_unreadable_template_is_not_expected_again(template: dict[str, Any]) -> None:
+    """It is never admitted, and a run that played such jobs would end all forecasts."""
+    hostile = submitted("hostile", 900)
+    (pod_set,) = hostile.spec.pod_sets
+    unreadable = replace(pod_set, template=msgspec.Raw(codec.encode(template)))
+    hostile = replace(hostile, spec=replace(hostile.spec, pod_sets=(unreadable,)))
+    expected = arrivals_of([hostile, submitted("x", 900)]).expected(RunTimeStore(), NOW, 60.0, 0)
+    assert len(expected.classes) == 1
 
 
 def test_known_run_times_are_expected() -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -115,6 +116,18 @@ def test_details_of_pods_are_left_out() -> None:
     assert "secret" not in text
     assert "podset-required-topology" in text
     assert "done" not in text
+
+
+def test_a_workload_with_an_unreadable_template_is_left_out() -> None:
+    hostile = workload("hostile")
+    (pod_set,) = hostile.spec.pod_sets
+    unreadable = msgspec.structs.replace(
+        pod_set, template=msgspec.Raw(b'{"spec": {"overhead": {"cpu": "lots"}}}')
+    )
+    spec = msgspec.structs.replace(hostile.spec, pod_sets=(unreadable,))
+    hostile = msgspec.structs.replace(hostile, spec=spec)
+    text = "".join(documents({WORKLOADS: [hostile, workload("other")]}, (), NOW, ""))
+    assert ("hostile" in text, "other" in text) == (False, True)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.batch import decode_template
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import epoch
 from quorate.simulate.estimates.run_time_store import (
@@ -58,6 +59,8 @@ class ArrivalStore:
         uid = workload.metadata.uid or workload.metadata.name
         if known is not None and uid in known.submissions:
             return
+        if not can_be_played(workload):
+            return
         created_s = epoch(created)
         self._since_s = created_s if self._since_s is None else min(self._since_s, created_s)
         self._kinds.pop(kind, None)
@@ -96,6 +99,16 @@ class ArrivalStore:
         if len(known.submissions) >= self._most_submissions:
             since_s = min(each.created_s for each in known.submissions.values())
         return len(known.submissions) / max(now - since_s, LEAST_SEEN_S)
+
+
+def can_be_played(workload: Workload) -> bool:
+    """Return False if a pod template cannot be decoded, which no definition requires."""
+    try:
+        for pod_set in workload.spec.pod_sets:
+            decode_template(pod_set.template)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 class Expected(msgspec.Struct, frozen=True):

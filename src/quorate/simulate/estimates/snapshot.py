@@ -34,7 +34,12 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.queueing import conditions as c
-from quorate.simulate.estimates.expected_arrivals import HORIZON_S, Expected, equally_likely
+from quorate.simulate.estimates.expected_arrivals import (
+    HORIZON_S,
+    Expected,
+    can_be_played,
+    equally_likely,
+)
 from quorate.simulate.estimates.run_time_store import (
     MOST_RUN_TIMES,
     RunTimeStore,
@@ -165,7 +170,7 @@ def documents(
         for each in found:
             if resource is not WORKLOADS:
                 yield _document(resource, msgspec.structs.replace(each, metadata=_trimmed(each.metadata)))
-            elif not c.is_finished(each):
+            elif not c.is_finished(each) and can_be_played(each):
                 yield _document(resource, _with_class(_without_details(each), named))
 
 
