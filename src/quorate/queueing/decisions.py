@@ -105,3 +105,4 @@ class CycleResult(msgspec.Struct, frozen=True):
     sampled: tuple[Key, ...] = ()  # the local queues of which the consumed usage changed by a sample
     # Pending workloads that became inadmissible with the outcome of another one; ``why_pending`` returns it.
     parked: tuple[Key, ...] = ()
+    is_paused: bool = False  # as the caller asked for; then ``wake_at`` is the time of the run

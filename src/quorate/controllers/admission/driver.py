@@ -33,6 +33,7 @@ from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
 REBUILD_SLICE: Final = 100  # objects
+SLICE_S: Final = 0.01  # of a cycle, before other tasks run; a head that takes longer is not interrupted
 CYCLE_SHARE: Final = 0.05  # of the time, at most, except for long cycles: the pause is limited
 MAX_PAUSE_S: Final = 0.1
 
@@ -157,16 +158,21 @@ class AdmissionDriver:
         restore_preemption_history(self.state.ledger, self._workloads)
         try:
             async with asyncio.TaskGroup() as writes:
+                decided_s = 0.0
                 while True:
                     await self._prepare()
                     self._changed.clear()
                     began = self._steady.now()
-                    self._timer.reset(self._decide(writes))
+                    is_paused = self._decide(writes)
                     ended = self._steady.now()
+                    decided_s += ended - began
                     await asyncio.sleep(0)  # other tasks may have more changes ready for the next cycle
+                    if is_paused:
+                        continue
                     await self._changed.wait()
                     await self._writer.wait_for_capacity()
-                    await self._steady.sleep_until(ended + cycle_pause_s(ended - began))
+                    await self._steady.sleep_until(ended + cycle_pause_s(decided_s))
+                    decided_s = 0.0
         finally:
             self._timer.reset(None)
 
@@ -197,10 +203,13 @@ class AdmissionDriver:
             for listener in self.sample_listeners:
                 listener(local_queues)
 
-    def _decide(self, writes: asyncio.TaskGroup) -> float | None:
-        """Run a cycle, start to write its decisions, and return when the next cycle is due."""
+    def _decide(self, writes: asyncio.TaskGroup) -> bool:
+        """Run a cycle, or a slice of it, and start to write its decisions; return True if it paused.
+
+        The timer is set to the time at which the next cycle is due.
+        """
         now, began = self._clock.now(), self._steady.now()
-        cycle = self._admission_cycle.run(now)
+        cycle = self._admission_cycle.run(now, lambda: self._steady.now() > began + SLICE_S)
         for fault in cycle.faults:
             workload = self._workloads.get(fault.key)
             self._faults.report(fault_of(WORKLOADS, "decide", fault.key, workload, fault.error))
@@ -219,7 +228,8 @@ class AdmissionDriver:
         self._write_pending_reasons(writes, began)
         due = self._pending_reasons.next_due()
         times = (cycle.wake_at, None if due is None else now + due - began)
-        return min((time for time in times if time is not None), default=None)
+        self._timer.reset(min((time for time in times if time is not None), default=None))
+        return cycle.is_paused
 
     def _why_pending(self, key: Key) -> Hold | None:
         try:

@@ -18,7 +18,7 @@ from typing import Final
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import CycleFault, CycleResult, Decision
-from quorate.queueing.scheduling.round import Round
+from quorate.queueing.scheduling.round import Pauses, Round
 from quorate.queueing.scheduling.second_pass import SecondPass
 from quorate.queueing.state import State
 
@@ -42,11 +42,15 @@ class AdmissionCycle:
         """The round that waits for admitted workloads to become ready."""
         return self._round if self._round is not None and self._round.is_suspended else None
 
-    def run(self, now: float) -> CycleResult:
-        """Decide everything that can be decided, or a batch of it, in which case ``wake_at`` is ``now``."""
+    def run(self, now: float, pauses: Pauses | None = None) -> CycleResult:
+        """Decide everything that can be decided, or a batch of it, in which case ``wake_at`` is ``now``.
+
+        ``pauses`` is asked after each head whether to pause; another run goes on with the next head.
+        """
         decisions: dict[Key, Decision] = {}
         preemption_skips: dict[Key, str] = {}
         faults: list[CycleFault] = []
+        is_paused = False
         updates = self._state.request_updates
         updates.run_slice()
         samples = self._state.ledger.sample_consumed_usage(now)
@@ -57,18 +61,21 @@ class AdmissionCycle:
             if second_pass.next_at is not None:
                 wake_at = second_pass.next_at if wake_at is None else min(wake_at, second_pass.next_at)
             while (round_ := self._next_round()) is not None:
-                for decision in round_.run(now):
+                for decision in round_.run(now, pauses):
                     decisions.pop(decision.key, None)  # only the last decision about a workload is written
                     decisions[decision.key] = decision
                 preemption_skips |= round_.preemption_skips
                 faults += round_.pop_faults()
-                if len(decisions) >= MAX_DECISIONS or updates.is_head_missing:
+                is_paused = round_.is_paused or (pauses is not None and pauses())
+                if is_paused or len(decisions) >= MAX_DECISIONS or updates.is_head_missing:
                     wake_at = now
                     break
         if updates.are_pending:
             wake_at = now
         skips, parked = tuple(preemption_skips.values()), self._state.ledger.take_parked()
-        return CycleResult(tuple(decisions.values()), wake_at, skips, tuple(faults), samples.changed, parked)
+        return CycleResult(
+            tuple(decisions.values()), wake_at, skips, tuple(faults), samples.changed, parked, is_paused
+        )
 
     def second_pass(self, now: float) -> SecondPass:
         """Return the second pass of a cycle; a round that runs before it ends does not take its places."""
@@ -83,6 +90,8 @@ class AdmissionCycle:
     def _next_round(self) -> Round | None:
         """Return a round that may change something; None when every head was tried on the current state."""
         ledger = self._state.ledger
+        if self._round is not None and self._round.is_paused:
+            return self._round
         if (suspended := self.suspended) is not None:
             return None if ledger.unready else suspended
         ledger.flush_requeues()

@@ -1,13 +1,13 @@
 """Nomination of a head: whether it may be admitted, with which flavors and counts, and what to preempt."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
 from quorate.api.kueue import Workload
-from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.inadmissible_reasons import (
     ChecksFailed,
     InadmissibleReason,
@@ -46,6 +46,7 @@ class Nomination(msgspec.Struct):
 
     entry: Entry
     queue: ClusterQueueState
+    groups: Mapping[str, FlavorGroup]  # of the queue
     workload: Workload  # the object that was evaluated
     requests_version: int  # of its requests
     requeues_before: int  # the queue's ``requeues`` when the head was popped
@@ -60,10 +61,10 @@ def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number:
     invalid = _inadmissible_reason(state, queue, entry)
     requeues, version = queue.pending.requeues, entry.requests_version
     if invalid is not None:
-        return Nomination(entry, queue, entry.workload, version, requeues, None, (), (invalid,))
+        return Nomination(entry, queue, queue.groups, entry.workload, version, requeues, None, (), (invalid,))
     assignment, targets = _assign(state, queue, entry, round_number, None)
     return Nomination(
-        entry, queue, entry.workload, version, requeues, assignment, targets, assignment.reasons
+        entry, queue, queue.groups, entry.workload, version, requeues, assignment, targets, assignment.reasons
     )
 
 

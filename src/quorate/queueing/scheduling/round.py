@@ -1,6 +1,11 @@
-"""One round: the heads of cluster queues, nominated on one state and processed one after the other."""
+"""One round: the heads of cluster queues, nominated on one state and processed one after the other.
 
-from collections.abc import Iterable, Mapping
+A round may take long, so it can pause after each head that it processed.  What happens meanwhile is in the
+state when it goes on: heads that changed are tried in another round, and quota and places are compared again
+in any case.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from quorate.api.meta import Key
@@ -46,6 +51,8 @@ from quorate.quota import tree
 from quorate.quota.amount import Usage
 from quorate.quota.tree import Node
 
+Pauses = Callable[[], bool]  # asked after each head: whether to pause
+
 
 class Round:
     """The heads of ``queues``, popped and nominated; ``run`` processes them."""
@@ -56,6 +63,7 @@ class Round:
         self._configuration = state.configuration
         self._ledger = state.ledger
         self.is_suspended = False
+        self.is_paused = False
         self.preemption_skips: dict[Key, str] = {}  # by workload its cluster queue; see ``CycleResult``
         self._roots: dict[Node, None] = {}  # of the trees that take part
         self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
@@ -69,6 +77,9 @@ class Round:
         self._now = 0.0  # of ``process``, epoch seconds
         self._was_suspended = False  # then events may have happened since the nomination
         self._faults: list[CycleFault] = []
+        self._was_paused = False
+        self._disturbed_roots: set[Node] = set()  # of the trees in which something happened during a pause
+        self._paused_roots: dict[Node, int] = {}  # during a pause: the dirty ones of ``_roots``
         nominations: list[Nomination] = []
         for queue in queues:
             self._roots[queue.node.root] = None
@@ -77,20 +88,28 @@ class Round:
                 self._changed_roots.add(queue.node.root)  # to be looked at in another round
             elif entry is not None:
                 nominations.append(self._nominate(state, queue, entry, number))
-        order = FairSharingOrder if self._configuration.fair_sharing is not None else ClassicalOrder
-        self._order: ProcessingOrder = order(nominations, self._configuration.gates)
+        self._unprocessed = {nomination.entry.key: nomination for nomination in nominations}
+        self._order = self._ordered()
 
-    def run(self, now: float) -> list[Decision]:
-        """Process the nominations and requeue; if the round is suspended, run it again to resume."""
-        decisions = self.process(now)
-        if not self.is_suspended:
+    def _ordered(self) -> ProcessingOrder:
+        order = FairSharingOrder if self._configuration.fair_sharing is not None else ClassicalOrder
+        return order(self._unprocessed.values(), self._configuration.gates)
+
+    def run(self, now: float, pauses: Pauses | None = None) -> list[Decision]:
+        """Process the nominations and requeue; run a round again that was suspended or paused."""
+        decisions = self.process(now, pauses)
+        if not (self.is_suspended or self.is_paused):
             self.requeue()
         return decisions
 
-    def process(self, now: float) -> list[Decision]:
-        """Decide about each head in order; ``requeue`` must follow unless the round is suspended."""
+    def process(self, now: float, pauses: Pauses | None = None) -> list[Decision]:
+        """Decide about each head in order; ``requeue`` must follow, unless it is suspended or paused."""
         decisions: list[Decision] = []
         self.is_suspended, self._now = False, now
+        if self.is_paused:
+            self._resume()
+        if self._was_paused or self._was_suspended:
+            self._order = self._ordered()  # cohorts may have other parents
         for node, usage in self._reserved_usage:
             tree.add_usage(node, usage)
         for places in self._reserved_places:
@@ -105,11 +124,29 @@ class Round:
             if self.is_suspended:
                 break
             self._order.done(nomination)
+            del self._unprocessed[nomination.entry.key]
+            if pauses is not None and pauses():
+                self._pause()
+                break
         for node, usage in self._reserved_usage:
             tree.remove_usage(node, usage)
         for places in self._reserved_places:
             places.count(-1)
         return decisions
+
+    def _pause(self) -> None:
+        """Leave only those roots dirty that something makes dirty during the pause."""
+        self.is_paused = self._was_paused = True
+        dirty = self._ledger.dirty_trees
+        self._paused_roots = {root: dirty.pop(root) for root in self._roots if root in dirty}
+
+    def _resume(self) -> None:
+        self.is_paused = False
+        dirty = self._ledger.dirty_trees
+        self._disturbed_roots.update(root for root in self._roots if root in dirty)
+        self._changed_roots |= self._disturbed_roots
+        for root, unchanged_rounds in self._paused_roots.items():
+            dirty.setdefault(root, unchanged_rounds)
 
     def pop_faults(self) -> list[CycleFault]:
         """Return the faults since the last call."""
@@ -125,10 +162,15 @@ class Round:
             entry.last_assignment = None
             reason = _evaluation_failed(error)
             version = entry.requests_version
-            return Nomination(entry, queue, entry.workload, version, requeues, None, (), (reason,))
+            return Nomination(
+                entry, queue, queue.groups, entry.workload, version, requeues, None, (), (reason,)
+            )
 
     def _process(self, nomination: Nomination, now: float) -> list[Decision]:
-        if is_outdated(nomination, self._ledger.shapes):
+        if is_outdated(nomination, self._ledger.shapes) or (
+            self._was_paused and self._is_changed(nomination)
+        ):
+            self._changed_roots.add(nomination.queue.node.root)
             self._to_requeue.append((nomination, RequeueReason.FAILED_AFTER_NOMINATION))
             return []
         blocker = self._pods_ready_blocker(nomination)
@@ -140,6 +182,11 @@ class Round:
         self._ledger.unready.block(nomination.queue, blocker.flavor)
         return [self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,))]
 
+    def _is_changed(self, nomination: Nomination) -> bool:
+        """Return True if the queue of a nomination has other flavors by now, or may not admit."""
+        queue = nomination.queue
+        return nomination.groups is not queue.groups or not self._ledger.is_active(queue)
+
     def requeue(self) -> None:
         """Requeue the heads that were not admitted, and update which trees need another round."""
         ledger = self._ledger
@@ -147,6 +194,8 @@ class Round:
         untried: dict[Node, int] = {}  # by root with flavors left to try: the largest number of flavors
         for nomination, reason in self._to_requeue:
             entry, root = nomination.entry, nomination.queue.node.root
+            if root in self._disturbed_roots:
+                entry.last_assignment = None  # flavors that were tried before may have quota by now
             if not ledger.requeue(entry, reason, nomination.requeues_before):
                 self._changed_roots.add(root)
             elif entry.last_assignment is not None and entry.last_assignment.has_untried_flavors:
