@@ -78,10 +78,25 @@ def test_known_run_times_are_expected() -> None:
     ],
 )
 def test_submissions_end_when_there_are_many(waiting: int, expected: int) -> None:
-    often = arrivals_of(submitted(f"a-{number}", 600 - number) for number in range(40))
+    often = arrivals_of(submitted(f"{kind}-{n}", 600 - n) for kind in "abcde" for n in range(40))
     found = often.expected(RunTimeStore(), NOW, 60.0, waiting)
-    assert found.horizon_s == pytest.approx(expected * 600 / 40)
+    assert found.horizon_s == pytest.approx(expected * 600 / 200)
     assert arrivals_of([]).expected(RunTimeStore(), NOW, 60.0, waiting).horizon_s == HORIZON_S
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "horizon_s"),
+    [
+        pytest.param(10, 4 * 600, id="a new cluster"),
+        pytest.param(7200, 4 * 7200, id="two hours"),
+        pytest.param(1e6, HORIZON_S, id="longer than a forecast"),
+    ],
+)
+def test_submissions_are_expected_a_few_times_as_long_as_they_were_seen(
+    seconds_ago: float, horizon_s: float
+) -> None:
+    seen = arrivals_of([submitted("a-1", seconds_ago), submitted("a-2", 5)])
+    assert seen.expected(RunTimeStore(), NOW, 60.0, 0).horizon_s == horizon_s
 
 
 def test_the_store_is_bounded_and_counts_each_workload_once() -> None:

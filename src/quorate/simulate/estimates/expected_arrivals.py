@@ -26,6 +26,7 @@ from quorate.simulate.inputs.scenario import Arrivals, JobClass, PodSetShape
 HORIZON_S: Final = 7 * 24 * 3600.0  # of a forecast
 FEWEST_EXPECTED: Final = 200  # jobs in one run
 LEAST_SEEN_S: Final = 600.0  # over which submissions are counted: a single burst is no rate
+TIMES_SEEN: Final = 4.0  # what lasted for a time is expected to end within a few times as long
 
 
 class _Submission(msgspec.Struct, frozen=True):
@@ -75,13 +76,15 @@ class ArrivalStore:
     def expected(self, run_times: RunTimeStore, now: float, assumed_s: float, waiting: int) -> "Expected":
         """Return a class of jobs for each kind, and how long they are submitted.
 
+        They are expected for ``TIMES_SEEN`` as long as they were seen: ten minutes tell little of a week.
         About half as many jobs are expected as workloads wait, and ``FEWEST_EXPECTED``, which bounds the cost
         of a run.  Jobs of which nothing is known run as long as others of their queue, of all queues, or
         ``assumed_s``.
         """
         rates = {kind: self._rate(known, now) for kind, known in self._kinds.items()}
         total = sum(rates.values())
-        horizon_s = HORIZON_S if not total else min(HORIZON_S, (FEWEST_EXPECTED + waiting // 2) / total)
+        seen_s = 0.0 if self._since_s is None else TIMES_SEEN * max(now - self._since_s, LEAST_SEEN_S)
+        horizon_s = min(HORIZON_S, seen_s, (FEWEST_EXPECTED + waiting // 2) / total) if total else HORIZON_S
         everywhere = run_times.everywhere() or (assumed_s,)
         classes = []
         for number, kind in enumerate(sorted(self._kinds)):
