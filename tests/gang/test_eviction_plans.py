@@ -130,3 +130,15 @@ def test_a_group_in_backoff_has_no_plan() -> None:
     here = full(group("high", "2", minMember=2, created=1, **HIGH, annotations=annotations))
     found = waiting_groups(here.model, here.settings, here.now)[key_of("high")]
     assert (found.plan, found.checks["room"] is None) == (None, False)
+
+
+@pytest.mark.parametrize("roles", [{}, {"minTaskMember": {"w": 2**31 - 1}}])
+def test_nothing_is_searched_for_more_members_than_nodes_take_pods(
+    roles: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each expected member is a task: a tenant could fill the memory of the scheduler with one group."""
+    here = full(group("high", "2", minMember=2**31 - 1, created=1, **HIGH, **roles))
+    found = searches(here, monkeypatch)
+    here.session()
+    assert found == []
+    assert group_states(here)["high"] == "NotEnoughResources"

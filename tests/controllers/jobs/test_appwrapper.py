@@ -191,3 +191,11 @@ def test_a_stop_restores_the_number_of_executors(
     job = an_application(executor={**running, "image": "spark"}, suspend=False)
     (stop,) = SparkApplication().stop(job, originals).patches
     assert merged(job.spec, stop.body["spec"])["executor"] == want
+
+
+@pytest.mark.parametrize("per_component", [1, 19])
+def test_a_wrapper_has_at_most_the_pod_sets_of_a_workload(per_component: int) -> None:
+    entry = {"replicas": 1, "path": "template.spec.list[0].template"}
+    assert len(sizes(*[wrapped(ANY, entry)] * 18)) == 18
+    with pytest.raises(InvalidTemplate, match="makes more than the 18 pod sets of a workload"):
+        sizes(*[wrapped(ANY, *[entry] * per_component)] * (19 // per_component))

@@ -26,6 +26,7 @@ from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.unstructured import (
+    MAX_POD_SETS,
     PodSetSpec,
     UnstructuredJob,
     UnstructuredJobKind,
@@ -38,6 +39,7 @@ from quorate.kube.resources import Json
 _COMPONENTS: Final[Path] = ("spec", "components")
 _INFOS: Final = "podSetInfos"
 _TAS_PREFIX: Final = "workload.codeflare.dev.appwrapper/tas-"
+_TOO_MANY: Final = f"makes more than the {MAX_POD_SETS} pod sets of a workload"
 _INDEX_ANNOTATIONS: Final = ("pod-index-label", "sub-group-index-label", "sub-group-count")
 
 
@@ -51,7 +53,10 @@ class AppWrapper(UnstructuredJobKind):
         self._known = known
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
-        """Return one for each pod set of each component, with consecutive numbers in the names."""
+        """Return one for each pod set of each component, with consecutive numbers in the names.
+
+        Raises ``InvalidTemplate`` also for more than ``MAX_POD_SETS``.
+        """
         specs: list[PodSetSpec] = []
         for index in range(len(read_entries(job.document, _COMPONENTS))):
             component: Path = (*_COMPONENTS, index)
@@ -59,6 +64,8 @@ class AppWrapper(UnstructuredJobKind):
                 name = f"{job.metadata.name}-{len(specs)}"
                 info: Path = (*component, _INFOS, number)
                 specs.append(PodSetSpec(name, template, count, injection_path=info, index=pod_index))
+            if len(specs) > MAX_POD_SETS:
+                raise InvalidTemplate(_COMPONENTS, _TOO_MANY)
         return tuple(specs)
 
     def is_active(self, job: UnstructuredJob) -> bool:
@@ -95,6 +102,8 @@ class AppWrapper(UnstructuredJobKind):
         entries: list[Path] = [
             (*declared, index) for index in range(len(read_entries(job.document, declared)))
         ]
+        if len(entries) > MAX_POD_SETS:
+            raise InvalidTemplate(declared, _TOO_MANY)
         if entries:
             return [
                 (_template(job, component, entry), _replicas(job, entry), _index(job, entry))

@@ -24,6 +24,7 @@ from quorate.api.meta import Key
 from quorate.api.quantity import parse_quantity
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobs.unstructured import (
+    MAX_POD_SETS,
     PodSetSpec,
     ReferencedObject,
     UnstructuredJob,
@@ -37,7 +38,6 @@ GROUP: Final = "ray.io"
 VERSION: Final = "v1"
 HEAD: Final = "head"
 READY: Final = "ready"  # the state of a cluster when all its pods are ready
-MAX_POD_SETS: Final = 18  # of a Workload
 
 _CLUSTER_SPEC: Final[Path] = ("spec",)
 _SERVICE_CLUSTER: Final[Path] = ("spec", "rayClusterConfig")

@@ -9,7 +9,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -38,6 +38,7 @@ from quorate.kube.patches import document_merge_patch, merged
 from quorate.kube.resources import Json, Resource
 from quorate.kube.writes import Patch
 
+MAX_POD_SETS: Final = 18  # of a Workload
 CONDITIONS: Path = ("status", "conditions")
 _GATES: Path = ("spec", "schedulingGates")
 

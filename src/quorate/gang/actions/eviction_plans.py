@@ -12,7 +12,8 @@ the end of the ``with`` block.
 
 A search looks at every gang that runs, so the searches of a session are limited to ``MAX_GANGS`` gangs
 altogether.  Groups that are equal here have one search.  One that found nothing is repeated when the model
-has changed, and after those for the other groups (``RefusedPlans``).
+has changed, and after those for the other groups (``RefusedPlans``).  Nothing is evicted for a group that
+lacks more members than the nodes take pods, or than ``MAX_EXPECTED_MEMBERS``.
 
 Source: the design note "Delay Pod Creation", where enqueue and eviction shall work together.
 """
@@ -27,7 +28,7 @@ from quorate.api.meta import Key
 from quorate.api.volcano import INQUEUE
 from quorate.gang.actions.preempt import preempt_for
 from quorate.gang.actions.reclaim import reclaim_for
-from quorate.gang.cache.expected_members import expected_members
+from quorate.gang.cache.expected_members import count_missing, expected_members
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task
 from quorate.gang.outcome import EvictionAction
@@ -36,9 +37,11 @@ from quorate.gang.session.callbacks import Tiers, all_callbacks
 from quorate.gang.session.opening import open_session
 from quorate.gang.session.session import Session
 from quorate.gang.surplus import MinResourcesSurplus
+from quorate.quota.amount import PODS
 
 MAX_GANGS: Final = 10_000  # that the searches of a session look at, of which 30 take a millisecond
 MAX_SEARCHES: Final = 10  # of a session, however few gangs run
+MAX_EXPECTED_MEMBERS: Final = 5000  # of one group; minMember may be any number, and each member is a task
 RETRY_S: Final = 1.0  # until the next session, if groups are left without a search
 
 _ACTIONS: Final[Mapping[EvictionAction, Callable[[Session, Gang], bool]]] = {
@@ -122,6 +125,9 @@ class EvictionPlans:
 
         A plan counts for the groups after ``gang``.  A group that was admitted always has its search.
         """
+        most = self._session.cluster.total.get(PODS, MAX_EXPECTED_MEMBERS)
+        if count_missing(gang) > min(MAX_EXPECTED_MEMBERS, most):
+            return None
         refusals, group = self._model.refused_plans, _class_of(gang)
         if gang.is_pending:
             if refusals.is_current(group):

@@ -54,6 +54,12 @@ def expected_members(gang: Gang, *, may_preempt: bool) -> list[Task]:
     return members
 
 
+def count_missing(gang: Gang) -> int:
+    """Return how many members ``gang`` lacks for its minimum, whatever number that is."""
+    of_roles = [max(0, minimum - gang.role(role).valid) for role, minimum in gang.role_minima.items()]
+    return max(sum(of_roles), gang.min_member - gang.task_counts.valid)
+
+
 def _missing_roles(gang: Gang) -> Iterator[str]:
     """Yield the role of each member that does not exist; "" for those of any role."""
     missing = gang.min_member - gang.task_counts.valid
