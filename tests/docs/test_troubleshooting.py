@@ -40,6 +40,10 @@ WORKLOAD_REASONS: tuple[tuple[r.InadmissibleReason, str], ...] = (
     (r.QueueInactive("ClusterQueue", "NAME"), "ClusterQueue NAME is inactive"),
     (r.NamespaceMismatched("team-a", "NAME"), "workload namespace doesn't match ClusterQueue selector"),
     (r.RequestsAboveLimits(("a finding",)), "resources validation failed:"),
+    (
+        r.DevicesUncounted(("DeviceClass gpu is not mapped in DRA configuration for podset main",)),
+        "is not mapped in DRA configuration",
+    ),
     (r.LimitRangeViolated(("a finding",)), "resources didn't satisfy LimitRange constraints:"),
     (r.ChecksFailed(), "The workload has failed admission checks"),
     (r.NoLongerFits(None, ()), "Workload no longer fits after processing another workload"),

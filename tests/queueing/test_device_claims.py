@@ -45,13 +45,16 @@ def a_claim(requests: list[Json]) -> ResourceClaimSpec:
         pytest.param(requests(f"nic={INT64_MAX} nic=1"), {"nic": INT64_MAX}, id="a sum beyond its range"),
         pytest.param([], {}, id="no requests"),
         pytest.param([{"firstAvailable": [{"name": "a"}]}],
-                     "devices.requests[0].firstAvailable is not supported (write exactly)", id="first"),
+                     "devices.requests[0]: FirstAvailable device selection is not supported (write exactly)",
+                     id="first"),
         pytest.param([*requests("nic=1"), {"name": "r"}], "devices.requests[1].exactly is missing",
                      id="nothing"),
         pytest.param([{"exactly": exactly("nic", adminAccess=True)}],
-                     "devices.requests[0].exactly.adminAccess is not supported", id="administrator access"),
+                     "devices.requests[0].exactly.adminAccess: AdminAccess is not supported",
+                     id="administrator access"),
         pytest.param([{"exactly": exactly("nic", allocationMode="All")}],
-                     "devices.requests[0].exactly.allocationMode All is not supported (write ExactCount)",
+                     "devices.requests[0].exactly.allocationMode: AllocationMode 'All' is not supported "
+                     "(write ExactCount)",
                      id="all devices"),
     ],
 )  # fmt: skip
@@ -75,16 +78,18 @@ TEMPLATES = {
                      id="two classes of one resource"),
         pytest.param("", {}, (), id="no claim"),
         pytest.param("one unmapped", {"example.com/gpu": 1},
-                     ("pod set main: claim c1: device class fpga is not in resources.deviceClassMappings of "
-                      "the Configuration",), id="a class without a mapping"),
+                     ("DeviceClass fpga is not mapped in DRA configuration for podset main (claim c1)",),
+                     id="a class without a mapping"),
         pytest.param("none", {}, ("pod set main: claim c0: ResourceClaimTemplate none does not exist",),
                      id="no such template"),
         pytest.param("all", {},
                      ("pod set main: claim c0: ResourceClaimTemplate all: devices.requests[0].exactly."
-                      "allocationMode All is not supported (write ExactCount)",), id="not counted"),
+                      "allocationMode: AllocationMode 'All' is not supported (write ExactCount)",),
+                     id="not counted"),
         pytest.param("=shared", {},
-                     ("pod set main: claim c0 names ResourceClaim shared, which is not supported (name a "
-                      "ResourceClaimTemplate)",), id="a claim by its name"),
+                     ("KueueDRAIntegration feature does not support use of resource claims: pod set main: "
+                      "claim c0 names ResourceClaim shared (name a ResourceClaimTemplate)",),
+                     id="a claim by its name"),
     ],
 )  # fmt: skip
 def test_claims_of_a_pod_count_against_quota(
@@ -176,14 +181,21 @@ def test_a_template_that_is_deleted_holds_the_workload_again() -> None:
 @pytest.mark.parametrize(
     ("holds", "want"),
     [
-        (True, "resources validation failed: pod set main claims devices (gpu), and the feature gate "
-               "KueueDRAIntegration is off"),
+        (True, "Workload uses DRA resources but the KueueDRAIntegration feature gate is not enabled: pod set "
+               "main claims devices (gpu)"),
         (False, "admitted with 0"),
     ],
 )  # fmt: skip
 def test_claims_are_not_counted_with_the_gate_off(holds: bool, want: str) -> None:
     gates = {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": holds}
     assert decided(a_world(gates)) == want
+
+
+def test_a_workload_with_uncounted_devices_is_inadmissible() -> None:
+    world = a_world({"KueueDRAIntegration": False})
+    (hold,) = world.admission_cycle.run(world.now).decisions
+    assert isinstance(hold, Hold)
+    assert hold.condition_reason == "Inadmissible"
 
 
 def a_class(name: str, resource: str, created: int = 0) -> DeviceClass:

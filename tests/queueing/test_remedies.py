@@ -72,6 +72,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.QueueInactive("ClusterQueue", "research"), "is stopped (quorate queue resume research)"),
     (c.NamespaceMismatched("team", "research"), "cluster queue research to match namespace team"),
     (c.RequestsAboveLimits(("cpu",)), "at most their limits"),
+    (c.DevicesUncounted(("a finding",)), "claim devices by a ResourceClaimTemplate"),
     (c.LimitRangeViolated(("cpu",)), "fit the LimitRanges of namespace team"),
     (c.ChecksFailed(), "wait until its admission checks are retried"),
     (c.NoLongerFits(OTHER, ()), "team/other took the quota"),

@@ -312,6 +312,8 @@ def _of_workload(reason: r.WorkloadReason) -> str:
             return SUSPENDED
         case r.QueueMissing() | r.NamespaceMismatched() | r.RequestsAboveLimits() | r.LimitRangeViolated():
             return MISCONFIGURED
+        case r.DevicesUncounted():
+            return MISCONFIGURED
         case r.NoLongerFits() | r.TargetsOverlap():
             return WAITING_FOR_QUOTA
         case r.AwaitingPreemption() | r.AwaitingOtherPreemption():

@@ -29,13 +29,16 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
     unplaced: tuple[NodesLackRoom, ...] = ()  # admitted by quota, although no node has room for some pods
 
 
+ConditionReason = Literal["Pending", "Waiting", "Inadmissible"]  # of QuotaReserved=False
+
+
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """Keep a workload pending, for the given reasons."""
 
     key: Key
     uid: Uid
     resource_version: str
-    condition_reason: Literal["Pending", "Waiting", "Inadmissible"]  # of QuotaReserved=False
+    condition_reason: ConditionReason
     reasons: tuple[InadmissibleReason, ...]
     requests: tuple[PodSetRequest, ...]
     evaluated_at: float | None = None  # epoch seconds; None: the reasons are those of now

@@ -183,6 +183,12 @@ class NamespaceMismatched(msgspec.Struct, frozen=True):
     cluster_queue: str
 
 
+class DevicesUncounted(msgspec.Struct, frozen=True):
+    """The devices that pods claim cannot be counted against quota."""
+
+    findings: tuple[str, ...]
+
+
 class RequestsAboveLimits(msgspec.Struct, frozen=True):
     """Requests exceed limits or are invalid; ``findings`` has one text for each."""
 
@@ -268,6 +274,7 @@ WorkloadReason = (
     | QueueInactive
     | NamespaceMismatched
     | RequestsAboveLimits
+    | DevicesUncounted
     | LimitRangeViolated
     | ChecksFailed
     | NoLongerFits
@@ -340,6 +347,8 @@ def workload_reason_text(reason: WorkloadReason) -> str:
             return f"{kind} {name} is inactive"
         case NamespaceMismatched():
             return "workload namespace doesn't match ClusterQueue selector"
+        case DevicesUncounted(findings):
+            return ", ".join(findings)
         case RequestsAboveLimits(findings):
             return f"resources validation failed: {', '.join(findings)}"
         case LimitRangeViolated(findings):

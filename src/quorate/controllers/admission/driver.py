@@ -247,9 +247,9 @@ class AdmissionDriver:
                 self.state.explain_later(key)
             else:
                 self._write_reason(writes, hold)
-        for key in self._pending_reasons.take_unevaluated(now):
+        for key in self._pending_reasons.take_unevaluated(now):  # neither the workload nor its shape
             hold = self._why_pending(key)
-            if hold is None or hold.condition_reason == "Inadmissible":  # not evaluated, nor its shape
+            if hold is None or (hold.condition_reason == "Inadmissible" and hold.evaluated_at is None):
                 self._pending_reasons.remove(key)
                 self.state.explain_later(key)
             else:

@@ -17,6 +17,7 @@ from quorate.queueing.inadmissible_reasons import (
     AwaitingPreemption,
     BackingOff,
     ChecksFailed,
+    DevicesUncounted,
     EvaluationFailed,
     FlavorMissing,
     InadmissibleReason,
@@ -179,6 +180,11 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
         case RequestsAboveLimits():
             return (
                 "change the requests of the containers: at most their limits, not negative, and not of pods"
+            )
+        case DevicesUncounted():
+            return (
+                "claim devices by a ResourceClaimTemplate, a number of each class in "
+                "resources.deviceClassMappings of the Configuration"
             )
         case LimitRangeViolated():
             return f"change the requests of the pods to fit the LimitRanges of namespace {key.namespace}"

@@ -31,6 +31,7 @@ _HELD: Final = (
     r.QueueInactive,
     r.NamespaceMismatched,
     r.RequestsAboveLimits,
+    r.DevicesUncounted,
     r.LimitRangeViolated,
     r.ChecksFailed,
     r.EvaluationFailed,

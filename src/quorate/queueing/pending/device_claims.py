@@ -7,7 +7,8 @@ devices, of the first that is available, or with administrator access.
 
 An extended resource of which devices of a mapped class are given to pods counts as the resource of the class.
 
-Source: Kueue 0.19 (KEP-2941).  Selectors are not compared with the devices of the cluster.
+Source: Kueue 0.19 (KEP-2941), the words of which the findings contain.  Selectors are not compared with the
+devices of the cluster.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -92,14 +93,14 @@ def devices_of(spec: ResourceClaimSpec) -> Devices | str:
 def _problem(request: DeviceRequest) -> str:
     """Return the field of a request that cannot be counted, with the rule; empty if there is none."""
     if request.first_available:
-        return ".firstAvailable is not supported (write exactly)"
+        return ": FirstAvailable device selection is not supported (write exactly)"
     if request.exactly is None:
         return ".exactly is missing"
     if request.exactly.admin_access:
-        return ".exactly.adminAccess is not supported"
+        return ".exactly.adminAccess: AdminAccess is not supported"
     if request.exactly.allocation_mode != EXACT_COUNT:
         mode = request.exactly.allocation_mode
-        return f".exactly.allocationMode {mode} is not supported (write {EXACT_COUNT})"
+        return f".exactly.allocationMode: AllocationMode '{mode}' is not supported (write {EXACT_COUNT})"
     return ""
 
 
@@ -119,8 +120,8 @@ def device_requests(
         subject = f"pod set {pod_set}: claim {claim.name}"
         if claim.resource_claim_name:
             findings.append(
-                f"{subject} names ResourceClaim {claim.resource_claim_name}, which is not supported "
-                "(name a ResourceClaimTemplate)"
+                "KueueDRAIntegration feature does not support use of resource claims: "
+                f"{subject} names ResourceClaim {claim.resource_claim_name} (name a ResourceClaimTemplate)"
             )
             continue
         name = claim.resource_claim_template_name
@@ -134,8 +135,8 @@ def device_requests(
                 resource = resources.get(device_class)
                 if resource is None:
                     findings.append(
-                        f"{subject}: device class {device_class} is not in resources.deviceClassMappings "
-                        "of the Configuration"
+                        f"DeviceClass {device_class} is not mapped in DRA configuration for podset {pod_set} "
+                        f"(claim {claim.name})"
                     )
                 else:
                     amounts[resource] = min(amounts.get(resource, 0) + count, INT64_MAX)

@@ -143,7 +143,10 @@ def uncounted_claims(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     if not spec.resource_claims:
         return ()
     names = ", ".join(claim.name for claim in spec.resource_claims)
-    return (f"pod set {pod_set} claims devices ({names}), and the feature gate KueueDRAIntegration is off",)
+    return (
+        "Workload uses DRA resources but the KueueDRAIntegration feature gate is not enabled: pod set "
+        f"{pod_set} claims devices ({names})",
+    )
 
 
 def requests_above_limits(pod_set: str, spec: PodSpec) -> tuple[str, ...]:

@@ -89,6 +89,7 @@ class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
     priority: int
     pod_sets: tuple[PodSetShape, ...]
     invalid_requests: tuple[str, ...]  # what makes the workload inadmissible, as texts
+    uncounted_devices: tuple[str, ...] = ()  # why claimed devices cannot be counted
     requests: tuple[PodSetRequest, ...] = ()  # the effective ones, as in ``status.resourceRequests``
 
 
@@ -235,7 +236,7 @@ class ShapeRegistry:
                 text = f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0"
                 negative.append(text)
             claims += of_devices.findings
-        invalid = [*errors, *negative, *claims]
+        invalid = [*errors, *negative]
         counted = [(each.amounts, each.replaced) for each in devices]
         reclaimed = reclaimed_counts(workload, self._gates)
         pod_sets = [
@@ -257,7 +258,7 @@ class ShapeRegistry:
         ]
         # A digest: the encoded key itself would be most of the memory of a shape with one workload.
         key = blake2b(
-            self._encoder.encode((priority, pod_sets, parts, counted, invalid)), digest_size=16
+            self._encoder.encode((priority, pod_sets, parts, counted, invalid, claims)), digest_size=16
         ).digest()
         shape = self._shapes.get(key)
         if shape is None:
@@ -273,7 +274,7 @@ class ShapeRegistry:
                 for finding in (*invalid_requests(name, spec), *requests_above_limits(name, spec))
             )
             requests = tuple(_pod_set_request(pod_set) for pod_set in shapes)
-            shape = Shape(priority, shapes, (*invalid, *findings), requests)
+            shape = Shape(priority, shapes, (*invalid, *findings), tuple(claims), requests)
             self._shapes[key] = shape
         return shape
 

@@ -10,6 +10,7 @@ from quorate.api.kueue import Workload
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.inadmissible_reasons import (
     ChecksFailed,
+    DevicesUncounted,
     InadmissibleReason,
     LimitRangeViolated,
     NamespaceMismatched,
@@ -282,6 +283,8 @@ def _inadmissible_reason(state: State, queue: ClusterQueueState, entry: Entry) -
         return NamespaceMismatched(namespace, queue.name)
     if entry.shape.invalid_requests:
         return RequestsAboveLimits(entry.shape.invalid_requests)
+    if entry.shape.uncounted_devices:
+        return DevicesUncounted(entry.shape.uncounted_devices)
     if findings := ledger.shapes.limit_range_violations(entry.workload):
         return LimitRangeViolated(findings)
     return None

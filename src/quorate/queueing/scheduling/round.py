@@ -6,16 +6,16 @@ in any case.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
 
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import queued_since
-from quorate.queueing.decisions import CycleFault, Decision, Hold, Reserve
+from quorate.queueing.decisions import ConditionReason, CycleFault, Decision, Hold, Reserve
 from quorate.queueing.inadmissible_reasons import (
     AwaitingOtherPreemption,
     AwaitingPodsReady,
     AwaitingPreemption,
+    DevicesUncounted,
     EvaluationFailed,
     InadmissibleReason,
     NamespaceMismatched,
@@ -404,8 +404,12 @@ class Round:
         reasons: tuple[InadmissibleReason, ...],
     ) -> Hold:
         self._to_requeue.append((nomination, requeue_reason))
-        is_blocked = requeue_reason is RequeueReason.AWAITING_PODS_READY
-        return _hold(nomination, "Waiting" if is_blocked else "Pending", reasons, self._now)
+        condition_reason: ConditionReason = "Pending"
+        if requeue_reason is RequeueReason.AWAITING_PODS_READY:
+            condition_reason = "Waiting"
+        elif any(isinstance(reason, DevicesUncounted) for reason in reasons):
+            condition_reason = "Inadmissible"
+        return _hold(nomination, condition_reason, reasons, self._now)
 
     def _refuse(self, nomination: Nomination, requeue_reason: RequeueReason) -> Hold:
         """Keep a workload pending; the constraints of its pods are no part of its shape."""
@@ -445,7 +449,7 @@ def _evaluation_failed(error: Exception) -> EvaluationFailed:
 
 def _hold(
     nomination: Nomination,
-    condition_reason: Literal["Pending", "Waiting"],
+    condition_reason: ConditionReason,
     reasons: tuple[InadmissibleReason, ...],
     now: float,
 ) -> Hold:
