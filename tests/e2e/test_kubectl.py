@@ -75,7 +75,9 @@ def test_a_service_account_has_its_roles_and_keeps_its_token_across_a_restart(tm
         )
         poll(lambda: can(data_dir, "watch", "pods"), bool, WITHIN_S)
         assert not can(data_dir, "list", "leases")
-        kubectl(data_dir, "create", "clusterrole", "v", "--verb=list", "--resource=leases.coordination.k8s.io")
+        kubectl(
+            data_dir, "create", "clusterrole", "v", "--verb=list", "--resource=leases.coordination.k8s.io"
+        )
         kubectl(data_dir, "label", "clusterrole", "v", "rbac.authorization.k8s.io/aggregate-to-view=true")
         poll(lambda: can(data_dir, "list", "leases"), bool, WITHIN_S)
     with cluster(data_dir, "--without-controllers"):

@@ -189,3 +189,14 @@ def test_another_version_of_the_pod_ends_the_memory_of_a_write() -> None:
     assert sender.next(later) == {"b": "x"}
     sender.sent.pod_changed(later.metadata.key, None)
     assert sender.next(a_pod("b", version="3")) == {"b": "x"}
+
+
+def test_a_write_for_a_version_that_the_cache_no_longer_had_is_repeated() -> None:
+    """The cache got the later version after the choice of the domain and before the write was sent."""
+    sender = Sender(a_workload(("main", {"x": 1, "y": 1})))
+    pod = a_pod("b")
+    later = changed(pod, "2")
+    sender.sent.pod_changed(later.metadata.key, later)
+    assert sender.next(pod) == {"b": "x"}
+    sender.sent.replaced(sender.last[0])  # refused with a conflict
+    assert sender.next(later) == {"b": "x"}

@@ -92,9 +92,16 @@ class SentUngatings:
             del self._sent[key]
 
     def of(self, pods: Iterable[PlacedPod]) -> dict[Key, Sent]:
-        """Return the patches that were sent for the cached versions of these pods."""
-        keys = (pod.metadata.key for pod in pods)
-        return {key: self._sent[key] for key in keys if key in self._sent}
+        """Return the patches that were sent for the cached versions of these pods.
+
+        A patch may be sent just after the cache has got another version: it is refused, and counts no more.
+        """
+        versions = {pod.metadata.key: pod.metadata.resource_version for pod in pods}
+        return {
+            key: sent
+            for key, version in versions.items()
+            if (sent := self._sent.get(key)) is not None and sent.version == version
+        }
 
     def sending(self, ungating: Ungating) -> None:
         metadata = ungating.pod.metadata
