@@ -310,9 +310,9 @@ def _of_workload(reason: r.WorkloadReason) -> str:
     match reason:
         case r.QueueInactive():
             return SUSPENDED
-        case r.QueueMissing() | r.NamespaceMismatched() | r.RequestsAboveLimits() | r.LimitRangeViolated():
+        case r.QueueMissing() | r.NamespaceMismatched():
             return MISCONFIGURED
-        case r.DevicesUncounted():
+        case r.RequestsAboveLimits() | r.DevicesUncounted() | r.LimitRangeViolated():
             return MISCONFIGURED
         case r.NoLongerFits() | r.TargetsOverlap():
             return WAITING_FOR_QUOTA

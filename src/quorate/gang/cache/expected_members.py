@@ -11,7 +11,6 @@ other constraints, so that a group does not wait because of constraints that its
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -35,7 +34,7 @@ def expected_members(gang: Gang, *, may_preempt: bool) -> list[Task]:
     """
     gated = [task for task in gang.tasks.values() if task.gated]
     members = [_without_gates(task) for task in sorted(gated, key=lambda task: task.key)]
-    roles = list(_missing_roles(gang))
+    roles = [role for role, number in _missing(gang).items() for _ in range(number)]
     if not roles:
         return members
     left = Counter(node_claim_of(gang))
@@ -56,18 +55,17 @@ def expected_members(gang: Gang, *, may_preempt: bool) -> list[Task]:
 
 def count_missing(gang: Gang) -> int:
     """Return how many members ``gang`` lacks for its minimum, whatever number that is."""
-    of_roles = [max(0, minimum - gang.role(role).valid) for role, minimum in gang.role_minima.items()]
-    return max(sum(of_roles), gang.min_member - gang.task_counts.valid)
+    return sum(_missing(gang).values())
 
 
-def _missing_roles(gang: Gang) -> Iterator[str]:
-    """Yield the role of each member that does not exist; "" for those of any role."""
-    missing = gang.min_member - gang.task_counts.valid
-    for role, minimum in sorted(gang.role_minima.items()):
-        for _ in range(minimum - gang.role(role).valid):
-            missing -= 1
-            yield role
-    yield from ("" for _ in range(missing))
+def _missing(gang: Gang) -> dict[str, int]:
+    """Return how many members do not exist, by role in order; the last, "", are those of any role."""
+    missing = {
+        role: max(0, minimum - gang.role(role).valid) for role, minimum in sorted(gang.role_minima.items())
+    }
+    of_any_role = gang.min_member - gang.task_counts.valid - sum(missing.values())
+    missing[""] = missing.get("", 0) + max(0, of_any_role)
+    return missing
 
 
 def _without_gates(task: Task) -> Task:
