@@ -14,8 +14,8 @@ from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import MAX_AMOUNT, Path, as_share
-from quorate.queueing.topology.model import KnownTree, TopologyModel, UsedBy
-from quorate.queueing.topology.places import Amounts, Places
+from quorate.queueing.topology.model import KnownTree, TopologyModel
+from quorate.queueing.topology.places import Amounts, Places, UsedBy
 
 SLICE_SIZE: Final = 1_000  # places or nodes, at least
 

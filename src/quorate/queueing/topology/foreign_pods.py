@@ -1,11 +1,11 @@
-"""Pods that use nodes without a place: what they use is not free for others.
+"""Bound pods: what those without a place use of nodes is not free for others.
 
 Kueue (v0.19) counts the pods that request no place.  Here a pod that requests one counts too as soon as its
 workload has no places any more: until a terminating pod has ended, its room is not free.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
@@ -34,3 +34,40 @@ def workload_of(pod: BoundPod) -> Key | None:
 def usage_on_node(pod: BoundPod) -> Mapping[str, int]:
     """Return what a pod uses of its node, in base units by resource."""
     return {**in_base_units(pod.requests), PODS: 1}
+
+
+class NodeUse(NamedTuple):
+    """What a pod uses of its node."""
+
+    node: str
+    requests: Mapping[str, int]  # in base units by resource
+
+
+class PodsByWorkload:
+    """The bound pods that request a place, by their workload."""
+
+    def __init__(self) -> None:
+        self._uses: dict[Key, dict[Key, NodeUse]] = {}  # by workload and pod; no empty values
+        self._workload_of: dict[Key, Key] = {}  # by pod
+
+    def put(self, workload: Key, pod: Key, use: NodeUse) -> None:
+        """Set what a pod uses that is new, or known as one of the same workload."""
+        self._workload_of[pod] = workload
+        self._uses.setdefault(workload, {})[pod] = use
+
+    def remove(self, pod: Key) -> None:
+        workload = self._workload_of.pop(pod, None)
+        if workload is not None:
+            del self._uses[workload][pod]
+            if not self._uses[workload]:
+                del self._uses[workload]
+
+    def workload_of(self, pod: Key) -> Key | None:
+        return self._workload_of.get(pod)
+
+    def workloads(self) -> Iterable[Key]:
+        return self._uses.keys()
+
+    def uses_of(self, workload: Key) -> Iterable[tuple[Key, NodeUse]]:
+        """Return the pods of a workload with what they use."""
+        return self._uses.get(workload, {}).items()

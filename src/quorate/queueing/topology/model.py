@@ -20,22 +20,22 @@ from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
-from quorate.queueing.topology.foreign_pods import requests_place, usage_on_node, uses_node, workload_of
+from quorate.queueing.topology.foreign_pods import (
+    NodeUse,
+    PodsByWorkload,
+    requests_place,
+    usage_on_node,
+    uses_node,
+    workload_of,
+)
 from quorate.queueing.topology.host_trees import LEVELS, HostTrees, Labels, is_host, labels_of
 from quorate.queueing.topology.node_fit import mode_of
 from quorate.queueing.topology.placement_memo import PlacementMemo
-from quorate.queueing.topology.places import Amounts, Place
+from quorate.queueing.topology.places import Amounts, Place, UsedBy
 from quorate.queueing.topology.pod_constraints import PodConstraints
 from quorate.queueing.topology.topology_flavors import TopologyFlavors
 
 SLICE_SIZE: Final = 100  # nodes
-
-
-class UsedBy(NamedTuple):
-    """Equal places of one leaf, as usage is recorded."""
-
-    flavors: tuple[str, ...]
-    on_host: bool
 
 
 class KnownTree(NamedTuple):
@@ -57,9 +57,7 @@ class TopologyModel(TopologyFlavors):
         self._foreign: dict[str, dict[Key, Amounts]] = {}  # by node and pod: the requests of other pods
         self._node_of: dict[Key, str] = {}  # by foreign pod
         self._with_places: set[Key] = set()  # workloads
-        # Bound pods that request a place, by workload and key: their nodes and requests.
-        self._pods_of: dict[Key, dict[Key, tuple[str, Amounts]]] = {}
-        self._workload_of: dict[Key, Key] = {}  # by pod
+        self._pods = PodsByWorkload()  # those that request a place
         # By the values of each leaf, whether or not it and its flavors exist: by pods placed in topologies.
         self._used: dict[Path, dict[UsedBy, dict[str, int]]] = {}
         self._trees: dict[str, DomainTree] = {}  # by flavor
@@ -193,13 +191,12 @@ class TopologyModel(TopologyFlavors):
         key, workload = pod.metadata.key, workload_of(pod)
         if not uses_node(pod) or (requests_place(pod) and workload is None):
             return self.remove_pod(key)
-        use = (pod.spec.node_name, usage_on_node(pod))
-        if self._workload_of.get(key, workload) != workload:
+        use = NodeUse(pod.spec.node_name, usage_on_node(pod))
+        if self._pods.workload_of(key) not in (None, workload):
             self.remove_pod(key)
         self.constraints.put_pod(pod)
         if requests_place(pod) and workload is not None:
-            self._workload_of[key] = workload
-            self._pods_of.setdefault(workload, {})[key] = use
+            self._pods.put(workload, key, use)
             if workload in self._with_places:
                 freed = self.remove_foreign_pod(key)
                 return tuple(self.placing) if self.constraints.is_used else freed
@@ -221,11 +218,7 @@ class TopologyModel(TopologyFlavors):
 
     def remove_pod(self, pod: Key) -> tuple[str, ...]:
         """Return the flavors of the node that the pod leaves, if it counted."""
-        workload = self._workload_of.pop(pod, None)
-        if workload is not None:
-            del self._pods_of[workload][pod]
-            if not self._pods_of[workload]:
-                del self._pods_of[workload]
+        self._pods.remove(pod)
         freed = self.remove_foreign_pod(pod)
         self.constraints.remove_pod(pod)
         return freed
@@ -291,10 +284,9 @@ class TopologyModel(TopologyFlavors):
 
     def running_on(self, workload: Key, pod_set: str, host: str) -> int:
         """Return how many pods of a pod set with places are bound to the node of a host."""
-        bound = self._pods_of.get(workload, {})
         return sum(
-            self._host_of(node) == host and self.constraints.pod_set_of(pod) == pod_set
-            for pod, (node, _) in bound.items()
+            self._host_of(use.node) == host and self.constraints.pod_set_of(pod) == pod_set
+            for pod, use in self._pods.uses_of(workload)
         )
 
     def _host_of(self, node: str) -> str:
@@ -310,11 +302,11 @@ class TopologyModel(TopologyFlavors):
         self._count_pods_of(workload)
 
     def _count_pods_of(self, workload: Key) -> None:
-        for pod, (node, requests) in self._pods_of.get(workload, {}).items():
+        for pod, use in self._pods.uses_of(workload):
             if workload in self._with_places:
                 self.remove_foreign_pod(pod)
             else:
-                self.put_foreign_pod(pod, node, requests)
+                self.put_foreign_pod(pod, *use)
 
     def put_foreign_pod(self, pod: Key, node: str, requests: Amounts) -> tuple[str, ...]:
         """Count a bound pod that has no place in a topology, with its requests and 1 of ``pods``.
@@ -363,9 +355,9 @@ class TopologyModel(TopologyFlavors):
         """Take over the nodes and foreign pods of ``old``, which is not used any more."""
         self.has_nodes, self.nodes = old.has_nodes, old.nodes
         self._foreign, self._node_of = old._foreign, old._node_of
-        self._pods_of, self._workload_of = old._pods_of, old._workload_of
+        self._pods = old._pods
         self.constraints.take_pods(old.constraints, self.nodes, self._node_of)
-        for workload in self._pods_of:
+        for workload in self._pods.workloads():
             self._count_pods_of(workload)
         self._forget_trees()
         self._hosts.clear()

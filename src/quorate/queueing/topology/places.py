@@ -22,6 +22,13 @@ class Place(NamedTuple):
     template: Template | None = None  # of the pods, on a host
 
 
+class UsedBy(NamedTuple):
+    """Equal places of one leaf, as usage is recorded."""
+
+    flavors: tuple[str, ...]
+    on_host: bool
+
+
 class PlacesUsage(Protocol):
     """What counts the usage of places."""
 
