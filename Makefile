@@ -38,7 +38,7 @@ $(RELEASE_STAMP): $(STAMP)
 $(PAGE_STAMP): $(STAMP) dashboard/package.json dashboard/package-lock.json
 	@echo "==> preparing dashboard/node_modules (a quarter of a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[page]'
-	@$(NPM) ci
+	@$(NPM) ci --loglevel error
 	@touch $@
 
 install: $(STAMP) ## make the virtual environment
