@@ -173,6 +173,12 @@ def test_a_valid_configuration_has_no_findings() -> None:
             "error", "cluster queue research", "references missing AdmissionCheck(s): budget",
             id="a check is missing",
         ),
+        pytest.param(
+            "    resourceGroups",
+            "    concurrentAdmissionPolicy: {migration: {mode: RetainFirstAdmission}}\n    resourceGroups",
+            "warning", "cluster queue research", "concurrent admission is not supported",
+            id="concurrent admission",
+        ),
     ],
 )  # fmt: skip
 def test_an_error_is_found(old: str, new: str, severity: str, about: str, says: str) -> None:

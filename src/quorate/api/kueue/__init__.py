@@ -106,6 +106,10 @@ class AdmissionScope(Struct):
     admission_mode: Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
 
 
+class ConcurrentAdmissionPolicy(Struct):
+    """Attempts on several flavors at once; its presence is all that is read."""
+
+
 class ReadinessOverrides(Struct):
     """Overrides of configured durations (see ``queueing.pods_ready``).  Not in Kueue."""
 
@@ -125,6 +129,7 @@ class ClusterQueueSpec(Struct):
     stop_policy: StopPolicy = "None"
     fair_sharing: FairSharing | None = None
     admission_scope: AdmissionScope | None = None
+    concurrent_admission_policy: ConcurrentAdmissionPolicy | None = None
     wait_for_pods_ready: ReadinessOverrides | None = None
 
 

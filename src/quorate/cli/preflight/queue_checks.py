@@ -258,7 +258,15 @@ def _nodes(setup: QueueSetup) -> Iterator[PreflightFinding]:
 
 
 def _unsupported(setup: QueueSetup) -> Iterator[PreflightFinding]:
-    """Yield objects of Kueue that no controller acts on."""
+    """Yield objects and fields of Kueue that no controller acts on."""
+    for queue in setup.cluster_queues:
+        if queue.spec.concurrent_admission_policy is not None:
+            yield warning(
+                f"cluster queue {queue.name}",
+                "concurrent admission is not supported, so its concurrentAdmissionPolicy has no effect: "
+                "a workload tries its flavors one after the other",
+                "create the queue again without the field, which cannot change",
+            )
     for name, flavor in sorted(setup.state.flavors.items()):
         if flavor.spec.topology_name and not setup.state.ledger.topology.is_on:
             yield warning(
