@@ -32,6 +32,23 @@ LARGE_BYTES = 64 * 1024
 T = TypeVar("T")
 
 
+class Computations:
+    """Runs pure functions: those that process many bytes in a thread, one at a time.
+
+    The event loop serves other requests meanwhile.  It shares the processor with one such thread, not with as
+    many as there are large requests: threads take turns at Python code.
+    """
+
+    def __init__(self) -> None:
+        self._thread = asyncio.Lock()
+
+    async def run(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
+        if size < LARGE_BYTES:
+            return function(*arguments)
+        async with self._thread:
+            return await asyncio.to_thread(function, *arguments)
+
+
 @dataclass(frozen=True, slots=True)
 class ServerContext:
     """The parts of the server that all requests share."""
@@ -44,6 +61,7 @@ class ServerContext:
     webhook_configurations: WebhookConfigurations
     authorizer: Authorizer
     tokens: ServiceAccountTokens
+    computations: Computations = field(default_factory=Computations)
 
     def timestamp(self) -> str:
         """Return the current time as objects store it: RFC 3339, UTC, whole seconds."""
@@ -135,13 +153,8 @@ class RequestContext:
         return await self.converted(await self.server.store.update(entry.key, stored, entry.revision))
 
     async def compute(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
-        """Return the result of a pure function; in a thread if it processes many bytes.
-
-        The event loop then serves other requests meanwhile.
-        """
-        if size < LARGE_BYTES:
-            return function(*arguments)
-        return await asyncio.to_thread(function, *arguments)
+        """Return the result of a pure function; in a thread if it processes many bytes."""
+        return await self.server.computations.run(size, function, *arguments)
 
     def require(self, verb: str) -> None:
         """Check that the user may also use this verb on the requested object.
