@@ -5,7 +5,8 @@ status subresource and the whole object is written.  A write of another client i
 the latest decision is then patched onto the new version.  A status that is stored already is not written.
 
 An admission and its withdrawal are written at once, because operators act on them.  Everything else
-(running, conditions, counts) is delayed: binds have priority, and one write often covers several changes.
+(running, conditions, counts) is delayed, because one write often covers several changes, and longer while
+binds are queued: a status costs the server as much as a few binds.
 The admission of a group with members that have nodes and wait to be bound is not urgent either: it
 waits until no binds are queued, and is most often replaced by the write that reports the group as running.
 """
@@ -29,7 +30,7 @@ from quorate.scheduler.bind_gate import BindGate
 
 WORKERS: Final = 16
 WRITE_DELAY_S: Final = 1.0
-ADMISSION_WRITE_DELAY_S: Final = 5.0  # of a group with queued binds
+MAX_WRITE_DELAY_S: Final = 5.0  # while binds are queued
 URGENT_PHASES: Final = (INQUEUE, PENDING)
 
 
@@ -51,8 +52,8 @@ class PodGroupStatusWriter:
         self._model = model
         self._subresource = subresource
         self._gate = gate
-        gate.on_open(self._write_admissions)
-        self._admissions: list[Key] = []  # delayed until no binds are queued
+        gate.on_open(self._gate_opened)
+        self._after_binds: dict[Key, float] = {}  # once no binds are queued: within how many seconds
         self._writer = LatestValueWriter("pod group statuses", self._write, clock, workers=WORKERS)
 
     async def run(self) -> None:
@@ -61,21 +62,20 @@ class PodGroupStatusWriter:
     def write(self, statuses: Iterable[GangStatus], being_bound: Collection[Key]) -> None:
         """Write each status within its delay; ``being_bound``: groups with members that were just placed."""
         for status in statuses:
-            group = self._groups.get(status.gang)
-            if group is not None and (
-                status.phase not in URGENT_PHASES or group.status.phase == status.phase
-            ):
-                self._writer.put(status.gang, status, delay_s=WRITE_DELAY_S)
-            elif status.gang in being_bound and self._gate.is_closed:
-                self._admissions.append(status.gang)
-                self._writer.put(status.gang, status, delay_s=ADMISSION_WRITE_DELAY_S)
-            else:
-                self._writer.put(status.gang, status)
+            key, group = status.gang, self._groups.get(status.gang)
+            is_urgent = group is None or (
+                status.phase in URGENT_PHASES and group.status.phase != status.phase
+            )
+            delay_s = 0.0 if is_urgent else WRITE_DELAY_S
+            if self._gate.is_closed and (not is_urgent or key in being_bound):
+                self._after_binds[key] = min(delay_s, self._after_binds.get(key, delay_s))
+                delay_s = MAX_WRITE_DELAY_S
+            self._writer.put(key, status, delay_s=delay_s)
 
-    def _write_admissions(self) -> None:
-        for key in self._admissions:
-            self._writer.flush(key)
-        self._admissions.clear()
+    def _gate_opened(self) -> None:
+        for key, delay_s in self._after_binds.items():
+            self._writer.flush(key, within_s=delay_s)
+        self._after_binds.clear()
 
     async def _write(self, key: Key, status: GangStatus) -> None:
         group = self._groups.get(key)

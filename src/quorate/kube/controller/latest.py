@@ -29,14 +29,14 @@ class LatestValueWriter(Generic[V]):
     def put(self, key: Key, value: V, *, delay_s: float = 0.0) -> None:
         """Write ``value`` within ``delay_s``, instead of any value that is pending for ``key``."""
         self._pending[key] = value
-        if delay_s > 0:
-            self._reconciler.enqueue_in(key, delay_s)
+        self.flush(key, within_s=delay_s)
+
+    def flush(self, key: Key, *, within_s: float = 0.0) -> None:
+        """Write the pending value of ``key``, if there is one, within ``within_s``."""
+        if within_s > 0:
+            self._reconciler.enqueue_in(key, within_s)
         else:
             self._reconciler.enqueue(key)
-
-    def flush(self, key: Key) -> None:
-        """Write the pending value of ``key``, if there is one, without further delay."""
-        self._reconciler.enqueue(key)
 
     async def _write_latest(self, key: Key) -> None:
         value = self._pending.get(key)
