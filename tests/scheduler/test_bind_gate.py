@@ -42,6 +42,19 @@ def test_a_waiting_write_continues_after_a_while_although_the_gate_stays_closed(
     asyncio.run(story())
 
 
+def test_a_session_waits_less_than_a_write() -> None:
+    async def story() -> None:
+        gate = BindGate()
+        gate.close()
+        write = asyncio.create_task(gate.wait())
+        await asyncio.wait_for(gate.wait_at_most(bind_gate.MAX_WAIT_S / 100), NEVER_S)
+        assert not write.done()
+        gate.open()
+        await write
+
+    asyncio.run(story())
+
+
 def test_callbacks_run_each_time_the_gate_opens() -> None:
     gate = BindGate()
     calls: list[bool] = []

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-MAX_WAIT_S: Final = 0.1  # the longest that one write waits for binds
+MAX_WAIT_S: Final = 1.0  # the longest that one write waits for binds
 
 
 class BindGate:
@@ -38,7 +38,12 @@ class BindGate:
         self._callbacks.append(callback)
 
     async def wait(self) -> None:
-        """Return when the gate is open, or after the longest wait."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(MAX_WAIT_S):
-                await self._open.wait()
+        """Return when the gate is open, or after the longest wait of a write."""
+        await self.wait_at_most(MAX_WAIT_S)
+
+    async def wait_at_most(self, seconds: float) -> None:
+        """Return when the gate is open, or after ``seconds``."""
+        if self.is_closed:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._open.wait()

@@ -70,6 +70,7 @@ COMPONENT: Final = "quorate-scheduler"
 SCHEDULER_NAMES: Final = ("quorate", "volcano")
 SESSION_RETRY: Final = Backoff(first_s=1.0, cap_s=60.0)  # while sessions fail for an unknown reason
 DISCOVERY_INTERVAL_S: Final = 30.0  # between two requests whether HyperNodes are served by now
+PAUSE_DURING_BINDS_S: Final = 0.1  # after the period, while the decisions would only join the queue of binds
 REST_PER_SESSION: Final = 2.0  # the least pause after a session, in durations of that session
 
 
@@ -225,7 +226,7 @@ class Scheduler:
                 await steady.sleep_until(
                     steady.now() + max(self._options.period_s, times.total_s * REST_PER_SESSION)
                 )
-                await self._gate.wait()
+                await self._gate.wait_at_most(PAUSE_DURING_BINDS_S)
                 await self._changed.wait()
         finally:
             self._timer.reset(None)
