@@ -7,6 +7,7 @@ filtered by node columns alone.
 
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import Final
@@ -18,6 +19,7 @@ from quorate.placement.change_log import ChangeLog
 from quorate.placement.cluster import NO_PODS, AllocationState, Cluster, PodCounts
 from quorate.placement.filters.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.inter_pod.pod_selectors import Labels
+from quorate.placement.filters.inter_pod.topology_spread import SpreadSkew, spread_skews
 from quorate.placement.filters.node_columns import NO_LIMITS, VolumeLimits
 from quorate.placement.filters.node_constraint_index import NodeConstraintIndex
 from quorate.placement.filters.requirements import PodRequirements, pod_requirements
@@ -156,6 +158,19 @@ class ConstraintEngine:
         """Return the topology domains that the next pod of ``shape`` fixes for others."""
         self.refresh()
         return self._index.anchor_domains(self._requirements_of(shape), map(self._requirements_of, followers))
+
+    def spread_skews(self, shape: Shape) -> list[SpreadSkew]:
+        """Return the skews of the topology spread constraints of the shape."""
+        self.refresh()
+        return list(spread_skews(self._index.nodes, self._index.pods, self._requirements_of(shape)))
+
+    def filter_without_spread(self, shape: Shape) -> NodeStatuses:
+        """Return what the filters except topology spread say of each node at idle capacity."""
+        self.refresh()
+        requirements = replace(self._requirements_of(shape), required_spread=())
+        statuses = self._filter_by_node(requirements).copy()
+        self._index.filter_by_pods(requirements, Capacity.IDLE, statuses)
+        return statuses
 
     def _filter_by_node(self, requirements: PodRequirements) -> NodeStatuses:
         """Return the result of the filters that read only nodes.

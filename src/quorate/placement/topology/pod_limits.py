@@ -2,20 +2,24 @@
 
 The counts of ``counting`` know labels, taints and resources.  All other filters are those of the gang
 scheduler.  Where one pod changes nothing for the next, or only that its own host takes no second one, the
-limits of all hosts follow from one evaluation.  Otherwise the pods are placed one after the other, and the
-limits are what each host got: other distributions may exist, but this one is feasible.
+limits of all hosts follow from one evaluation; where only topology spread makes pods affect each other, they
+follow from the counts of its domains.  Otherwise the pods are placed one after the other, and the limits are
+what each host got: other distributions may exist, but this one is feasible.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from quorate.placement.cluster import Cluster
-from quorate.placement.filters.inter_pod.pod_selectors import SpreadConstraint
+from quorate.placement.filters.engine import ConstraintEngine
+from quorate.placement.filters.failures import NodeStatuses
+from quorate.placement.filters.inter_pod.topology_spread import SpreadSkew
 from quorate.placement.filters.requirements import PodRequirements, pod_requirements
-from quorate.placement.framework import Capacity, Constraints, InvalidationScope
+from quorate.placement.framework import Capacity, InvalidationScope
 from quorate.placement.shapes import Shape
+from quorate.placement.topology.spread_distribution import spread_pods
 from quorate.placement.vectors import Mask, Vector
 
 _UNLIMITED: Final = 2**31 - 1
@@ -31,40 +35,35 @@ class PodLimits(NamedTuple):
 
 def limit_pods(
     cluster: Cluster,
-    constraints: Constraints,
+    engine: ConstraintEngine,
     shape: Shape,
     hosts: Vector,
     accepted: Mask,
     room: Vector,
     count: int,
-    domains_by: Callable[[str], Vector],
 ) -> PodLimits:
     """Return how many of ``count`` pods of ``shape`` each host takes.
 
     ``hosts`` has the index in the cluster of each leaf; ``accepted`` is False if its labels or taints reject
-    the pods, and ``room`` the pods for which it has resources.  ``domains_by`` returns the number of the
-    domain of each leaf by a node label.  Afterwards, the cluster has the same pods.
+    the pods, and ``room`` the pods for which it has resources.  Afterwards, the cluster has the same pods.
     """
-    search = _Search(cluster, constraints, shape, hosts, room, domains_by)
+    search = _Search(cluster, engine, shape, hosts, room)
     try:
         limits = search.limits(count)
         if int(np.minimum(limits, room).sum()) >= count:
             return PodLimits(limits)
-        search.fill(limits)
-        result = constraints.filter(shape)
+        statuses = search.statuses_with(limits)
         among = np.zeros(cluster.size, np.bool_)
         among[hosts[accepted]] = True
-        failures = [
-            (failure.reason, number) for failure, number in result.failure_counts(Capacity.IDLE, among)
-        ]
-        return PodLimits(limits, result.passing(Capacity.IDLE)[hosts], tuple(failures))
+        reasons = [(failure.reason, number) for failure, number in statuses.failure_counts(among)]
+        return PodLimits(limits, statuses.passing[hosts], tuple(reasons))
     finally:
         search.undo()
 
 
-def limits_with_preemption(constraints: Constraints, shape: Shape, hosts: Vector) -> PodLimits:
+def limits_with_preemption(engine: ConstraintEngine, shape: Shape, hosts: Vector) -> PodLimits:
     """Return the limits if pods could be preempted: 0 on hosts that preemption does not help."""
-    rejecting = constraints.filter(shape).unresolvable[hosts]
+    rejecting = engine.filter(shape).unresolvable[hosts]
     return PodLimits(np.where(rejecting, 0, _UNLIMITED))
 
 
@@ -72,62 +71,67 @@ class _Search:
     """The distribution of pods over hosts; placed pods are in the cluster until ``undo``."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        constraints: Constraints,
-        shape: Shape,
-        hosts: Vector,
-        room: Vector,
-        domains_by: Callable[[str], Vector],
+        self, cluster: Cluster, engine: ConstraintEngine, shape: Shape, hosts: Vector, room: Vector
     ) -> None:
-        self._cluster, self._constraints, self._shape = cluster, constraints, shape
-        self._hosts, self._room, self._domains_by = hosts, room, domains_by
+        self._cluster, self._engine, self._shape = cluster, engine, shape
+        self._hosts, self._room = hosts, room
         self._placed = np.zeros(len(hosts), np.int64)
+        self._scope = engine.filter(shape).invalidation_scope
+        self._skews: Sequence[SpreadSkew] | None = None  # with the pods, if only spread is between them
 
     def limits(self, count: int) -> Vector:
-        result = self._constraints.filter(self._shape)
-        passing = result.passing(Capacity.IDLE)[self._hosts]
-        if result.invalidation_scope is InvalidationScope.NONE:
-            return np.where(passing, _UNLIMITED, 0)
-        if result.invalidation_scope is InvalidationScope.ONE_PER_NODE:
-            return np.where(passing, 1, 0)
         requirements = pod_requirements(self._shape)
+        match self._scope:
+            case InvalidationScope.NONE:
+                return np.where(self._passing(), _UNLIMITED, 0)
+            case InvalidationScope.ONE_PER_NODE:
+                return np.where(self._passing(), 1, 0)
+            case InvalidationScope.OTHER_NODES if _has_only_spread(requirements):
+                passing = self._engine.filter_without_spread(self._shape).passing[self._hosts]
+                skews = self._engine.spread_skews(self._shape)
+                limits, self._skews = spread_pods(skews, self._hosts, np.where(passing, self._room, 0), count)
+                return limits
         at_once = count if _changes_nothing_on_its_host(requirements) else 1
-        spread = _only_spread(requirements)
-        left = count
-        while left:
-            passing = self._constraints.filter(self._shape).passing(Capacity.IDLE)[self._hosts]
-            free = np.where(passing, self._room - self._placed, 0)
+        return self._place_one_by_one(count, at_once)
+
+    def statuses_with(self, limits: Vector) -> NodeStatuses:
+        """Return what the filters say of each node once it has as many pods as limits and resources allow."""
+        if self._skews is not None:
+            statuses = self._engine.filter_without_spread(self._shape)
+            for skew in self._skews:
+                skew.reject(statuses)
+            return statuses
+        statuses = self._statuses()
+        taking = np.flatnonzero(np.minimum(limits, self._room))
+        if self._scope is InvalidationScope.ONE_PER_NODE and len(taking):
+            # Each host with a pod rejects a second one for the same reason.
+            statuses = statuses.copy()
+            self._place(int(taking[0]), 1)
+            failure = self._statuses().failure(int(self._hosts[taking[0]]))
+            assert failure is not None, f"a host takes a second pod that excludes it: {self._shape}"
+            with_pod = np.zeros(self._cluster.size, np.bool_)
+            with_pod[self._hosts[taking]] = True
+            statuses.reject(with_pod, failure)
+        return statuses
+
+    def _statuses(self) -> NodeStatuses:
+        return self._engine.filter(self._shape).statuses(Capacity.IDLE)
+
+    def _passing(self) -> Mask:
+        return self._statuses().passing[self._hosts]
+
+    def _place_one_by_one(self, count: int, at_once: int) -> Vector:
+        """Place one pod after the other, or up to ``at_once`` on the same host."""
+        while count:
+            free = np.where(self._passing(), self._room - self._placed, 0)
             if not free.any():
                 break
-            if spread is not None:
-                left -= self._place_in_each(spread.topology_key, free, left)
-                continue
-            free = np.where(self._allowed(free, left), free, 0)
+            free = np.where(self._allowed(free, count), free, 0)
             leaf = int(np.where(free > 0, free, _UNLIMITED + 1).argmin())  # the one with the least room
-            pods = min(left, at_once, int(free[leaf]))
+            pods = min(count, at_once, int(free[leaf]))
             self._place(leaf, pods)
-            left -= pods
+            count -= pods
         return self._placed.copy()
-
-    def _place_in_each(self, topology_key: str, free: Vector, count: int) -> int:
-        """Place one pod in each domain, on the host with the least room, and return their number.
-
-        A pod that a spread constraint allows in its domain is also allowed after pods in other domains.
-        """
-        open_leaves = np.flatnonzero(free)
-        ordered = open_leaves[np.argsort(free[open_leaves], kind="stable")]
-        _, first = np.unique(self._domains_by(topology_key)[ordered], return_index=True)
-        leaves = ordered[first][:count]
-        for leaf in leaves.tolist():
-            self._place(leaf, 1)
-        return len(leaves)
-
-    def fill(self, limits: Vector) -> None:
-        """Place as many pods as limits and resources allow, where the limits are not those of resources."""
-        more = np.minimum(limits, self._room) - self._placed
-        for leaf in np.flatnonzero((limits < _UNLIMITED) & (more > 0)):
-            self._place(int(leaf), int(more[leaf]))
 
     def _allowed(self, free: Vector, count: int) -> Mask:
         """Return the hosts in domains with room for ``count`` pods, if the next pod fixes their domain.
@@ -135,7 +139,7 @@ class _Search:
         The smallest such domain is chosen, or the largest one if none suffices.
         """
         allowed: Mask = free > 0
-        for codes in self._constraints.anchor_domains(self._shape, (self._shape,)):
+        for codes in self._engine.anchor_domains(self._shape, (self._shape,)):
             domain_of = codes[self._hosts]
             inside = allowed & (domain_of >= 0)
             if not inside.any():
@@ -156,16 +160,15 @@ class _Search:
             self._place(int(leaf), -int(self._placed[leaf]))
 
 
-def _only_spread(requirements: PodRequirements) -> SpreadConstraint | None:
-    """Return the one spread constraint of pods without other constraints on each other."""
-    is_only = len(requirements.required_spread) == 1 and not (
+def _has_only_spread(requirements: PodRequirements) -> bool:
+    """Return True if pods affect each other by topology spread only."""
+    return bool(requirements.required_spread) and not (
         requirements.required_affinity
         or requirements.required_anti_affinity
         or requirements.host_ports
         or requirements.volumes.unselected
         or requirements.volumes.read_write_once_pod
     )
-    return requirements.required_spread[0] if is_only else None
 
 
 def _changes_nothing_on_its_host(requirements: PodRequirements) -> bool:

@@ -261,7 +261,6 @@ class PodConstraints:
             accepted,
             room,
             request.count,
-            lambda label: tree.hosts.label(label).codes[tree.columns].astype(np.int64),
         )
 
     # View.

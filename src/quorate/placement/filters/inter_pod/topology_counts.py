@@ -78,11 +78,10 @@ class DomainCounts:
         self._refresh()
         return int(self._counts.sum())
 
-    def minimum(self, min_domains: int) -> int:
-        """Return the smallest count of a domain; 0 if there are fewer than ``min_domains``."""
+    def by_value(self) -> tuple[Vector, Mask]:
+        """Return the count of each domain by the number of its value, and which of them exist."""
         self._refresh()
-        counts = self._counts[self._exists]
-        return int(counts.min()) if len(counts) >= max(min_domains, 1) else 0
+        return self._counts, self._exists
 
     def _refresh(self) -> None:
         if self._generation == self._nodes.generation:

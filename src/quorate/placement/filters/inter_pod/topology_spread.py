@@ -7,6 +7,7 @@ batch pod belongs to none.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,12 +16,13 @@ import numpy as np
 from quorate.placement.filters import failures
 from quorate.placement.filters.failures import NodeStatuses
 from quorate.placement.filters.inter_pod.affinity_index import AffinityIndex
-from quorate.placement.filters.node_columns import NodeColumns
+from quorate.placement.filters.node_columns import Column, NodeColumns
 from quorate.placement.filters.requirements import PodRequirements
 from quorate.placement.framework import Capacity
 from quorate.placement.vectors import Codes, Mask, Vector
 
 HOSTNAME: Final = "kubernetes.io/hostname"
+UNLIMITED: Final = 2**31 - 1  # pods
 
 
 def filter_topology_spread(
@@ -33,16 +35,60 @@ def filter_topology_spread(
 
     The skew is the number of matching pods in the domain, less the minimum of all domains.
     """
+    for skew in spread_skews(nodes, index, requirements):
+        skew.reject(statuses)
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadSkew:
+    """The matching pods by topology domain of one constraint, and the skew that it allows."""
+
+    column: Column[str]  # the domain of each node, by number
+    counts: Vector  # by domain
+    exists: Mask  # by domain: whether it counts for the minimum
+    max_skew: int
+    min_domains: int
+    matches_itself: bool  # whether a pod with the constraint counts too
+
+    @property
+    def has_fixed_minimum(self) -> bool:
+        """Return True if the minimum is 0 because there are fewer than ``min_domains``."""
+        return int(np.count_nonzero(self.exists)) < max(self.min_domains, 1)
+
+    def minimum(self) -> int:
+        return 0 if self.has_fixed_minimum else int(self.counts[self.exists].min())
+
+    def allowed(self) -> Vector:
+        """Return the pods by which each domain may grow at this minimum; 0 or less: it takes none.
+
+        ``UNLIMITED`` if the pods do not count.
+        """
+        left = self.max_skew + self.minimum() - self.counts
+        return left if self.matches_itself else np.where(left < 0, 0, UNLIMITED)
+
+    def reject(self, statuses: NodeStatuses) -> None:
+        statuses.reject(~self.column.present(), failures.TOPOLOGY_SPREAD_LABEL)
+        closed = (self.allowed() <= 0).astype(np.int64)
+        statuses.reject(self.column.by_node(closed) > 0, failures.TOPOLOGY_SPREAD)
+
+
+def spread_skews(
+    nodes: NodeColumns, index: AffinityIndex, requirements: PodRequirements
+) -> Iterator[SpreadSkew]:
+    """Return the skew of each required constraint."""
     constraints = requirements.required_spread
     for constraint in constraints:
-        has_key = nodes.label(constraint.topology_key).present()
-        statuses.reject(~has_key, failures.TOPOLOGY_SPREAD_LABEL)
-        domains = index.count_matching((constraint.selector,), Capacity.FUTURE_IDLE).by_domain(
+        counted = index.count_matching((constraint.selector,), Capacity.FUTURE_IDLE)
+        domains = counted.by_domain(
             constraint.topology_key, requirements.node_inclusion(constraint, constraints)
         )
-        own = 1 if index.matches((constraint.selector,), requirements.label_set) else 0
-        limit = constraint.max_skew + domains.minimum(constraint.min_domains) - own
-        statuses.reject(domains.at_nodes() > limit, failures.TOPOLOGY_SPREAD)
+        yield SpreadSkew(
+            nodes.label(constraint.topology_key),
+            *domains.by_value(),
+            constraint.max_skew,
+            constraint.min_domains,
+            index.matches((constraint.selector,), requirements.label_set),
+        )
 
 
 @dataclass(frozen=True, slots=True)
