@@ -141,12 +141,14 @@ class World:
         self.replica = Replica("standalone")  # the latest replica
         self._queueing: asyncio.Task[None] | None = None
 
-    async def start_queueing(self, configuration: Configuration, seed: int = 1) -> None:
+    async def start_queueing(
+        self, configuration: Configuration, seed: int = 1, clock: WallClock | None = None
+    ) -> None:
         replica = self.replica = Replica("standalone", configuration.metrics.custom_labels)
         self._queueing = asyncio.create_task(
             run_queueing(
                 self.queueing_client,
-                WallClock(),
+                clock or WallClock(),
                 DynamicConfiguration(configuration),
                 random.Random(seed),
                 replica,

@@ -219,10 +219,12 @@ async def _run_controllers(
         batch = JobController(context, BatchJob(), batch_jobs, ancestors, memberships=memberships)
         reconcilers.append(batch.reconciler)
     pods = Informer(client, PODS)
-    if queues_pods(integrations):
+    recovers_pods = configuration.gates.failure_recovery_policy
+    if queues_pods(integrations) or recovers_pods:
         all_informers.append(pods)
+    if queues_pods(integrations):
         reconcilers += PodController(context, pods, ancestors).reconcilers
-    if queues_pods(integrations) and configuration.gates.failure_recovery_policy:
+    if recovers_pods:
         nodes = Informer(client, NODES)
         all_informers.append(nodes)
         reconcilers.append(RecoveryController(context, pods, nodes).reconciler)

@@ -41,6 +41,12 @@ def test_managed_and_gated_pods_are_kept_as_a_whole() -> None:
     assert not is_gated(stored(schedulingGates=[{"name": "other"}]))
 
 
+def test_the_node_of_a_pod_that_opts_in_to_failure_recovery_is_kept() -> None:
+    metadata = {"name": "a", "annotations": {constants.FORCEFULLY: "true"}}
+    body = {"metadata": metadata, "spec": {"nodeName": "node-1"}, "status": {"phase": "Running"}}
+    assert codec.decode(QueuedPod, codec.encode(body)).node_name == "node-1"
+
+
 @pytest.mark.parametrize(
     ("state", "counts"),
     [

@@ -1,7 +1,8 @@
 """Failure recovery: forceful termination of pods on unreachable nodes.
 
 A deleted pod on an unreachable node stays in the API until the node comes back; its replacement and its quota
-wait for it.  With the annotation ``safe-to-forcefully-delete`` two such pods may run at once.
+wait for it.  With the annotation ``safe-to-forcefully-delete`` two such pods may run at once.  Pods of all
+kinds of jobs, and pods that are not managed, can have it.
 """
 
 from typing import Final
@@ -12,7 +13,13 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import Plan, PlanExecutor, warning_event
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_writes import FIELD_MANAGER
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted, is_managed, is_terminated
+from quorate.controllers.pods.queued_pod import (
+    PODS,
+    QueuedPod,
+    is_deleted,
+    is_forcefully_deletable,
+    is_terminated,
+)
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Json, reference_to
@@ -24,11 +31,7 @@ CONDITION: Final = "KueueFailureRecovery"
 REASON: Final = "KueueForcefullyDeleted"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
-_NODE: Final = "managed pods on"  # index of pods by their node
-
-
-def is_forcefully_deletable(pod: QueuedPod) -> bool:
-    return is_managed(pod) and pod.metadata.annotations.get(constants.FORCEFULLY) == "true"
+_NODE: Final = "forcefully deletable pods on"  # index of pods by their node
 
 
 def recovery_plan(pod: QueuedPod, node: Node | None, now: float) -> Plan:

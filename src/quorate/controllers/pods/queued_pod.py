@@ -1,4 +1,4 @@
-"""Pods as the queueing controllers read them; unmanaged pods without their spec."""
+"""Pods as the queueing controllers read them; pods without a controller here have no spec."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -28,7 +28,10 @@ class _Spec(Struct):
 
 
 class QueuedPod(Struct):
-    """A pod; ``spec`` stays encoded, and is kept only for pods that are or may become managed."""
+    """A pod; ``spec`` stays encoded.
+
+    It is kept only for pods that are or may become managed, and for those that opt in to failure recovery.
+    """
 
     metadata: ObjectMeta
     spec: msgspec.Raw = EMPTY_OBJECT
@@ -36,7 +39,7 @@ class QueuedPod(Struct):
 
     def __post_init__(self) -> None:
         # Most pods of a cluster belong to jobs: drop what is not read of them, to save memory.
-        if is_managed(self) or _GATES_FIELD in bytes(self.spec):
+        if is_managed(self) or is_forcefully_deletable(self) or _GATES_FIELD in bytes(self.spec):
             msgspec.structs.force_setattr(self, "spec", self.spec.copy())
             return
         msgspec.structs.force_setattr(self, "spec", EMPTY_OBJECT)
@@ -48,7 +51,7 @@ class QueuedPod(Struct):
 
     @property
     def node_name(self) -> str:
-        """The node that the pod is bound to; always empty for a pod that is not managed."""
+        """The node that the pod is bound to; empty if the spec of the pod is not kept."""
         return self._decoded_spec.node_name
 
     @property
@@ -61,6 +64,11 @@ PODS: Final = Resource("", "v1", "pods", "Pod", True, QueuedPod)
 
 def is_managed(pod: QueuedPod) -> bool:
     return pod.metadata.labels.get(constants.MANAGED) == "true"
+
+
+def is_forcefully_deletable(pod: QueuedPod) -> bool:
+    """Return True if the pod opts in to failure recovery, whether it is managed or not."""
+    return pod.metadata.annotations.get(constants.FORCEFULLY) == "true"
 
 
 def is_gated(pod: QueuedPod) -> bool:
