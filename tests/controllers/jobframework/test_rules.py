@@ -1,5 +1,6 @@
 """The rules of the job reconciler for a job with its workload."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -153,6 +154,12 @@ def test_pods_ready_is_written_when_it_changes() -> None:
         "All pods reached readiness and the workload is running",
     )
     assert plan(job, admitted) == IDLE  # not configured
+
+
+def test_pods_ready_is_the_first_condition_if_another_scheduler_reserves_quota() -> None:
+    by_hand = replace(WAITING, scheduling=False)
+    want = ("False", "WaitForStart", "Not all pods are ready or succeeded")
+    assert written(plan(a_job(), a_workload(), options=by_hand), "PodsReady") == want
 
 
 def test_finished_pods_are_reclaimable() -> None:

@@ -37,6 +37,7 @@ class JobOptions:
 
     manage_jobs_without_queue_name: bool = False
     wait_for_pods_ready: bool = False
+    scheduling: bool = True  # the cycle writes the first status of each workload
     label_keys_to_copy: tuple[str, ...] = ()
     annotation_keys_to_copy: tuple[str, ...] = ()
     gates: Gates = DEFAULT_GATES
@@ -49,6 +50,7 @@ def job_options(configuration: Configuration) -> JobOptions:
     return JobOptions(
         manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
         wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
+        scheduling=configuration.scheduling.enabled,
         label_keys_to_copy=(
             *configuration.integrations.label_keys_to_copy,
             *_metric_keys(configuration, False),

@@ -203,7 +203,7 @@ def _report_conditions(state: JobState[J], workload: Workload) -> tuple[Patch, .
 
 
 def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
-    """Set PodsReady, except in a status without conditions: its first write adds it.
+    """Set PodsReady, except in a status that the cycle has not written yet: its first write adds it.
 
     Pods that are ready have found nodes, so that a NodeFit condition is true no more.
     """
@@ -212,7 +212,8 @@ def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, .
         state.options.wait_for_pods_ready,
         find_condition(status.conditions, NODE_FIT) is not None,
     )
-    if not status.conditions or not (waits or is_reported):
+    is_unwritten = state.options.scheduling and not status.conditions
+    if is_unwritten or not (waits or is_reported):
         return ()
     all_ready = state.kind.pods_ready(state.job)
     conditions = without_condition(status.conditions, NODE_FIT) if all_ready else status.conditions
