@@ -1,17 +1,23 @@
 """``quorate podgroup`` against a cluster with a running gang scheduler."""
 
+import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration.in_force import NAME
+from quorate.cli.errors import Exit
+from quorate.cli.verbs.explain.command import Answers, follow
+from quorate.cli.verbs.explain.targets import named_targets
+from quorate.cli.verbs.options import Connection, Output
 from quorate.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, POD_GROUPS
 from quorate.local.nodes import Fleet
 from tests.e2e.gangs import GangWorld, run_gang_story
 from tests.e2e.verbs import CommandLine, cells, titles
-from tests.e2e.world import NAMESPACE
+from tests.e2e.world import NAMESPACE, WITHIN_S
 
 pytestmark = pytest.mark.slow
 
@@ -89,5 +95,30 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
             2,
             f"error: no pod group absent in namespace {NAMESPACE}",
         )
+
+    run_gang_story(story, Fleet(1, cpu="4"))
+
+
+def test_watch_follows_a_pod_group_until_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    async def story(world: GangWorld) -> None:
+        await world.group("first", 2, {"cpu": "4"})
+        await world.pods("first", 2, "2")
+        await world.until_phase("first", "Running")
+        await world.group("second", 1, {"cpu": "2"})
+        await world.until_waits("second", "NotEnoughResources")
+
+        connection = Connection(world.client, NAMESPACE)
+        (target,) = await named_targets(connection, "pg/second")
+        waiting = await Answers(connection, None).of(target)
+        assert waiting.state == "Queued"
+        following = asyncio.create_task(follow(connection, None, "pg/second", [waiting], Output.JSON))
+
+        await world.delete_members("first")
+        await world.client.delete(POD_GROUPS, Key(NAMESPACE, "first"))
+        await world.until_phase("second", "Inqueue")
+        await world.pods("second", 1, "2")
+        async with asyncio.timeout(WITHIN_S):
+            assert await following == Exit.COMPLETED
+        assert re.findall(r'"state": "(\w+)"', capsys.readouterr().out)[-1] == "Running"
 
     run_gang_story(story, Fleet(1, cpu="4"))
