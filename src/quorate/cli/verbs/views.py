@@ -107,11 +107,16 @@ def workload_columns(
 
 
 def starts_in(estimate: StartEstimate | None, now: float) -> str:
-    """Return the time until the start in half and in nine of ten simulated runs; empty if unknown."""
+    """Return the time until the start in half and in nine of ten simulated runs; empty without an estimate.
+
+    ``later`` stands for a start after the time that is simulated.
+    """
     if estimate is None:
         return ""
+    if estimate.p50 is None:
+        return "later"
     p50, p90 = (
-        "?" if moment is None else human_duration(max(0.0, epoch(moment) - now))
+        "later" if moment is None else human_duration(max(0.0, epoch(moment) - now))
         for moment in (estimate.p50, estimate.p90)
     )
     return f"{p50}-{p90}"
