@@ -2,8 +2,12 @@
 
 import pytest
 
-from quorate.api.configuration import Configuration
+from quorate.api.configuration import Configuration, load_configuration
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.queueing import Scheduling
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key
+from quorate.kube.resources import NAMESPACES
 from quorate.local.nodes import Fleet
 from tests.e2e.bare_workloads import (
     apply,
@@ -16,11 +20,15 @@ from tests.e2e.bare_workloads import (
     until_pending,
     until_workload_condition,
 )
-from tests.e2e.world import World, run_story
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
 PLAIN = Configuration()
+WAITING = load_configuration(
+    "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration, "
+    "waitForPodsReady: {timeout: 5m}, scheduling: {enabled: false}}"
+).configuration
 NODES = Fleet(1, cpu="8")
 
 
@@ -103,3 +111,39 @@ def test_without_scheduling_quota_is_reserved_by_another_client_only() -> None:
         assert second.status.conditions == ()  # it would have been admitted, or would have got a reason
 
     run_story(story, Configuration(scheduling=Scheduling(enabled=False)), NODES)
+
+
+def test_without_scheduling_a_workload_that_its_queue_never_admits_says_why() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4", namespaceSelector={"matchLabels": {"team": "a"}})
+        await submit(world, "elsewhere", requests={"cpu": "1"})
+        await submit(world, "nowhere", queue="absent", requests={"cpu": "1"})
+        missing = await until_workload_condition(world, "nowhere", "QuotaReserved", "False", "Misconfigured")
+        assert missing.message == "LocalQueue absent doesn't exist"
+        refused = await until_workload_condition(
+            world, "elsewhere", "QuotaReserved", "False", "Misconfigured"
+        )
+        assert refused.message == "workload namespace doesn't match ClusterQueue selector"
+        labels = {"metadata": {"labels": {"team": "a"}}}
+        await world.client.patch(NAMESPACES, Key("", NAMESPACE), labels)
+        await until_workload_condition(world, "elsewhere", "QuotaReserved", "False", "PendingEvaluation")
+
+    granular = Gates(unadmitted_workloads_observability=True)
+    run_story(story, Configuration(gates=granular, scheduling=Scheduling(enabled=False)))
+
+
+def test_without_scheduling_jobs_report_pods_that_are_not_ready() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        await world.job("train", runs="60s", starts="60s")
+
+        async def has_workload() -> Workload | None:
+            return await world.workload("train")
+
+        name = (await world.until("the job has a workload", has_workload)).metadata.name
+        await until_workload_condition(world, name, "PodsReady", "False", "WaitForStart")
+        await reserve(world, name, {"cpu": "1"})
+        await until_admitted(world, name)
+        await until_workload_condition(world, name, "PodsReady", "False", "WaitForStart")
+
+    run_story(story, WAITING, NODES)

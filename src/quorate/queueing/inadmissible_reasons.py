@@ -199,6 +199,10 @@ class LimitRangeViolated(msgspec.Struct, frozen=True):
     findings: tuple[str, ...]
 
 
+# What an administrator or user has to change; independent of quota and of other workloads.
+Misconfiguration = NamespaceMismatched | RequestsAboveLimits | DevicesUncounted | LimitRangeViolated
+
+
 class ChecksFailed(msgspec.Struct, frozen=True):
     """An admission check is in state Retry or Rejected."""
 

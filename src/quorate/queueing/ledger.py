@@ -14,6 +14,13 @@ from quorate.api.kueue import ELASTIC_JOB, Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
+from quorate.queueing.inadmissible_reasons import (
+    DevicesUncounted,
+    LimitRangeViolated,
+    Misconfiguration,
+    NamespaceMismatched,
+    RequestsAboveLimits,
+)
 from quorate.queueing.pending.entry import Entry, RequeueReason
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
@@ -193,6 +200,19 @@ class Ledger(QueueTrees):
         else:
             pending.add_inadmissible(entry)
         return False
+
+    def misconfiguration(self, queue: ClusterQueueState, entry: Entry) -> Misconfiguration | None:
+        """Return what makes the workload inadmissible in ``queue`` regardless of quota."""
+        namespace = entry.key.namespace
+        if not queue.matches_namespace(self.namespaces.get(namespace, {})):
+            return NamespaceMismatched(namespace, queue.name)
+        if entry.shape.invalid_requests:
+            return RequestsAboveLimits(entry.shape.invalid_requests)
+        if entry.shape.uncounted_devices:
+            return DevicesUncounted(entry.shape.uncounted_devices)
+        if findings := self.shapes.limit_range_violations(entry.workload):
+            return LimitRangeViolated(findings)
+        return None
 
     # Local queues.
 

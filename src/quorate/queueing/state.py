@@ -24,6 +24,7 @@ from quorate.queueing.cluster_queue import (
     usage_of,
 )
 from quorate.queueing.inactive_reasons import is_terminating
+from quorate.queueing.inadmissible_reasons import Misconfiguration
 from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView
 from quorate.queueing.pending.ordering import may_queue, queue_order
 from quorate.queueing.pending.second_pass_queue import second_pass_need
@@ -263,7 +264,15 @@ class State(QueueObjects):
         else:
             local_view = LocalQueueView(key.name, found=True, stop_policy=local_queue.spec.stop_policy)
             name = admission.cluster_queue if admission is not None else local_queue.spec.cluster_queue
-        return QueueView(local_view, self._cluster_queue_view(name, admission) if name else None)
+        cluster_view = self._cluster_queue_view(name, admission) if name else None
+        return QueueView(local_view, cluster_view, self._misconfiguration(workload.metadata.key, name))
+
+    def _misconfiguration(self, key: Key, cluster_queue: str) -> Misconfiguration | None:
+        """Return what is wrong with a pending workload; None if the admission cycle reports that."""
+        if self.configuration.scheduling.enabled:
+            return None
+        entry, queue = self.ledger.entries.get(key), self.ledger.cluster_queues.get(cluster_queue)
+        return None if entry is None or queue is None else self.ledger.misconfiguration(queue, entry)
 
     def replaced_by(self, key: Key) -> Workload | None:
         """Return the admitted workload that replaces the workload ``key`` as a slice."""

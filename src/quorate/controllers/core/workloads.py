@@ -5,6 +5,7 @@
 
 from typing import Final
 
+from quorate.api.core import LimitRange, Namespace
 from quorate.api.kueue import GROUP, ClusterQueue, LocalQueue, Workload, WorkloadPriorityClass
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
@@ -26,6 +27,7 @@ WORKERS: Final = 16  # a reconcile mostly waits for the response to its one writ
 PRIORITY_WORKERS: Final = 4
 _LOCAL_QUEUE: Final = "local queue"  # index of workloads by the key of their local queue
 _CLUSTER_QUEUE: Final = "cluster queue"  # index of workloads by the queue that reserved their quota
+_NAMESPACE: Final = "namespace"  # index of workloads
 _PRIORITY_CLASS: Final = "priority class"  # index of workloads by their WorkloadPriorityClass
 
 
@@ -49,6 +51,10 @@ class WorkloadController:
         informers.local_queues.subscribe(self._local_queue_changed)
         informers.cluster_queues.subscribe(self._cluster_queue_changed)
         informers.unscheduled_pods.subscribe(self._unscheduled_pod_changed)
+        if not context.configuration.scheduling.enabled:  # otherwise the admission cycle evaluates them again
+            informers.workloads.add_index(_NAMESPACE, _namespace_of)
+            informers.namespaces.subscribe(self._namespace_changed)
+            informers.limit_ranges.subscribe(self._limit_range_changed)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.new is None:
@@ -80,6 +86,12 @@ class WorkloadController:
         self._enqueue_all(_CLUSTER_QUEUE, name)
         for queue in self._informers.local_queues.by_index(POINTS_TO, name):
             self._enqueue_all(_LOCAL_QUEUE, queue.metadata.key)
+
+    def _namespace_changed(self, change: Change[Namespace]) -> None:
+        self._enqueue_all(_NAMESPACE, change.key.name)
+
+    def _limit_range_changed(self, change: Change[LimitRange]) -> None:
+        self._enqueue_all(_NAMESPACE, change.key.namespace)
 
     def _enqueue_all(self, index: str, value: Key | str) -> None:
         for workload in self._informers.workloads.by_index(index, value):
@@ -121,6 +133,10 @@ def _writes(workload: Workload, transition: Transition) -> list[Write]:
 
 def _local_queue_of(workload: Workload) -> tuple[Key, ...]:
     return (Key(workload.metadata.namespace, workload.spec.queue_name),)
+
+
+def _namespace_of(workload: Workload) -> tuple[str, ...]:
+    return (workload.metadata.namespace,)
 
 
 def _cluster_queue_of(workload: Workload) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ time, the first that applies, and the next call sees its result; a second call w
 changes nothing.
 """
 
-from typing import Final
+from typing import Final, get_args
 
 from msgspec.structs import replace
 
@@ -30,7 +30,12 @@ from quorate.queueing.conditions import (
     with_conditions,
     without_condition,
 )
-from quorate.queueing.inadmissible_reasons import QueueInactive, QueueMissing, workload_reason_text
+from quorate.queueing.inadmissible_reasons import (
+    Misconfiguration,
+    QueueInactive,
+    QueueMissing,
+    workload_reason_text,
+)
 from quorate.queueing.lifecycle import admission_checks, timeouts
 from quorate.queueing.lifecycle.statuses import (
     clear_reservation,
@@ -293,19 +298,23 @@ def _expected_quota_reserved(context: WorkloadContext) -> Condition | None:
         if not gates.unadmitted_workloads_observability:
             return None
         return not_reserved(workload, c.DEACTIVATED, _DEACTIVATED_TEXT, now, gates)
-    blocked = _blocking_queue(context.queues)
+    blocked = _blocked_by(context.queues)
     if blocked is not None:
         reason = c.granular_reason((blocked,))
         return not_reserved(workload, reason, workload_reason_text(blocked), now, gates)
     if not gates.unadmitted_workloads_observability:
         # No longer true, and a workload is evaluated itself only if it is the first of its shape.
-        is_outdated = old is not None and old.reason == "Inadmissible" and _is_about_queues(old.message)
+        is_outdated = (
+            old is not None
+            and old.reason == "Inadmissible"
+            and (_is_about_queues(old.message) or _was_misconfigured(context))
+        )
         return (
             not_reserved(workload, c.PENDING_EVALUATION, _EVALUATION_TEXT, now, gates)
             if is_outdated
             else None
         )
-    if old is not None and _may_still_hold(old, context.queues):
+    if old is not None and _may_still_hold(old, context.queues) and not _was_misconfigured(context):
         return None
     if old is None and not gates.unadmitted_workloads_explicit_status:
         return None
@@ -321,6 +330,16 @@ def _may_still_hold(reserved: Condition, queues: QueueView) -> bool:
     return reserved.reason in c.CYCLE_REASONS or reserved.reason == c.PENDING_EVALUATION
 
 
+def _was_misconfigured(context: WorkloadContext) -> bool:
+    """Return True if this lifecycle reported a misconfiguration, which no admission cycle takes back."""
+    waiting = find_condition(context.workload.status.conditions, c.WAITING)
+    return (
+        not context.configuration.scheduling.enabled
+        and waiting is not None
+        and waiting.reason in _MISCONFIGURATIONS
+    )
+
+
 def _is_about_queues(message: str) -> bool:
     """Return True if ``message`` says that a queue is missing, inactive or stopped, whichever queue it is."""
     return message.startswith(("LocalQueue ", "ClusterQueue ")) and message.endswith(
@@ -329,14 +348,14 @@ def _is_about_queues(message: str) -> bool:
 
 
 def _waiting(context: WorkloadContext, reserved: Condition) -> tuple[Condition, ...]:
-    """Return the typed reason beside ``reserved``, if a queue blocks the workload."""
-    blocked = _blocking_queue(context.queues)
+    """Return the typed reason beside ``reserved``, if that says why the queues do not admit the workload."""
+    blocked = _blocked_by(context.queues)
     if blocked is None or reserved.message != workload_reason_text(blocked):
         return ()
     return waiting_condition((blocked,), context.now, context.workload.metadata.generation)
 
 
-def _blocking_queue(queues: QueueView) -> QueueMissing | QueueInactive | None:
+def _blocked_by(queues: QueueView) -> QueueMissing | QueueInactive | Misconfiguration | None:
     """Return why the queues keep the workload from being admitted; None if they do not."""
     local, cluster = queues.local_queue, queues.cluster_queue
     if not local.found:
@@ -345,9 +364,10 @@ def _blocking_queue(queues: QueueView) -> QueueMissing | QueueInactive | None:
         return QueueInactive("LocalQueue", local.name)
     if cluster is None or not cluster.found:
         return QueueMissing("ClusterQueue", cluster.name if cluster is not None else "")
-    return None if cluster.active else QueueInactive("ClusterQueue", cluster.name)
+    return queues.misconfiguration if cluster.active else QueueInactive("ClusterQueue", cluster.name)
 
 
+_MISCONFIGURATIONS: Final = frozenset(reason.__name__ for reason in get_args(Misconfiguration))
 _DEACTIVATED_TEXT: Final = "The workload is deactivated"
 _EVALUATION_TEXT: Final = "Workload is pending evaluation in the scheduling queue"
 _RULES: Final[tuple[LifecycleRule, ...]] = (

@@ -7,6 +7,7 @@ import msgspec
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import StopPolicy, Workload, WorkloadStatus
+from quorate.queueing.inadmissible_reasons import Misconfiguration
 from quorate.queueing.lifecycle.statuses import evict_status
 from quorate.queueing.pods_ready import TimeoutOverrides
 
@@ -31,11 +32,12 @@ class QueueView(msgspec.Struct, frozen=True):
     """The queues of one workload.
 
     ``cluster_queue`` is the one in which it holds quota, otherwise the one its local queue refers to; None if
-    there is neither.
+    there is neither.  ``misconfiguration``: why that queue never admits it, if no admission cycle says so.
     """
 
     local_queue: LocalQueueView
     cluster_queue: ClusterQueueView | None
+    misconfiguration: Misconfiguration | None = None
 
 
 class WorkloadContext(msgspec.Struct, frozen=True):

@@ -10,14 +10,10 @@ from quorate.api.kueue import Workload
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.inadmissible_reasons import (
     ChecksFailed,
-    DevicesUncounted,
     InadmissibleReason,
-    LimitRangeViolated,
-    NamespaceMismatched,
     NodesLackRoom,
     PlacementRefused,
     QueueInactive,
-    RequestsAboveLimits,
 )
 from quorate.queueing.pending.entry import Entry, LastAssignment
 from quorate.queueing.pending.ordering import affects_scheduling
@@ -278,16 +274,7 @@ def _inadmissible_reason(state: State, queue: ClusterQueueState, entry: Entry) -
             return ChecksFailed()
     if not ledger.is_active(queue):
         return QueueInactive("ClusterQueue", queue.name)
-    namespace = entry.key.namespace
-    if not queue.matches_namespace(ledger.namespaces.get(namespace, {})):
-        return NamespaceMismatched(namespace, queue.name)
-    if entry.shape.invalid_requests:
-        return RequestsAboveLimits(entry.shape.invalid_requests)
-    if entry.shape.uncounted_devices:
-        return DevicesUncounted(entry.shape.uncounted_devices)
-    if findings := ledger.shapes.limit_range_violations(entry.workload):
-        return LimitRangeViolated(findings)
-    return None
+    return ledger.misconfiguration(queue, entry)
 
 
 def _last_tried_flavors(
