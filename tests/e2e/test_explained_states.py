@@ -11,7 +11,8 @@ import yaml
 
 from quorate.api import codec
 from quorate.api.explanation import Explanation
-from quorate.kube.resources import SERVICE_ACCOUNTS
+from quorate.api.meta import Key
+from quorate.kube.resources import PODS, SERVICE_ACCOUNTS
 from quorate.sdk.blocking import run_blocking
 from quorate.sdk.cluster import Cluster
 from quorate.testing.server import ClusterServer, ClusterSettings
@@ -103,6 +104,16 @@ def test_states_are_the_same_for_an_administrator_and_a_tenant(cluster: Cluster,
         assert "0 of 1 nodes accept their node selector" in found.message
     cluster.delete("job", "picky")
 
+    cluster.apply(a_job("absent", annotations={"simulate.quorate.dev/start-delay": "1h"}))
+    poll(lambda: bound_pods(cluster, "absent"), bool, WITHIN_S)
+    (pod,) = bound_pods(cluster, "absent")
+    report_image_failure(cluster, pod)
+    for found in both("job/absent", lambda found: "ImagePullBackOff" in found.message):
+        assert (found.state, [each.code for each in found.reasons]) == ("Admitted", ["ContainersWaiting"])
+        assert found.message == "it is admitted; 0 of 1 pods run: 1 starting on a node (ImagePullBackOff)"
+        assert found.enough == ("its images must be pulled: check their names and the pull secrets",)
+    cluster.delete("job", "absent")
+
     cluster.apply(a_job("low", cpu="5"))
     both("job/low", lambda found: found.state == "Running")
     labels = {"kueue.x-k8s.io/priority-class": "high"}
@@ -122,6 +133,27 @@ def test_states_are_the_same_for_an_administrator_and_a_tenant(cluster: Cluster,
 def explained(cluster: Cluster, job: str) -> Explanation:
     (found,) = cluster.explain(job)
     return found
+
+
+def bound_pods(cluster: Cluster, job: str) -> list[str]:
+    """Return the names of the pods of a job that are bound to nodes."""
+    pods = cluster.list("pods", label_selector=f"batch.kubernetes.io/job-name={job}")
+    return [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")]
+
+
+def report_image_failure(cluster: Cluster, pod: str) -> None:
+    """Report as a kubelet does that the image of the pod cannot be pulled."""
+    container = {
+        "name": "main", "image": "train", "imageID": "", "ready": False, "restartCount": 0,
+        "state": {"waiting": {"reason": "ImagePullBackOff"}},
+    }  # fmt: skip
+
+    async def report() -> None:
+        async with cluster.connect() as (client, _):
+            status = {"status": {"containerStatuses": [container]}}
+            await client.patch(PODS, Key("team", pod), status, subresource="status")
+
+    run_blocking(report)
 
 
 def tenant_of(cluster: Cluster, file: Path) -> Cluster:
@@ -146,11 +178,12 @@ def a_job(
     cpu: str = "1",
     namespace: str = "team",
     labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
     **pod: Any,
 ) -> dict[str, Any]:
     container = {"name": "main", "image": "train", "resources": {"requests": {"cpu": cpu}}}
     template = {
-        "metadata": {"annotations": {"simulate.quorate.dev/duration": "forever"}},
+        "metadata": {"annotations": {"simulate.quorate.dev/duration": "forever", **(annotations or {})}},
         "spec": {"restartPolicy": "Never", "containers": [container], **pod},
     }
     labels = {"kueue.x-k8s.io/queue-name": "main", **(labels or {})}
