@@ -1,7 +1,7 @@
 """The exhaustive search for eviction loops in families of small worlds.
 
-    python -m tests.gang.loop_search              every world of every family, on all processors
-    python -m tests.gang.loop_search reclaim      of one family
+    python -m tests.gang.loop_search                       every world of every family, on all processors
+    python -m tests.gang.loop_search reclaim --every 10    a tenth of the worlds of one family
 
 Each world of a family has three gangs of up to three equal members, in every distribution over queues and
 priorities; the first one or two of them run initially, as far as they fit.  In families with the action
@@ -14,10 +14,13 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement, product
-from multiprocessing import Pool
+from multiprocessing.pool import Pool
 from typing import Any, Final, NamedTuple
 
+from rich.progress import Progress
+
 from tests.gang.eviction_loops import RunResult, play
+from tests.loop_searches import selection_of
 
 Json = dict[str, Any]
 
@@ -210,27 +213,27 @@ def run(case: Case) -> RunResult:
     return play(case.given, case.conf, case.profile, one_by_one=case.one_by_one)
 
 
-def search(family: str) -> int:
-    """Run all worlds of ``family``, print the results, and return the number of loops."""
+def search(pool: Pool, family: str, every: int, progress: Progress) -> int:
+    """Run the worlds of ``family``, print the results, and return the number of loops."""
     began = time.monotonic()
     runs = evicting = 0
     found: list[tuple[Finding, Sequence[str]]] = []
-    cases = list(FAMILIES[family].cases())
-    with Pool() as pool:
-        for case, result in zip(cases, pool.imap(run, cases, chunksize=64), strict=True):
-            runs += 1
-            evicting += result.evictions > 0
-            problem: Sequence[str] = result.loop or stuck_groups(case, result)
-            if problem:
-                found.append((Finding(case, result), problem))
+    cases = list(FAMILIES[family].cases())[::every]
+    results = progress.track(pool.imap(run, cases, chunksize=16), total=len(cases), description=family)
+    for case, result in zip(cases, results, strict=True):
+        runs += 1
+        evicting += result.evictions > 0
+        problem: Sequence[str] = result.loop or stuck_groups(case, result)
+        if problem:
+            found.append((Finding(case, result), problem))
     seconds = time.monotonic() - began
-    print(  # noqa: T201
+    progress.console.print(
         f"{family}: {runs:,} runs, {evicting:,} with evictions, {len(found):,} loops or stuck groups, "
         f"{seconds:.0f} s"
     )
     for finding, problem in found[:5]:
         story = (f"  {describe(finding.case)}", *(f"    {event}" for event in problem))
-        print(*story, sep="\n")  # noqa: T201
+        progress.console.print(*story, sep="\n", markup=False)
     return len(found)
 
 
@@ -250,9 +253,12 @@ def describe(case: Case) -> str:
     return f"{case.profile}, {nodes} cpus, {'; '.join(gangs)}; evicted pods leave {leaving}"
 
 
-def main(arguments: list[str]) -> int:
-    return 1 if sum(search(family) for family in arguments or FAMILIES) else 0
+def main() -> int:
+    selection = selection_of(__doc__, FAMILIES)
+    with Pool() as pool, Progress() as progress:
+        found = [search(pool, family, selection.every, progress) for family in selection.families]
+    return 1 if sum(found) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,7 +1,7 @@
 """Exhaustive search for preemption loops in families of small worlds.
 
-    python -m tests.queueing.loop_search            every world of every family, on all processors
-    python -m tests.queueing.loop_search flavors    one family
+    python -m tests.queueing.loop_search                       every world of every family, on all processors
+    python -m tests.queueing.loop_search flavors --every 10    a tenth of the worlds of one family
 
 Each family has three workloads of priority 0 or 1, in every distribution over the queues (up to exchanging
 equal queues).  Unless stated otherwise, no workload or one of them runs at first, whether or not its quota
@@ -13,13 +13,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
-from multiprocessing import Pool
+from multiprocessing.pool import Pool
 from typing import Final, NamedTuple
+
+from rich.progress import Progress
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.queueing import FairSharing, PreemptionStrategy
 from quorate.api.kueue import QueueingStrategy
 from quorate.quota import tree
+from tests.loop_searches import selection_of
 from tests.queueing.choices import Choices, every
 from tests.queueing.small_worlds import Group, Job, Loop, Queue, Quota, Quotas, Simulation, SmallWorld
 
@@ -213,26 +216,31 @@ FAMILIES: Final[Mapping[str, Family]] = {
 }
 
 
-def main(names: Sequence[str]) -> int:
-    found = 0
-    with Pool() as pool:
-        for name in names or FAMILIES:
-            family, started = FAMILIES[name], time.monotonic()
-            total = Outcome()
-            for outcome in pool.imap_unordered(explore, family.worlds(), chunksize=64):
-                total = total.and_(outcome)
-            took_s = time.monotonic() - started
-            print(  # noqa: T201
-                f"{name} ({family.sizes}): {total.worlds} worlds, {total.runs} runs, "
-                f"{total.preempting} with preemption, {total.repeated} loops broken, "
-                f"{len(total.lost_claims)} claims lost, {len(total.loops)} loops, {took_s:.0f} s",
-                flush=True,
-            )
-            for text in (*total.loops[:3], *total.lost_claims[:3]):
-                print(text)  # noqa: T201
-            found += len(total.loops) + len(total.lost_claims)
-    return 1 if found else 0
+def search(pool: Pool, name: str, every_nth: int, progress: Progress) -> int:
+    """Run the worlds of a family, print the results, and return the number of findings."""
+    family, started = FAMILIES[name], time.monotonic()
+    worlds = list(family.worlds())[::every_nth]
+    total = Outcome()
+    outcomes = pool.imap_unordered(explore, worlds, chunksize=8)
+    for outcome in progress.track(outcomes, total=len(worlds), description=name):
+        total = total.and_(outcome)
+    progress.console.print(
+        f"{name} ({family.sizes}): {total.worlds:,} worlds, {total.runs:,} runs, "
+        f"{total.preempting:,} with preemption, {total.repeated} loops broken, "
+        f"{len(total.lost_claims)} claims lost, {len(total.loops)} loops, {time.monotonic() - started:.0f} s",
+        soft_wrap=True,
+    )
+    for text in (*total.loops[:3], *total.lost_claims[:3]):
+        progress.console.print(text, markup=False)
+    return len(total.loops) + len(total.lost_claims)
+
+
+def main() -> int:
+    selection = selection_of(__doc__, FAMILIES)
+    with Pool() as pool, Progress() as progress:
+        found = [search(pool, name, selection.every, progress) for name in selection.families]
+    return 1 if sum(found) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
