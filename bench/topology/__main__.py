@@ -15,6 +15,7 @@ from bench.limits import check_limits
 from bench.topology.core import (
     bytes_a_node,
     calls_of_preemption,
+    calls_with_topologies,
     calls_without_topologies,
     growth_of_waiting_workloads,
     node_change,
@@ -37,6 +38,7 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "node check: Report, 1,000 nodes: µs an admission": report_cost,
     "node check: Require, 1,000 nodes: µs an admission": require_cost,
     "no topologies: Python calls an admission": calls_without_topologies,
+    "topology: Python calls an admission": calls_with_topologies,
     "places: Python calls of a preemption ÷ without topologies": calls_of_preemption,
 }
 

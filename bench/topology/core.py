@@ -190,6 +190,15 @@ class _CallCount:
 
 def calls_without_topologies() -> float:
     """Return the calls of Python functions for an admission in a world without topologies and nodes."""
+    return _calls_of_admission(BASELINE)
+
+
+def calls_with_topologies() -> float:
+    """Return the same for workloads of which all pods get places in a topology."""
+    return _calls_of_admission(TOPOLOGIES)
+
+
+def _calls_of_admission(world: World) -> float:
     count = _CallCount()
 
     class Counted(Simulation):
@@ -197,7 +206,7 @@ def calls_without_topologies() -> float:
             with count:
                 super().step(created, now_ms)
 
-    outcome = Counted(BASELINE.scaled(0.1)).run(lambda _: None)
+    outcome = Counted(world.scaled(0.1)).run(lambda _: None)
     return count.calls / outcome.admissions
 
 

@@ -101,7 +101,7 @@ class State(QueueObjects):
             return
         ledger.expected_evictions.discard(workload.metadata.uid)  # observed, or to be issued again
         admission = workload.status.admission
-        if counts_quota(workload) and admission is not None:
+        if admission is not None and counts_quota(workload):
             self._put_reserving(key, workload, admission)
         elif may_queue(workload, self.configuration.gates):
             self._put_pending(key, workload)

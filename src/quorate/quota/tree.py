@@ -111,7 +111,7 @@ def guaranteed(node: Node, pair: FlavorResource) -> int:
 
 def local_available(node: Node, pair: FlavorResource) -> int:
     """Return the unused guaranteed quota, which only this node and those below it can use."""
-    return max(0, guaranteed(node, pair) - used(node, pair))
+    return max(0, node.guaranteed.get(pair, 0) - node.usage.get(pair, 0))
 
 
 def available(node: Node, pair: FlavorResource) -> int:
@@ -151,6 +151,10 @@ def _from_root(node: Node) -> list[Node]:
 
 def potential_available(node: Node, pair: FlavorResource) -> int:
     """Return the most the node could use if no other workload were admitted."""
+    if node.parent is None:
+        return node.subtree_quota.get(pair, 0)
+    if node.parent.parent is None:  # most cohorts have no parent
+        return potential_available_below(node, pair, node.parent.subtree_quota.get(pair, 0))
     most = 0
     for each in _from_root(node):
         most = potential_available_below(each, pair, most)
@@ -175,8 +179,8 @@ def borrows_with(node: Node, pair: FlavorResource, amount: int) -> bool:
 
 def borrows_any(node: Node, usage: Usage) -> bool:
     """Return True if ``usage`` makes the usage of some flavor and resource exceed the subtree quota."""
-    for pair, amount in usage.items():  # noqa: SIM110  called for each decision, where any() costs more
-        if borrows_with(node, pair, amount):
+    for pair, amount in usage.items():  # called for each decision, as ``borrows_with``
+        if node.usage.get(pair, 0) + amount > node.subtree_quota.get(pair, 0):
             return True
     return False
 
@@ -187,6 +191,15 @@ def borrowers(node: Node, pairs: Iterable[FlavorResource]) -> Iterable[Node]:
     for pair in pairs:
         found.update(node.borrowers.get(pair, {}))
     return found
+
+
+def any_borrows(nodes: Iterable[Node], pairs: Iterable[FlavorResource]) -> bool:
+    """Return True if some of ``nodes`` has ``borrowers``."""
+    for node in nodes:
+        for pair in pairs:
+            if node.borrowers.get(pair):
+                return True
+    return False
 
 
 def is_within_quota(node: Node, pairs: Iterable[FlavorResource]) -> bool:

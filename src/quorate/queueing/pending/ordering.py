@@ -74,10 +74,10 @@ def may_queue(workload: Workload, gates: Gates) -> bool:
     conditions = workload.status.conditions
     if not workload.spec.active or workload.metadata.deletion_timestamp is not None:
         return False
-    if c.is_finished(workload) or c.has_quota_reservation(workload):
-        return False
     if workload.status.admission is not None:
         return False  # the rest of its last reservation must be removed before a new one is made
+    if c.is_finished(workload) or c.has_quota_reservation(workload):
+        return False
     reserved = find_condition(conditions, c.QUOTA_RESERVED)
     held_by = (c.ON_HOLD, c.ADMISSION_GATED) if gates.admission_gated_by else (c.ON_HOLD,)
     if reserved is not None and reserved.reason in held_by:

@@ -125,7 +125,7 @@ def assign_flavors(
     ``last_tried_flavors`` is empty, or as long as ``pod_sets``.
     """
     usage: dict[FlavorResource, int] = {}
-    modes: dict[FlavorResource, AssignmentMode] = {}
+    needing_preemption: set[FlavorResource] = set()
     assigned: dict[int, PodSetFlavors] = {}  # by index of the pod set
     tried: dict[int, dict[str, int]] = {}
     reasons: list[PodSetReason] = []
@@ -152,9 +152,10 @@ def assign_flavors(
         for resource, flavor in search.flavors.items():
             pair = FlavorResource(flavor, resource)
             usage[pair] = usage.get(pair, 0) + requests[resource]
-            modes[pair] = min(modes.get(pair, AssignmentMode.FIT), search.candidates[resource].mode)
-        for candidate in search.candidates.values():
-            mode = min(mode, candidate.mode)
+            candidate = search.candidates[resource]
+            if candidate.mode is not AssignmentMode.FIT:
+                needing_preemption.add(pair)
+                mode = min(mode, candidate.mode)
             borrowing_level = max(borrowing_level, candidate.borrowing_level)
         for index, own in zip(members, own_requests, strict=True):
             flavors = search.flavors
@@ -168,15 +169,12 @@ def assign_flavors(
     else:
         in_order = tuple([assigned[index] for index in sorted(assigned)])
         tried_in_order = tuple([tried.get(index, {}) for index in range(max(tried, default=-1) + 1)])
-    needing: Sequence[FlavorResource] = ()
-    if mode is not AssignmentMode.FIT:
-        needing = [pair for pair, worst in modes.items() if worst.needs_preemption]
     return Assignment(
         in_order,
         mode,
         borrowing_level,
         usage,
-        frozenset(needing),
+        frozenset(needing_preemption),
         tuple(reasons),
         tried_in_order,
         quota_mode=mode,

@@ -196,14 +196,16 @@ def with_places(
     if not (to_place and assignment.mode.needs_preemption):
         return assignment, preemption.targets_of(assignment)
     in_empty = place_pod_sets(model, to_place, is_empty=True)
-    assignment = replace(assignment, reasons=_with_at_most(assignment.reasons, in_empty.failures))
+    reasons = _with_at_most(assignment.reasons, in_empty.failures)
     if in_empty.failures:
-        return replace(assignment, mode=AssignmentMode.NO_FIT), ()
+        return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=reasons), ()
     pairs = assignment.pairs_needing_preemption
     if len(pairs) < len(assignment.usage):
         flavors = {flavor for each in to_place for flavor in each.flavors}
         pairs |= {pair for pair in assignment.usage if pair.flavor in flavors}
-    assignment = replace(assignment, pairs_needing_preemption=pairs, placement=in_empty)
+    assignment = replace(assignment, reasons=reasons, pairs_needing_preemption=pairs, placement=in_empty)
+    if preemption.finds_none(assignment.usage, pairs):
+        return assignment, ()
 
     def has_places() -> bool:
         return not place_pod_sets(model, to_place).failures

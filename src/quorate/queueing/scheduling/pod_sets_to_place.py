@@ -29,12 +29,12 @@ class RequestedPlaces(NamedTuple):
 def pod_sets_to_place(
     state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
 ) -> RequestedPlaces | PlacementRefused:
-    """Return which pod sets of a workload without quota need places.
+    """Return which pod sets of a workload without quota, of which some ``may_need_places``, need them.
 
     Those of flavors to which a ProvisioningRequest brings nodes get places once these exist.
     """
     model = state.ledger.topology
-    if assignment.mode is AssignmentMode.NO_FIT or not may_need_places(state, entry):
+    if assignment.mode is AssignmentMode.NO_FIT:
         return RequestedPlaces([])
     workload, shape = entry.workload, entry.shape
     updated = with_updates(workload)
@@ -48,10 +48,10 @@ def pod_sets_to_place(
         result = pods_to_check(state, queue, workload, shape, assignment, "Require")
     is_elastic = model.gates.elastic_slices and workload.metadata.annotations.get(ELASTIC_JOB) == "true"
     replaced = state.ledger.replaced_places(workload, queue) if is_elastic else None
-    is_topology_queue = model.is_topology_queue(queue.name, queue.groups)
     flavors_of = [assigned.flavors for assigned in assignment.pod_sets]
     for pods, assigned in zip(shape.pod_sets, assignment.pod_sets, strict=True):
-        if not (pods.topology.is_explicit or is_topology_queue) or not assigned.count:
+        is_explicit = pods.topology.is_explicit
+        if not assigned.count or not (is_explicit or model.is_topology_queue(queue.name, queue.groups)):
             continue
         named = "required" if pods.topology.required else "preferred" if pods.topology.preferred else ""
         if is_elastic and named:

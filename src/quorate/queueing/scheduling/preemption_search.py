@@ -37,6 +37,10 @@ class PreemptionSearch:
             return ()
         return self.targets(assignment.usage, assignment.pairs_needing_preemption)
 
+    def finds_none(self, usage: Usage, pairs_needing_preemption: frozenset[FlavorResource]) -> bool:
+        """Return True if it is known that no candidates suffice, wherever the pods have places."""
+        return self._cache.get((frozenset(usage.items()), pairs_needing_preemption)) == ()
+
     def targets(
         self,
         usage: Usage,
@@ -44,11 +48,9 @@ class PreemptionSearch:
         has_places: Callable[[], bool] | None = None,
     ) -> tuple[Target, ...]:
         """Return what to preempt so that ``usage`` fits; empty if no set of candidates is enough."""
-        key = frozenset(usage.items()), pairs_needing_preemption
         if has_places is not None:
-            # It is known only if quota is short: then places do not change that no candidates suffice.
-            known = self._cache.get(key)
-            return self._search(usage, pairs_needing_preemption, has_places) if known != () else ()
+            return self._search(usage, pairs_needing_preemption, has_places)
+        key = frozenset(usage.items()), pairs_needing_preemption
         if key not in self._cache:
             self._cache[key] = self._search(usage, pairs_needing_preemption)
         return self._cache[key]
