@@ -277,17 +277,26 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         pytest.param(
             "v1beta2",
             "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a], sources: [{counter: {}}]}]}",
-            'resources.deviceClassMappings[0].sources: [{"counter": {}}] '
-            "counts by counters or capacities of devices, which needs their ResourceSlices, and these are "
-            "not read (leave it out to count devices)", id="counters of devices",
+            "resources.deviceClassMappings[0].sources[0].counter: {} is counted on devices that CEL "
+            "expressions select from ResourceSlices: such expressions are not evaluated and ResourceSlices "
+            "not read (leave sources out to count devices)", id="counters of devices",
         ),
         pytest.param(
             "v1beta2",
             "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a]}, "
             "{name: m, deviceClassNames: [b], sources: [{capacity: {name: memory, driver: d}}]}]}",
-            'resources.deviceClassMappings[1].sources: [{"capacity": {"name": "memory", "driver": "d"}}] '
-            "counts by counters or capacities of devices, which needs their ResourceSlices, and these are "
-            "not read (leave it out to count devices)", id="capacities of devices",
+            'resources.deviceClassMappings[1].sources[0].capacity: {"name": "memory", "driver": "d"} is '
+            "counted on devices that CEL expressions select from ResourceSlices: such expressions are not "
+            "evaluated and ResourceSlices not read (leave sources out to count devices)",
+            id="capacities of devices",
+        ),
+        pytest.param(
+            "v1beta2",
+            "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a], "
+            "sources: [{counter: {name: c}, capacity: {name: m}}]}]}",
+            'resources.deviceClassMappings[0].sources[0]: {"counter": {"name": "c"}, "capacity": '
+            '{"name": "m"}} has not exactly one type (write counter or capacity)',
+            id="a source of two types",
         ),
         pytest.param(
             "v1beta2", "networkTopologyDiscovery: [{source: ufm, enabled: true}]",

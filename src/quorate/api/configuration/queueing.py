@@ -146,15 +146,24 @@ def _device_class_mapping(fields: Section) -> tuple[str, tuple[str, ...]]:
     for name in ("name", "deviceClassNames"):
         if name not in fields:
             fields.at(name).reject("is missing")
-    fields.reject_if_present(
-        "sources",
-        "counts by counters or capacities of devices, which needs their ResourceSlices, and these "
-        "are not read (leave it out to count devices)",
-    )
+    fields.take("sources", list_of(section(_device_class_source)), ())
     resource = text_matching(_is_short_qualified_name, "the name of a resource")
     device_class = text_matching(_is_short_qualified_name, "the name of a DeviceClass")
     classes = list_of(device_class, minimum=1, maximum=MAX_CLASSES)
     return fields.take("name", resource, ""), fields.take("deviceClassNames", classes, ())
+
+
+def _device_class_source(fields: Section) -> None:
+    """Reject each source: a part of a device cannot be counted."""
+    kinds = ("counter", "capacity")
+    if sum(kind in fields for kind in kinds) != 1:
+        raise InvalidValue("has not exactly one type (write counter or capacity)")
+    for kind in kinds:
+        fields.reject_if_present(
+            kind,
+            "is counted on devices that CEL expressions select from ResourceSlices: such expressions are not "
+            "evaluated and ResourceSlices not read (leave sources out to count devices)",
+        )
 
 
 def _is_short_qualified_name(name: str) -> bool:
