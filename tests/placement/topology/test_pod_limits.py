@@ -73,8 +73,14 @@ def cases(draw: st.DrawFn, constraints: int, most: int) -> Case:
     placed = draw(st.lists(st.sampled_from(names), max_size=5))
     room = [draw(st.integers(0, most)) for _ in nodes]
     given = draw(st.lists(SPREADS, min_size=constraints, max_size=constraints))
-    selector = draw(st.sampled_from(({}, {}, {"nodeSelector": {"zone": "1"}})))
-    return case_of(nodes, placed, room, spreading(*given, **selector))
+    others: tuple[dict[str, Any], ...] = (
+        {},
+        {},
+        {"nodeSelector": {"zone": "1"}},
+        PORT,
+        required_anti_affinity(term("web", "hostname")),
+    )
+    return case_of(nodes, placed, room, spreading(*given, **draw(st.sampled_from(others))))
 
 
 def one_after_the_other(case: Case, count: int) -> list[int]:

@@ -19,7 +19,7 @@ from quorate.placement.change_log import ChangeLog
 from quorate.placement.cluster import NO_PODS, AllocationState, Cluster, PodCounts
 from quorate.placement.filters.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.inter_pod.pod_selectors import Labels
-from quorate.placement.filters.inter_pod.topology_spread import SpreadSkew, spread_skews
+from quorate.placement.filters.inter_pod.topology_spread import SpreadSkew
 from quorate.placement.filters.node_columns import NO_LIMITS, VolumeLimits
 from quorate.placement.filters.node_constraint_index import NodeConstraintIndex
 from quorate.placement.filters.requirements import PodRequirements, pod_requirements
@@ -160,16 +160,22 @@ class ConstraintEngine:
         return self._index.anchor_domains(self._requirements_of(shape), map(self._requirements_of, followers))
 
     def spread_skews(self, shape: Shape) -> list[SpreadSkew]:
-        """Return the skews of the topology spread constraints of the shape."""
+        """Return the skews of the required topology spread constraints of the shape."""
         self.refresh()
-        return list(spread_skews(self._index.nodes, self._index.pods, self._requirements_of(shape)))
+        return list(self._index.spread_skews(self._requirements_of(shape)))
 
-    def filter_without_spread(self, shape: Shape) -> NodeStatuses:
-        """Return what the filters except topology spread say of each node at idle capacity."""
+    def scope_without_spread(self, shape: Shape) -> InvalidationScope:
+        """Return what placing one pod would change if it had no topology spread constraints."""
         self.refresh()
-        requirements = replace(self._requirements_of(shape), required_spread=())
+        requirements = replace(self._requirements_of(shape), required_spread=(), preferred_spread=())
+        return self._index.invalidation_scope(requirements)
+
+    def filter_with_skews(self, shape: Shape, skews: Sequence[SpreadSkew]) -> NodeStatuses:
+        """Return the results for each node at idle capacity if topology spread had ``skews``."""
+        self.refresh()
+        requirements = self._requirements_of(shape)
         statuses = self._filter_by_node(requirements).copy()
-        self._index.filter_by_pods(requirements, Capacity.IDLE, statuses)
+        self._index.filter_by_pods(requirements, Capacity.IDLE, statuses, skews)
         return statuses
 
     def _filter_by_node(self, requirements: PodRequirements) -> NodeStatuses:

@@ -10,6 +10,7 @@ from quorate.placement.filters.failures import NodeStatuses
 from quorate.placement.filters.image_locality import ImageIndex
 from quorate.placement.filters.inter_pod import pod_affinity, topology_spread
 from quorate.placement.filters.inter_pod.affinity_index import AffinityIndex, OwnTerm
+from quorate.placement.filters.inter_pod.topology_spread import SpreadSkew
 from quorate.placement.filters.node_affinity import matching_nodes, preferred_weights
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.filters.node_groups import filter_node_groups, node_group_scores
@@ -105,11 +106,16 @@ class NodeConstraintIndex:
         )
 
     def filter_by_pods(
-        self, requirements: PodRequirements, capacity: Capacity, statuses: NodeStatuses
+        self,
+        requirements: PodRequirements,
+        capacity: Capacity,
+        statuses: NodeStatuses,
+        skews: Iterable[SpreadSkew] | None = None,
     ) -> None:
         """Run the filters that read placed pods or volumes, adding to ``statuses``.
 
-        ``statuses`` is a copy of the result of ``filter_by_node``.
+        ``statuses`` is a copy of the result of ``filter_by_node``.  ``skews`` are read instead of those of
+        the placed pods.
         """
         enabled = self.enabled_predicates
         nodes, pods, volumes = self.nodes, self.pods, requirements.volumes
@@ -129,7 +135,8 @@ class NodeConstraintIndex:
         if enabled.volume_zone:
             filter_volume_zone(nodes, volumes, statuses)
         if enabled.pod_topology_spread:
-            topology_spread.filter_topology_spread(nodes, pods, requirements, statuses)
+            for skew in self.spread_skews(requirements) if skews is None else skews:
+                skew.reject(statuses)
         if enabled.pod_affinity:
             label_set = requirements.label_set
             pod_affinity.filter_affinity(
@@ -137,6 +144,10 @@ class NodeConstraintIndex:
             )
             pod_affinity.filter_anti_affinity(pods, requirements.required_anti_affinity, capacity, statuses)
             pod_affinity.filter_existing_anti_affinity(pods, label_set, capacity, statuses)
+
+    def spread_skews(self, requirements: PodRequirements) -> Iterator[SpreadSkew]:
+        """Return the skew of each required topology spread constraint."""
+        return topology_spread.spread_skews(self.nodes, self.pods, requirements)
 
     def raw_scores(self, requirements: PodRequirements) -> RawScores:
         terms, rule = requirements.preferred_node_affinity, requirements.node_groups

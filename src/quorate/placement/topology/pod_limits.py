@@ -76,52 +76,66 @@ class _Search:
         self._cluster, self._engine, self._shape = cluster, engine, shape
         self._hosts, self._room = hosts, room
         self._placed = np.zeros(len(hosts), np.int64)
+        self._requirements = pod_requirements(shape)
         self._scope = engine.filter(shape).invalidation_scope
-        self._skews: Sequence[SpreadSkew] | None = None  # with the pods, if only spread is between them
+        self._skews: Sequence[SpreadSkew] | None = None  # with the pods, if they were counted by domain
 
     def limits(self, count: int) -> Vector:
-        requirements = pod_requirements(self._shape)
+        if self._scope is InvalidationScope.OTHER_NODES and self._requirements.required_spread:
+            without_spread = self._engine.scope_without_spread(self._shape)
+            if without_spread is not InvalidationScope.OTHER_NODES and (
+                without_spread is not InvalidationScope.OWN_NODE
+                or not self._requirements.required_anti_affinity
+            ):
+                return self._limits_by_spread(count, without_spread)
         match self._scope:
             case InvalidationScope.NONE:
                 return np.where(self._passing(), _UNLIMITED, 0)
             case InvalidationScope.ONE_PER_NODE:
                 return np.where(self._passing(), 1, 0)
-            case InvalidationScope.OTHER_NODES if _has_only_spread(requirements):
-                passing = self._engine.filter_without_spread(self._shape).passing[self._hosts]
-                skews = self._engine.spread_skews(self._shape)
-                limits, self._skews = spread_pods(skews, self._hosts, np.where(passing, self._room, 0), count)
-                return limits
-        at_once = count if _changes_nothing_on_its_host(requirements) else 1
-        return self._place_one_by_one(count, at_once)
+            case InvalidationScope.OWN_NODE | InvalidationScope.OTHER_NODES:
+                return self._place_one_by_one(count)
+
+    def _limits_by_spread(self, count: int, without_spread: InvalidationScope) -> Vector:
+        self._scope = without_spread  # what is left of it: the counts of domains have the rest
+        passing = self._engine.filter_with_skews(self._shape, ()).passing[self._hosts]
+        room = np.where(passing, self._room, 0)
+        most = 1 if without_spread is InvalidationScope.ONE_PER_NODE else count
+        skews = self._engine.spread_skews(self._shape)
+        limits, self._skews = spread_pods(skews, self._hosts, room, most, count)
+        return limits
 
     def statuses_with(self, limits: Vector) -> NodeStatuses:
         """Return what the filters say of each node once it has as many pods as limits and resources allow."""
-        if self._skews is not None:
-            statuses = self._engine.filter_without_spread(self._shape)
+        taking = np.flatnonzero(np.minimum(limits, self._room))
+        if self._scope is not InvalidationScope.ONE_PER_NODE or not len(taking):
+            return self._statuses(self._skews)
+        # Each host with a pod rejects a second one for the same reason: ports come before topology spread.
+        has_ports = self._skews is not None and bool(self._requirements.host_ports)
+        before_spread = () if has_ports else self._skews
+        statuses = self._statuses(before_spread).copy()
+        self._place(int(taking[0]), 1)
+        failure = self._statuses(() if self._skews else None).failure(int(self._hosts[taking[0]]))
+        assert failure is not None, f"a host takes a second pod that excludes it: {self._shape}"
+        with_pod = np.zeros(self._cluster.size, np.bool_)
+        with_pod[self._hosts[taking]] = True
+        statuses.reject(with_pod, failure)
+        if self._skews is not None and has_ports:
             for skew in self._skews:
                 skew.reject(statuses)
-            return statuses
-        statuses = self._statuses()
-        taking = np.flatnonzero(np.minimum(limits, self._room))
-        if self._scope is InvalidationScope.ONE_PER_NODE and len(taking):
-            # Each host with a pod rejects a second one for the same reason.
-            statuses = statuses.copy()
-            self._place(int(taking[0]), 1)
-            failure = self._statuses().failure(int(self._hosts[taking[0]]))
-            assert failure is not None, f"a host takes a second pod that excludes it: {self._shape}"
-            with_pod = np.zeros(self._cluster.size, np.bool_)
-            with_pod[self._hosts[taking]] = True
-            statuses.reject(with_pod, failure)
         return statuses
 
-    def _statuses(self) -> NodeStatuses:
+    def _statuses(self, skews: Sequence[SpreadSkew] | None = None) -> NodeStatuses:
+        """Return what the filters say of each node, with ``skews`` if they are given."""
+        if skews is not None:
+            return self._engine.filter_with_skews(self._shape, skews)
         return self._engine.filter(self._shape).statuses(Capacity.IDLE)
 
     def _passing(self) -> Mask:
         return self._statuses().passing[self._hosts]
 
-    def _place_one_by_one(self, count: int, at_once: int) -> Vector:
-        """Place one pod after the other, or up to ``at_once`` on the same host."""
+    def _place_one_by_one(self, count: int) -> Vector:
+        at_once = count if _changes_nothing_on_its_host(self._requirements) else 1
         while count:
             free = np.where(self._passing(), self._room - self._placed, 0)
             if not free.any():
@@ -158,17 +172,6 @@ class _Search:
     def undo(self) -> None:
         for leaf in np.flatnonzero(self._placed):
             self._place(int(leaf), -int(self._placed[leaf]))
-
-
-def _has_only_spread(requirements: PodRequirements) -> bool:
-    """Return True if pods affect each other by topology spread only."""
-    return bool(requirements.required_spread) and not (
-        requirements.required_affinity
-        or requirements.required_anti_affinity
-        or requirements.host_ports
-        or requirements.volumes.unselected
-        or requirements.volumes.read_write_once_pod
-    )
 
 
 def _changes_nothing_on_its_host(requirements: PodRequirements) -> bool:

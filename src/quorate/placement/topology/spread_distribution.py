@@ -17,24 +17,24 @@ from quorate.placement.vectors import Mask, Vector
 
 
 def spread_pods(
-    skews: Sequence[SpreadSkew], hosts: Vector, room: Vector, count: int
+    skews: Sequence[SpreadSkew], hosts: Vector, room: Vector, most: int, count: int
 ) -> tuple[Vector, list[SpreadSkew]]:
     """Return how many of ``count`` pods each leaf takes, and the skews with them.
 
-    ``hosts`` has the index in the cluster of each leaf, and ``room`` the pods that it takes without the
-    constraints.  In each domain, leaves with the least room are filled first.  ``UNLIMITED`` is their number
-    if no constraint counts the pods.
+    ``hosts`` has the index in the cluster of each leaf; without the constraints it takes as many pods as
+    ``room`` says, but not more than ``most``.  In each domain, leaves with the least room are filled first.
+    ``UNLIMITED`` is their number if no constraint counts the pods.
     """
     by_room = np.argsort(room, kind="stable")
     spreads = [_Spread(skew, hosts, by_room) for skew in skews]
     counting = [spread for spread in spreads if spread.skew.matches_itself]
     if not counting:
-        return np.where(_open_leaves(spreads, room), UNLIMITED, 0), list(skews)
+        return np.where(_open_leaves(spreads, room), UNLIMITED if most > 1 else 1, 0), list(skews)
     first = min(counting, key=lambda spread: len(spread.skew.counts))
     others = [spread for spread in spreads if spread is not first]
     pods = np.zeros(len(hosts), np.int64)
     while count:
-        free = np.minimum(room - pods, count)
+        free = np.minimum(np.minimum(room, most) - pods, count)
         added = _in_turns(first, others, free, _open_leaves(others, free), count)
         if not added.any():
             # What others allow may be in domains that take no turn.

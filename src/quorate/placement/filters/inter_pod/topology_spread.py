@@ -25,23 +25,12 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 UNLIMITED: Final = 2**31 - 1  # pods
 
 
-def filter_topology_spread(
-    nodes: NodeColumns,
-    index: AffinityIndex,
-    requirements: PodRequirements,
-    statuses: NodeStatuses,
-) -> None:
-    """Reject nodes on which the pod would make the skew of a constraint too large.
+@dataclass(frozen=True, slots=True)
+class SpreadSkew:
+    """The matching pods by topology domain of one constraint, and the skew that it allows.
 
     The skew is the number of matching pods in the domain, less the minimum of all domains.
     """
-    for skew in spread_skews(nodes, index, requirements):
-        skew.reject(statuses)
-
-
-@dataclass(frozen=True, slots=True)
-class SpreadSkew:
-    """The matching pods by topology domain of one constraint, and the skew that it allows."""
 
     column: Column[str]  # the domain of each node, by number
     counts: Vector  # by domain
@@ -67,6 +56,7 @@ class SpreadSkew:
         return left if self.matches_itself else np.where(left < 0, 0, UNLIMITED)
 
     def reject(self, statuses: NodeStatuses) -> None:
+        """Reject nodes on which the pod would make the skew too large."""
         statuses.reject(~self.column.present(), failures.TOPOLOGY_SPREAD_LABEL)
         closed = (self.allowed() <= 0).astype(np.int64)
         statuses.reject(self.column.by_node(closed) > 0, failures.TOPOLOGY_SPREAD)
