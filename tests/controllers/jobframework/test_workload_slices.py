@@ -181,6 +181,10 @@ def test_a_job_stops_when_its_first_slice_is_evicted() -> None:
         evicted, status=msgspec.structs.replace(evicted.status, conditions=conditions)
     )
     assert reasons(plan(a_growing_job(5, **RUNNING), evicted, pending)) == ["Stopped"]
+    assert plan(a_growing_job(5, status={"active": 1}), evicted, pending) == IDLE, "a pod still runs"
+    got = plan(a_growing_job(5), evicted, pending)
+    assert written(got, "Finished")[:2] == ("True", "OutOfSync")
+    assert show(got) == ["patch Workload/status status.conditions"], "metrics need its cluster queue"
     released = a_slice(3, "!QuotaReserved", "Evicted=Preempted")
     got = plan(a_growing_job(5), released, pending)
     assert written(got, "Finished")[:2] == ("True", "OutOfSync")

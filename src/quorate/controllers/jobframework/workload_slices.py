@@ -130,8 +130,9 @@ def _with_one(state: JobState[J], only: Workload) -> JobPlan | Workload:
 def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Workload:
     if is_admitted(new):
         return _replace(state, old, new)
-    if not has_quota_reservation(old):
-        return JobPlan(writes=_finish_out_of_sync(state, [old]))
+    has_stopped = state.kind.is_stopped(state.job) and not state.kind.is_active(state.job)
+    if not has_quota_reservation(old) or (is_evicted(old) and has_stopped):
+        return JobPlan(writes=_finish_out_of_sync(state, [old]))  # it holds no quota once it is finished
     if is_evicted(old) or old.metadata.deletion_timestamp is not None:
         return old  # the job stops, and starts again with the new slice
     if not _differs_in_counts_only(state, new):
