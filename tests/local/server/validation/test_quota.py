@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.local.server.registry.strategies import STRATEGIES
+from quorate.local.server.registry.validation.field_rules import MAX_MESSAGES
 from tests.local.server.validation.objects import show
 
 Json = dict[str, Any]
@@ -59,6 +60,14 @@ def test_limit_range_items(item: Json, want: list[str]) -> None:
 )
 def test_resource_quotas(spec: Json, want: list[str]) -> None:
     assert show(RESOURCE_QUOTA.validate({"spec": spec})) == want
+
+
+def test_causes_that_quote_a_long_list_are_bounded() -> None:
+    scopes = [f"Odd{number}" for number in range(10_000)]
+    causes = RESOURCE_QUOTA.validate({"spec": {"hard": {}, "scopes": scopes}})
+    quoted = len(causes[0].message)
+    assert len(causes) == -(-MAX_MESSAGES // quoted)
+    assert sum(len(cause.message) for cause in causes) < MAX_MESSAGES + quoted
 
 
 def test_the_scopes_of_a_quota_are_immutable() -> None:

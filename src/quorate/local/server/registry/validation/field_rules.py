@@ -36,6 +36,8 @@ Causes = Iterator[Cause]
 NOT_NEGATIVE = "must be greater than or equal to 0"
 IMMUTABLE = "field is immutable"
 MAX_INT32 = 2**31 - 1
+MAX_MESSAGES = 2**20
+"""The characters of all messages about an object, from which on no further causes are listed."""
 
 
 class Scope(msgspec.Struct):
@@ -44,13 +46,13 @@ class Scope(msgspec.Struct):
     type: str
     obj: Json
     parent: "Scope | None" = None
-    seen: dict[str, list[Any]] = {}
+    seen: dict[str, set[bytes]] = {}
 
     def is_duplicate(self, name: str, value: object) -> bool:
         """Return True if an earlier item of this object has the value; record the value."""
-        values = self.seen.setdefault(name, [])
-        known = value in values
-        values.append(value)
+        values, encoded = self.seen.setdefault(name, set()), msgspec.json.encode(value, order="sorted")
+        known = encoded in values
+        values.add(encoded)
         return known
 
     @property
@@ -165,17 +167,31 @@ def union_fields(type_name: str) -> tuple[str, ...]:
 
 def validate_as(type_name: str) -> Callable[[Json], list[Cause]]:
     """Return the function that validates an object by the rules of a type."""
-    return lambda obj: list(check(type_name, obj))
+    return lambda obj: first_causes(check(type_name, obj))
 
 
 def validate_status_as(type_name: str) -> Callable[[Json, Json], list[Cause]]:
     """Return the function that validates a new status (new, old) by the rules of a type."""
-    return lambda new, _: list(check(type_name, new))
+    return lambda new, _: first_causes(check(type_name, new))
 
 
 def validate_update_as(type_name: str) -> Callable[[Json, Json], list[Cause]]:
     """Return the function that validates an update (new, old) by the rules of a type."""
-    return lambda new, old: list(check_update(type_name, new, old))
+    return lambda new, old: first_causes(check_update(type_name, new, old))
+
+
+def first_causes(causes: Causes) -> list[Cause]:
+    """Return the causes until their messages have ``MAX_MESSAGES`` characters together.
+
+    A message quotes the value, which may be a list with a cause for each of its items.
+    """
+    found, left = [], MAX_MESSAGES
+    for cause in causes:
+        found.append(cause)
+        left -= len(cause.message)
+        if left <= 0:
+            break
+    return found
 
 
 def check(type_name: str, obj: Json, path: str = "", parent: Scope | None = None) -> Causes:
