@@ -122,9 +122,11 @@ bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes
 	@$(BIN)/python -m bench.simulate --most 100_000
 	@$(BIN)/python -m bench.dashboard
 	@$(BIN)/python -m bench.dashboard.streams
+	@$(BIN)/python -m bench.dashboard.admission
 
-bench-admission: $(STAMP) ## measure admission over HTTP, a whole world, and hold it to its limits (minutes)
+bench-admission: $(STAMP) ## measure admission over HTTP, two whole worlds, and hold them to their limits (minutes)
 	@$(BIN)/python -m bench.admission
+	@$(BIN)/python -m bench.admission --world topology
 
 bench-simulate: $(STAMP) ## measure simulations of up to a million jobs, and hold them to their limits (a quarter of an hour)
 	@$(BIN)/python -m bench.simulate

@@ -17,18 +17,30 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _COLUMNS = 60
 
 
-def measures(world: World, outcome: Outcome) -> dict[str, float]:
-    """Return the measures with limits, which apply to a whole scenario."""
+def cost_measures(world: World, outcome: Outcome) -> dict[str, float]:
+    """Return the measures with limits of a whole scenario on the local server, without the waits."""
     found = {
         "wall, s": outcome.record.wall_s,
         "writes per admission": outcome.writes_per_admission,
+        **_process_measures(outcome),
     }
-    if outcome.controllers is not None:
-        found["controllers: CPU, s"] = outcome.controllers.cpu_s
-        found["controllers: peak memory, MB"] = outcome.controllers.peak_bytes / 1e6
-    for name, waits in outcome.record.waits_s.items():
-        found[f"mean wait, {name}, s"] = fmean(waits)
     return {f"{world.name} over HTTP: {name}": value for name, value in found.items()}
+
+
+def _process_measures(outcome: Outcome) -> dict[str, float]:
+    if outcome.controllers is None:
+        return {}
+    return {
+        "controllers: CPU, s": outcome.controllers.own_cpu_s,
+        "controllers and estimates: CPU, s": outcome.controllers.cpu_s,
+        "controllers and estimates: peak memory, MB": outcome.controllers.peak_bytes / 1e6,
+    }
+
+
+def wait_measures(world: World, outcome: Outcome) -> dict[str, float]:
+    """Return the mean waits of the classes of a whole scenario on the local server, in seconds."""
+    waits = outcome.record.waits_s.items()
+    return {f"{world.name} over HTTP: mean wait, {name}, s": fmean(each) for name, each in waits}
 
 
 def real_server_measures(world: World, outcome: Outcome, floor: Outcome | None) -> dict[str, float]:
@@ -37,10 +49,7 @@ def real_server_measures(world: World, outcome: Outcome, floor: Outcome | None) 
     Waits and the wall time follow from what the server needs, so only their ratio to a run with ``floor`` has
     a limit.
     """
-    found = {"writes per admission": outcome.writes_per_admission}
-    if outcome.controllers is not None:
-        found["controllers: CPU, s"] = outcome.controllers.cpu_s
-        found["controllers: peak memory, MB"] = outcome.controllers.peak_bytes / 1e6
+    found = {"writes per admission": outcome.writes_per_admission, **_process_measures(outcome)}
     if floor is not None:
         found["wall ÷ floor"] = outcome.record.wall_s / floor.record.wall_s
     return {f"{world.name} on kube-apiserver: {name}": value for name, value in found.items()}
