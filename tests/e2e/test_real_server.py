@@ -14,8 +14,11 @@ from tests.e2e.real_server import ASSETS, control_plane, unavailable_reason
 
 pytestmark = pytest.mark.slow
 
-# One module with a story of gangs and one with a story of queueing.
-STORIES = ("tests/e2e/test_podgroup_verbs.py", "tests/e2e/test_prebuilt.py")
+# A story of gangs and one of queueing, by their modules.
+STORIES = {
+    "tests/e2e/test_podgroup_verbs.py": "test_watch_follows_a_pod_group_until_it_runs",
+    "tests/e2e/test_prebuilt.py": "test_a_job_starts_once_its_prebuilt_workload_is_admitted",
+}
 
 
 def assets(folder: Path) -> Path:
@@ -40,7 +43,8 @@ def test_the_error_contains_the_output_of_a_server_that_exits(tmp_path: Path) ->
 
 
 def pytest_output(folder: Path) -> str:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *STORIES, "--real"]
+    stories = [f"{module}::{name}" for module, name in STORIES.items()]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *stories, "--real"]
     done = subprocess.run(
         command, env={**os.environ, ASSETS: str(folder)}, capture_output=True, text=True, cwd=ROOT, check=True
     )
