@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.configuration.queueing import ObjectRetention, Scheduling
+from quorate.api.configuration.queueing import ObjectRetention
 from quorate.api.kueue import (
     RESOURCE_IN_USE,
     UNREADABLE,
@@ -15,7 +15,6 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Condition, at_epoch
 from quorate.queueing import conditions as c
-from quorate.queueing.inadmissible_reasons import NamespaceMismatched
 from quorate.queueing.lifecycle.transition import QueueView
 from tests.queueing.lifecycle_builders import (
     ADMITTED,
@@ -444,56 +443,6 @@ def test_a_reservation_with_pending_checks_has_an_admitted_condition() -> None:
     got = decide(workload, queues(checks=("c",)), GRANULAR)
     assert show(workload, got) == "not Admitted UnsatisfiedAdmissionChecks"
     assert show(workload, decide(workload, queues(checks=("c",)), WAIT)) == "nothing"
-
-
-@pytest.mark.parametrize(
-    ("view", "reason"),
-    [
-        (queues(local=False), "Misconfigured"),
-        (queues("Hold"), "Suspended"),
-        (queues(cluster=False), "Misconfigured"),
-        (queues(active=False), "Suspended"),
-    ],
-)
-def test_the_granular_reason_of_an_inactive_or_missing_queue(view: QueueView, reason: str) -> None:
-    code = "QueueMissing" if reason == "Misconfigured" else "QueueInactive"
-    want = f"not QuotaReserved {reason}, quorate.dev/Waiting {code}, not Admitted NoReservation"
-    assert show(a_workload(), decide(a_workload(), view, GRANULAR)) == want
-
-
-UNSCHEDULED = Configuration(scheduling=Scheduling(enabled=False))
-MISMATCHED = replace(RUNNING, misconfiguration=NamespaceMismatched("ns", "cq"))
-
-
-@pytest.mark.parametrize(
-    ("configuration", "reported", "withdrawn"),
-    [
-        (UNSCHEDULED, "not QuotaReserved Inadmissible", "not QuotaReserved Pending"),
-        (
-            replace(UNSCHEDULED, gates=GRANULAR.gates),
-            "not QuotaReserved Misconfigured",
-            "not QuotaReserved PendingEvaluation",
-        ),
-    ],
-    ids=["Kueue's default gates", "granular reasons"],
-)
-def test_a_misconfiguration_that_no_cycle_reports_is_reported_and_withdrawn(
-    configuration: Configuration, reported: str, withdrawn: str
-) -> None:
-    new = a_workload()
-    status = decide(new, MISMATCHED, configuration).status
-    assert status is not None
-    told = replace(new, status=status)
-    assert show(new, decide(new, MISMATCHED, configuration)).startswith(
-        f"{reported}, quorate.dev/Waiting NamespaceMismatched"
-    )
-    assert show(told, decide(told, MISMATCHED, configuration)) == "nothing"
-    assert show(told, decide(told, RUNNING, configuration)) == f"{withdrawn}, no quorate.dev/Waiting"
-
-
-def test_the_reason_that_another_scheduler_wrote_stays() -> None:
-    pending = a_workload(not_(c.QUOTA_RESERVED, "Inadmissible", message="no licenses"))
-    assert show(pending, decide(pending, RUNNING, UNSCHEDULED)) == "nothing"
 
 
 def test_setting_and_clearing_admission_gates_emits_events() -> None:
