@@ -73,10 +73,6 @@ def into_fields(spec: Json, path: str, added: Added) -> None:
     role["tolerations"] = [*role.get("tolerations", []), added.toleration]
 
 
-FREE: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-UNAPPROVED: Json = {"api-approved.kubernetes.io": "unapproved, a test CRD"}  # for groups below k8s.io
-
-
 @dataclass(frozen=True, kw_only=True)
 class Example:
     integrations: Integrations  # only this kind
@@ -110,30 +106,6 @@ class Example:
             return unstructured_resource(JOBS.group, JOBS.version, JOBS.plural, JOBS.kind)
         (kind,) = enabled_kinds(self.integrations)
         return kind.resource
-
-
-def definition(resource: Resource[UnstructuredJob]) -> Json:
-    schema = {"type": "object", "properties": {"spec": FREE, "status": FREE}}
-    version = {
-        "name": resource.version,
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": schema},
-    }
-    names = {
-        "plural": resource.plural,
-        "singular": resource.kind.lower(),
-        "kind": resource.kind,
-        "listKind": f"{resource.kind}List",
-    }
-    scope = "Namespaced" if resource.namespaced else "Cluster"
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{resource.group}", "annotations": UNAPPROVED},
-        "spec": {"group": resource.group, "scope": scope, "names": names, "versions": [version]},
-    }
 
 
 def pods(image: str = "busybox") -> Json:

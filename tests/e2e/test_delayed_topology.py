@@ -7,7 +7,7 @@ from quorate.api.kueue import PodSetAssignment
 from quorate.api.meta import find_condition
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.resources import ADMISSION_CHECKS, PODS, PROVISIONING_REQUEST_CONFIGS, TOPOLOGIES
-from tests.e2e.kinds import definition
+from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_provisioning import CHECK, REQUEST_KIND, requested, set_condition, until_active
 from tests.e2e.test_two_phases import event_note
 from tests.e2e.topologies import HOST, LEVELS, RACK, create_host, create_job_in, places_of

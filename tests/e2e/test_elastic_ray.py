@@ -15,7 +15,7 @@ from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.ray import RAY_CLUSTERS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import PODS, WORKLOADS, Json
-from tests.e2e.kinds import definition
+from tests.e2e.minimal_definitions import definition
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow

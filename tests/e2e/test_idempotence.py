@@ -28,7 +28,8 @@ from quorate.kube.writes import status_patch
 from quorate.local.nodes import Fleet
 from quorate.queueing.pods_ready import TIMEOUT_ANNOTATION
 from tests.e2e import world as e2e_world
-from tests.e2e.kinds import EXAMPLES, Example, Json, definition
+from tests.e2e.kinds import EXAMPLES, Example, Json
+from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_pods import pod, until_pod
 from tests.e2e.test_sets import DEPLOYMENTS, STATEFUL_SETS, a_set
 from tests.e2e.world import NAMESPACE, World, running_cluster

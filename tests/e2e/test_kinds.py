@@ -20,7 +20,8 @@ from quorate.controllers.jobs.integrations import BATCH_JOB, FRAMEWORK_KINDS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import EVENTS, JOBS, WORKLOADS
-from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, definition, pods
+from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, pods
+from tests.e2e.minimal_definitions import definition
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = [

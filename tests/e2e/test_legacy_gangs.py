@@ -13,7 +13,7 @@ from quorate.kube.resources import LEGACY_POD_GROUPS, LEGACY_QUEUES, POD_GROUPS,
 from quorate.local.nodes import Fleet
 from quorate.scheduler.scheduler import Options
 from tests.e2e.gangs import GangWorld, running_gang_cluster, settings
-from tests.e2e.kinds import UNAPPROVED
+from tests.e2e.minimal_definitions import UNAPPROVED
 from tests.e2e.service_accounts import as_account
 from tests.e2e.world import NAMESPACE
 

@@ -12,7 +12,8 @@ from quorate.cli.run.apply import install_definitions
 from quorate.cli.run.node_topology import FLAVOR, NODE_LABELS, TOPOLOGY, parse_node_topology
 from quorate.kube.resources import JOBS, PODS, RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.local.nodes import Fleet
-from tests.e2e.kinds import JOB_SET, MPI_JOB, definition
+from tests.e2e.kinds import JOB_SET, MPI_JOB
+from tests.e2e.minimal_definitions import definition
 from tests.e2e.topologies import REQUIRED, until_registered
 from tests.e2e.world import NAMESPACE, World, run_story
 

@@ -28,7 +28,7 @@ from quorate.kube.resources import (
 )
 from quorate.local.nodes import Fleet
 from tests.docs.walk import TASKS, File, blocks
-from tests.e2e.kinds import definition
+from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_two_phases import event_note
 from tests.e2e.world import NAMESPACE, World, run_story
 

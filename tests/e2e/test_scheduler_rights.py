@@ -33,7 +33,7 @@ from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler
 from quorate.scheduler.scheduler import Options
 from tests.e2e.gangs import GangWorld, running_gang_cluster
-from tests.e2e.kinds import definition
+from tests.e2e.minimal_definitions import definition
 from tests.e2e.service_accounts import RecordingClient, as_account
 from tests.e2e.test_provisioning import REQUEST_KIND
 from tests.e2e.world import NAMESPACE

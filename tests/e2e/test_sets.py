@@ -16,7 +16,7 @@ from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, untyped
 from quorate.local.nodes import Fleet
-from tests.e2e.kinds import definition
+from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_pods import more_cpu, no_workloads, pods_of, until_event
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -227,7 +227,7 @@ def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
         return {"containers": [container], "terminationGracePeriodSeconds": 0}
 
     async def story(world: World) -> None:
-        await install_definitions(world.client, [definition(LWS)])  # type: ignore[arg-type]
+        await install_definitions(world.client, [definition(LWS)])
         await world.start_queueing(
             Configuration(integrations=Integrations(frameworks=("leaderworkerset.x-k8s.io/leaderworkerset",)))
         )

@@ -34,7 +34,7 @@ from quorate.webhooks.process import served_routes
 from quorate.webhooks.routes import WebhookEndpoint
 from quorate.webhooks.webhook_configurations import webhook_configurations
 from tests.e2e.hostile import cluster_queue, definitions_without_schema
-from tests.e2e.kinds import definition
+from tests.e2e.minimal_definitions import definition
 from tests.e2e.real_server import assets, control_plane
 from tests.e2e.test_controllers_command import kubeconfig
 from tests.fuzz.findings import Findings
@@ -127,7 +127,7 @@ async def _install(client: Client, schemas: bool) -> None:
     for kind in KINDS:
         resource = kind.resource
         if (resource.group, resource.plural) in known:
-            others[resource.group, resource.plural] = definition(resource)  # type: ignore[arg-type]
+            others[resource.group, resource.plural] = definition(resource)
     await install_definitions(client, [*kueue, *gang_definitions(), *others.values()])
     for name in (NAMESPACE, PROBE):
         await _create(client, NAMESPACES, {"metadata": {"name": name}})

@@ -18,7 +18,7 @@ from quorate.kube.client import Client
 from quorate.kube.resources import JOBS, Resource
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from tests.e2e.kinds import definition
+from tests.e2e.minimal_definitions import definition
 from tests.local.clusters import api_server
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "queue"}
