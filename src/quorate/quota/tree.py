@@ -193,8 +193,8 @@ def borrowers(node: Node, pairs: Iterable[FlavorResource]) -> Iterable[Node]:
     return found
 
 
-def any_borrows(nodes: Iterable[Node], pairs: Iterable[FlavorResource]) -> bool:
-    """Return True if some of ``nodes`` has ``borrowers``."""
+def has_borrowers(nodes: Iterable[Node], pairs: Iterable[FlavorResource]) -> bool:
+    """Return True if some node has ``borrowers``."""
     for node in nodes:
         for pair in pairs:
             if node.borrowers.get(pair):

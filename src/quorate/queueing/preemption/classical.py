@@ -87,7 +87,7 @@ def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[Can
         if may_preempt(reservation) and preemptor.benefits_from(reservation):
             yield Candidate(reservation, queue, CandidateType.SAME_QUEUE)
     may_preempt = reclaim_within_cohort_filter(preemptor)
-    if may_preempt is no_candidate or not tree.any_borrows(queue.node.path(), pairs):
+    if may_preempt is no_candidate or not tree.has_borrowers(queue.node.path(), pairs):
         return
     may_preempt_and_borrow = borrow_within_cohort_filter(preemptor)
     # The preemptor has the advantage over all workloads outside of the smallest subtree with enough quota
