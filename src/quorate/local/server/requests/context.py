@@ -35,8 +35,8 @@ T = TypeVar("T")
 class Computations:
     """Runs pure functions: those that process many bytes in a thread, one at a time.
 
-    The event loop serves other requests meanwhile.  It shares the processor with one such thread, not with as
-    many as there are large requests: threads take turns at Python code.
+    The event loop serves other requests meanwhile.  Only one thread executes Python code at any time, so it
+    competes with one computation, not with as many as there are large requests.
     """
 
     def __init__(self) -> None:
