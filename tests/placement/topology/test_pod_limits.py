@@ -84,7 +84,7 @@ def cases(draw: st.DrawFn, constraints: int, most: int) -> Case:
 
 
 def one_after_the_other(case: Case, count: int) -> list[int]:
-    """Return the pods by host if one in each domain is placed in turn, in the host with the least room."""
+    """Return the pods by host if each round places one in each domain, on the host with the least room."""
     placed = [0] * len(case.room)
     while count:
         free = [room - pods for room, pods in zip(case.room, placed, strict=True)]
@@ -103,7 +103,7 @@ def one_after_the_other(case: Case, count: int) -> list[int]:
 
 
 @given(case=cases(1, 6), count=st.integers(1, 30))
-def test_pods_of_one_constraint_are_placed_in_turns(case: Case, count: int) -> None:
+def test_pods_of_one_constraint_are_placed_in_rounds(case: Case, count: int) -> None:
     limits = case.limits(count)
     want = one_after_the_other(case, count)
     if case.world.engine.filter(case.shape).invalidation_scope.name == "OTHER_NODES":
@@ -193,7 +193,7 @@ def test_the_steps_for_two_constraints_do_not_grow_with_the_hosts(keys: tuple[st
 @pytest.mark.parametrize(
     ("placed", "constraints", "count", "want"),
     [
-        pytest.param("", [spread()], 5, [2, 0, 2, 1], id="each zone takes a pod in turn"),
+        pytest.param("", [spread()], 5, [2, 0, 2, 1], id="a pod in each zone in turn"),
         pytest.param("", [spread()], 9, [3, 0, 3, 3], id="hosts with the least room of a zone first"),
         pytest.param("", [spread()], 30, [4, 3, 7, 6], id="a full zone limits the others to its pods and 1"),
         pytest.param("", [spread(skew=2)], 30, [4, 4, 8, 6], id="or to its pods and a larger skew"),

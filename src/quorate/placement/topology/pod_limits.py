@@ -83,10 +83,7 @@ class _Search:
     def limits(self, count: int) -> Vector:
         if self._scope is InvalidationScope.OTHER_NODES and self._requirements.required_spread:
             without_spread = self._engine.scope_without_spread(self._shape)
-            if without_spread is not InvalidationScope.OTHER_NODES and (
-                without_spread is not InvalidationScope.OWN_NODE
-                or not self._requirements.required_anti_affinity
-            ):
+            if self._follow_from_domains(without_spread):
                 return self._limits_by_spread(count, without_spread)
         match self._scope:
             case InvalidationScope.NONE:
@@ -95,6 +92,16 @@ class _Search:
                 return np.where(self._passing(), 1, 0)
             case InvalidationScope.OWN_NODE | InvalidationScope.OTHER_NODES:
                 return self._place_one_by_one(count)
+
+    def _follow_from_domains(self, without_spread: InvalidationScope) -> bool:
+        """Return True if the counts of the domains, the room and one pod for each host give all limits."""
+        match without_spread:
+            case InvalidationScope.NONE | InvalidationScope.ONE_PER_NODE:
+                return True
+            case InvalidationScope.OWN_NODE:
+                return not self._requirements.required_anti_affinity
+            case InvalidationScope.OTHER_NODES:
+                return False
 
     def _limits_by_spread(self, count: int, without_spread: InvalidationScope) -> Vector:
         self._scope = without_spread  # what is left of it: the counts of domains have the rest

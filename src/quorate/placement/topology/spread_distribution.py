@@ -1,10 +1,10 @@
 """How many equal pods hosts take where nothing but topology spread makes one pod affect the next.
 
 A domain that a constraint allows to take a pod is also allowed to after pods in other domains, as the minimum
-only rises.  So the pods of one constraint are placed in *turns*, one in each domain that is open, and turns
+only rises.  So the pods of one constraint are placed in *rounds*, one in each domain that is open, and rounds
 are counted together as long as the same domains are open.  Of several constraints, the one with the fewest
-domains takes turns; the others limit the hosts by what their domains take before their minimum rises, and
-this is repeated while it helps.
+domains determines the rounds; the others limit the hosts by the pods that their domains accept before their
+minimum rises, and this is repeated while it adds pods.
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ def spread_pods(
     pods = np.zeros(len(hosts), np.int64)
     while count:
         free = np.minimum(np.minimum(room, most) - pods, count)
-        added = _in_turns(first, others, free, _open_leaves(others, free), count)
+        added = _in_rounds(first, others, free, _open_leaves(others, free), count)
         if not added.any():
-            # What others allow may be in domains that take no turn.
-            added = _in_turns(first, others, free, _open_leaves(spreads, free), count)
+            # What others allow may be in domains that are closed in all rounds.
+            added = _in_rounds(first, others, free, _open_leaves(spreads, free), count)
         if not added.any():
             break
         pods += added
@@ -48,12 +48,14 @@ def spread_pods(
     return pods, [spread.skew for spread in spreads]
 
 
-def _in_turns(first: "_Spread", others: Sequence["_Spread"], free: Vector, among: Mask, count: int) -> Vector:
+def _in_rounds(
+    first: "_Spread", others: Sequence["_Spread"], free: Vector, among: Mask, count: int
+) -> Vector:
     """Return how many of ``count`` pods each leaf takes before the minimum of ``others`` rises."""
     limits = np.where(among, free, 0)
     for other in others:
         limits = other.limited(limits, other.skew.allowed())
-    return first.limited(limits, first.turns(limits, count))
+    return first.limited(limits, first.rounds(limits, count))
 
 
 def _open_leaves(spreads: Sequence["_Spread"], free: Vector) -> Mask:
@@ -96,8 +98,8 @@ class _Spread:
         result[self._ordered] = np.clip(left, 0, ordered)
         return result
 
-    def turns(self, limits: Vector, count: int) -> Vector:
-        """Return how many of ``count`` pods each domain gets in turns, if its leaves take ``limits``."""
+    def rounds(self, limits: Vector, count: int) -> Vector:
+        """Return how many of ``count`` pods each domain gets in rounds, if its leaves take ``limits``."""
         skew, left = self.skew, self._sums(limits)
         taken = np.zeros(len(left), np.int64)
         while count:
@@ -110,13 +112,13 @@ class _Spread:
                 taken[self._first_domains(is_open, count)] += 1
                 break
             waiting = (left > 0) & ~is_open
-            turns = min(
-                count // domains, int(left[is_open].min()), _equal_turns(skew, allowed, is_open, waiting)
+            rounds = min(
+                count // domains, int(left[is_open].min()), _equal_rounds(skew, allowed, is_open, waiting)
             )
-            added = np.where(is_open, turns, 0)
+            added = np.where(is_open, rounds, 0)
             taken += added
             left -= added
-            count -= turns * domains
+            count -= rounds * domains
             skew = replace(skew, counts=skew.counts + added)
         return taken
 
@@ -128,15 +130,15 @@ class _Spread:
         return in_order[among[in_order]][:count]
 
 
-def _equal_turns(skew: SpreadSkew, allowed: Vector, is_open: Mask, waiting: Mask) -> int:
-    """Return the number of turns until another domain is open, apart from those that get full.
+def _equal_rounds(skew: SpreadSkew, allowed: Vector, is_open: Mask, waiting: Mask) -> int:
+    """Return the number of rounds until another domain is open, apart from those that get full.
 
     ``waiting`` are the domains that will be open at a larger minimum.
     """
     minimum, closed = skew.minimum(), skew.counts[skew.exists & ~is_open]
     if skew.has_fixed_minimum or (closed == minimum).any():
         return int(allowed[is_open].min())
-    # Each turn raises the minimum, until it is that of a closed domain.
+    # Each round raises the minimum, until it is that of a closed domain.
     until_closed = int(closed.min()) - minimum if len(closed) else UNLIMITED
     return min(until_closed, 1 - int(allowed[waiting].max()) if waiting.any() else UNLIMITED)
 
