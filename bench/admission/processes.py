@@ -41,8 +41,9 @@ class ProcessUsage(msgspec.Struct, frozen=True):
     """Usage of a process and its children; the bytes are those of all their reads and writes."""
 
     cpu_s: float
-    own_cpu_s: float  # without that of its children
+    own_cpu_s: float  # own: without its children
     peak_bytes: int
+    own_peak_bytes: int
     read_bytes: int
     written_bytes: int
 
@@ -55,6 +56,7 @@ class UsageSampler:
         self._totals: dict[int, _Totals] = {}
         self._initial: dict[int, _Totals] = {}
         self._peak_bytes = 0  # total resident memory
+        self._own_peak_bytes = 0
 
     @property
     def usage(self) -> ProcessUsage:
@@ -65,6 +67,7 @@ class UsageSampler:
             cpu_s=sum(each.ticks for each in differences) * _TICK_S,
             own_cpu_s=found.get(self._pid, _NOTHING).ticks * _TICK_S,
             peak_bytes=self._peak_bytes,
+            own_peak_bytes=self._own_peak_bytes,
             read_bytes=sum(each.read_bytes for each in differences),
             written_bytes=sum(each.written_bytes for each in differences),
         )
@@ -88,8 +91,11 @@ class UsageSampler:
                 status = (_PROC / str(pid) / "status").read_text()
             except (FileNotFoundError, ProcessLookupError):
                 continue  # the process has ended
-            resident += sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-        self._peak_bytes = max(self._peak_bytes, resident * 1024)
+            peak = _peak_bytes(status)
+            resident += peak
+            if pid == self._pid:
+                self._own_peak_bytes = max(self._own_peak_bytes, peak)
+        self._peak_bytes = max(self._peak_bytes, resident)
 
 
 class _Totals(msgspec.Struct, frozen=True):
@@ -112,6 +118,11 @@ def _totals(pid: int) -> _Totals:
     user, system = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[11:13]
     io = dict(line.split(": ") for line in (_PROC / str(pid) / "io").read_text().splitlines())
     return _Totals(int(user) + int(system), int(io["rchar"]), int(io["wchar"]))
+
+
+def _peak_bytes(status: str) -> int:
+    """Return the largest resident memory of a process; 0 if it is ending."""
+    return 1024 * sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
 def _process_tree(pid: int) -> Iterator[int]:

@@ -32,6 +32,7 @@ def _process_measures(outcome: Outcome) -> dict[str, float]:
         return {}
     return {
         "controllers: CPU, s": outcome.controllers.own_cpu_s,
+        "controllers: peak memory, MB": outcome.controllers.own_peak_bytes / 1e6,
         "controllers and estimates: CPU, s": outcome.controllers.cpu_s,
         "controllers and estimates: peak memory, MB": outcome.controllers.peak_bytes / 1e6,
     }
