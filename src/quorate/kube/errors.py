@@ -4,7 +4,7 @@
 arrived, so it is unknown whether the request had an effect.  ``Unreadable``: the response cannot be parsed.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -96,6 +96,10 @@ class Invalid(ApiError):
     """The object is invalid; ``details.causes`` has every invalid field."""
 
 
+class RequestTooLarge(ApiError):
+    """The request or the object is larger than the server or its storage accepts; nothing was stored."""
+
+
 class TooManyRequests(ApiError):
     advice = "the server is overloaded, or a disruption budget forbids it: try later"
 
@@ -150,6 +154,8 @@ def may_have_succeeded(failure: ApiError | Unreachable | Unreadable) -> bool:
             return True
 
 
+# The messages, with code 500, if the storage of an API server refuses an object of such a size.
+_TOO_LARGE_TO_STORE: Final = ("etcdserver: request is too large", "trying to send message larger than max")
 _BY_REASON = {"AlreadyExists": AlreadyExists, "Expired": Gone}
 _BY_CODE = {
     401: Unauthorized,
@@ -157,6 +163,7 @@ _BY_CODE = {
     404: NotFound,
     409: Conflict,
     410: Gone,
+    413: RequestTooLarge,
     422: Invalid,
     429: TooManyRequests,
 }
@@ -171,6 +178,8 @@ def error_from_status(request: str, status: Status, retry_after_s: float | None 
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code)
     if kind is None:
         kind = ServerError if status.code >= 500 else ApiError
+    if kind is ServerError and any(text in status.message for text in _TOO_LARGE_TO_STORE):
+        kind = RequestTooLarge
     details = status.details if status.details is not None else StatusDetails()
     if kind is Invalid and any(cause.field == "metadata.uid" for cause in details.causes):
         kind = Conflict
