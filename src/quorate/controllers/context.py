@@ -1,7 +1,7 @@
 """What every controller needs besides its own informers, created once for each run."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from quorate.api.configuration import Configuration
@@ -9,6 +9,7 @@ from quorate.controllers.informers import Informers
 from quorate.controllers.metrics import Forget, Record
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.computations import Computations
 from quorate.kube.events import EventRecorder
 from quorate.kube.resources import Resource
 
@@ -23,6 +24,7 @@ class ControllerContext:
     rng: random.Random
     record: Record
     forget: Forget
+    computations: Computations = field(default_factory=Computations)  # of all controllers
 
     def workers_for(self, resource: Resource[Any], default: int) -> int:
         """Return how many objects of a kind are reconciled concurrently."""

@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-import threading
 from typing import Any
 
 import aiohttp
@@ -14,7 +13,6 @@ from quorate.local.objects.nesting import MAX_DEPTH
 from quorate.local.objects.patch.json_patches import MAX_OPERATIONS
 from quorate.local.server.connections import BoundedServer, read_body
 from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError
-from quorate.local.server.requests.context import LARGE_BYTES, Computations
 from quorate.local.server.requests.media_types import parse_json, parse_yaml
 from tests.local.api_client import ApiClient, connect, run_with_server
 from tests.local.clusters import api_server
@@ -236,31 +234,6 @@ def test_half_open_connections_do_not_hinder_others() -> None:
                 writer.close()
 
     asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
-
-
-def test_large_objects_are_processed_one_at_a_time_beside_the_event_loop() -> None:
-    running: set[int] = set()
-    most = 0
-    loop_continued = threading.Event()
-
-    def process(number: int) -> int:
-        nonlocal most
-        running.add(number)
-        most = max(most, len(running))
-        assert loop_continued.wait(DEADLINE_S)
-        running.remove(number)
-        return number
-
-    async def scenario() -> None:
-        computations = Computations()
-        results = asyncio.gather(*(computations.run(LARGE_BYTES, process, number) for number in range(5)))
-        await asyncio.sleep(0)  # until the first has begun
-        assert await computations.run(LARGE_BYTES - 1, len, "small") == 5
-        loop_continued.set()
-        assert await results == [0, 1, 2, 3, 4]
-
-    asyncio.run(scenario())
-    assert most == 1
 
 
 def test_a_request_must_be_sent_in_time_and_connections_are_bounded() -> None:

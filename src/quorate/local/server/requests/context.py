@@ -1,6 +1,5 @@
 """The context of a request: user, kind, options, and the parts of the server that handlers use."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -8,6 +7,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from quorate.kube.clock import Clock
+from quorate.kube.computations import Computations
 from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
 from quorate.local.server.auth.authentication import User, forbidden_request
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
@@ -26,27 +26,8 @@ SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH = 5
 MAX_BASE_LENGTH = 63 - SUFFIX_LENGTH
 MAX_FIELD_MANAGER_BYTES = 128
-LARGE_BYTES = 64 * 1024
-"""The size from which a body or an object is processed outside of the event loop."""
 
 T = TypeVar("T")
-
-
-class Computations:
-    """Runs pure functions: those that process many bytes in a thread, one at a time.
-
-    The event loop serves other requests meanwhile.  Only one thread executes Python code at any time, so it
-    competes with one computation, not with as many as there are large requests.
-    """
-
-    def __init__(self) -> None:
-        self._thread = asyncio.Lock()
-
-    async def run(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
-        if size < LARGE_BYTES:
-            return function(*arguments)
-        async with self._thread:
-            return await asyncio.to_thread(function, *arguments)
 
 
 @dataclass(frozen=True, slots=True)

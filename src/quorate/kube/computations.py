@@ -1,0 +1,35 @@
+"""Computations on large objects, which run in a thread so that they do not block the event loop."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from quorate.api import codec
+from quorate.api.meta import Struct
+
+LARGE_BYTES: Final = 64 * 1024
+"""The size from which a body or an object is processed outside of the event loop."""
+
+T = TypeVar("T")
+
+
+def size_of(obj: Struct) -> int:
+    """Return the bytes of an object as JSON, which takes a few milliseconds for the largest one."""
+    return len(codec.encode(obj))
+
+
+class Computations:
+    """Runs pure functions: those that process many bytes in a thread, one at a time.
+
+    The event loop does other work meanwhile.  Only one thread executes Python code at any time, so it
+    competes with one computation, not with as many as there are large objects.
+    """
+
+    def __init__(self) -> None:
+        self._thread = asyncio.Lock()
+
+    async def run(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
+        if size < LARGE_BYTES:
+            return function(*arguments)
+        async with self._thread:
+            return await asyncio.to_thread(function, *arguments)
