@@ -23,6 +23,7 @@ from quorate.controllers.volcano.pod_groups.batch_job_groups import (
     is_gang_scheduled,
 )
 from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupWriter
+from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
@@ -100,6 +101,7 @@ class BatchJobGroupController:
         self._names = frozenset(self._rules.scheduler_names)
         self._clock = context.clock
         self._writer = PodGroupWriter(context)
+        self._computations = context.computations
         self._log = logger(__name__)
         workers = context.workers_for(POD_GROUPS, WORKERS)
         self.reconciler = Reconciler(
@@ -143,7 +145,8 @@ class BatchJobGroupController:
         if self._informers.has_unreadable_workload(job.metadata.uid):
             return self._clock.now() + UNREADABLE_RETRY_S
         group = self._groups.get(Key(key.namespace, group_name(job)))
-        await self._execute(job, group, decide(self._job_info(job, group)))
+        info, size = self._job_info(job, group), size_of(job)
+        await self._execute(job, group, await self._computations.run(size, decide, info), size)
         return None
 
     def _job_info(self, job: Job, group: PodGroup | None) -> BatchJobInfo:
@@ -159,11 +162,11 @@ class BatchJobGroupController:
             keep_pending=self._rules.keep_pending_pods_on_rollback,
         )
 
-    async def _execute(self, job: Job, group: PodGroup | None, plan: BatchGroupPlan) -> None:
+    async def _execute(self, job: Job, group: PodGroup | None, plan: BatchGroupPlan, size: int) -> None:
         if plan.group is not None and group is None:
             await self._writer.create(plan.group, reference_to(JOBS, job))
         elif plan.group is not None and group is not None:
-            await self._writer.update(group, plan.group)
+            await self._writer.update(group, plan.group, size)
         deletions: tuple[Delete, ...] = ()
         if plan.group_to_delete is not None:
             metadata = plan.group_to_delete.metadata

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.api.batch import Job, decode_template
+from quorate.api.codec import decode
+from quorate.api.core import PodTemplateMeta
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.kueue import ELASTIC_JOB, Workload
-from quorate.api.meta import ObjectMeta, OwnerReference, is_true
+from quorate.api.meta import ObjectMeta, OwnerReference, Struct, is_true
 from quorate.api.volcano import DEFAULT_QUEUE, PENDING, PodGroup, PodGroupSpec
 from quorate.api.volcano.annotations import GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
@@ -39,6 +41,17 @@ from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 STARTED: Final = "quorate.dev/started-with-pod-group"
 
 _KIND: Final = BatchJob()
+
+
+class _SchedulerName(Struct):
+    scheduler_name: str = ""
+
+
+class _Template(Struct):
+    """The fields that include a Job: the event loop decodes them after each change of any Job."""
+
+    metadata: PodTemplateMeta = PodTemplateMeta()
+    spec: _SchedulerName = _SchedulerName()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,7 @@ def is_gang_scheduled(job: Job, scheduler_names: Collection[str]) -> bool:
     written = bytes(job.spec.template)
     if not any(name.encode() in written for name in scheduler_names):
         return False  # most Jobs: this is faster than decoding the template
-    template = decode_template(job.spec.template)
+    template = decode(_Template, job.spec.template)
     named = template.metadata.annotations.get(GROUP_NAME, "")
     return (
         template.spec.scheduler_name in scheduler_names

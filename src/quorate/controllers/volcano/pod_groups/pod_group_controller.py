@@ -16,8 +16,9 @@ from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     pod_group_for,
     tracks_owner_template,
 )
+from quorate.kube.computations import size_of
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from quorate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound, RequestTooLarge
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import POD_GROUPS, Resource, reference_to
@@ -54,6 +55,7 @@ class PodGroupWriter:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._events = context.events
+        self._computations = context.computations
         self._log = logger(__name__)
 
     async def create(self, wanted: PodGroup, regarding: ObjectReference) -> None:
@@ -63,13 +65,14 @@ class PodGroupWriter:
             await self._client.create(POD_GROUPS, wanted, key.namespace)
         except AlreadyExists:
             return
-        except (Forbidden, Invalid) as refusal:
+        except (Forbidden, Invalid, RequestTooLarge) as refusal:
             self._events.event(regarding, "Warning", "PodGroupError", refusal.message, unique=True)
             raise
         self._log.info("pod group created", key=key, min_member=wanted.spec.min_member)
 
-    async def update(self, group: PodGroup, wanted: PodGroup) -> None:
-        if changes := pod_group_patch(group, wanted):
+    async def update(self, group: PodGroup, wanted: PodGroup, size: int) -> None:
+        """Update ``group`` to ``wanted``, which was made from an object of ``size`` bytes."""
+        if changes := await self._computations.run(size, pod_group_patch, group, wanted):
             version = {"resourceVersion": group.metadata.resource_version}
             await self._client.patch(POD_GROUPS, group.metadata.key, {"metadata": version, "spec": changes})
 
@@ -96,6 +99,7 @@ class PodGroupController:
         self._groups = groups
         self._inherit = inherit
         self._writer = PodGroupWriter(context)
+        self._computations = context.computations
         # The annotations of owners by uid, and the steady time until which they are cached.
         self._owner_annotations: dict[Uid, tuple[Mapping[str, str], float]] = {}
         workers = context.workers_for(POD_GROUPS, WORKERS)
@@ -130,12 +134,15 @@ class PodGroupController:
         if pod is None or not pod.needs_pod_group:
             return
         owner_annotations = await self._annotations_of_owner(pod)
-        wanted = pod_group_for(pod, owner_annotations, self._annotations_of_namespace(pod))
+        size = len(pod.spec) + size_of(pod.metadata)
+        wanted = await self._computations.run(
+            size, pod_group_for, pod, owner_annotations, self._annotations_of_namespace(pod)
+        )
         group = self._groups.get(wanted.metadata.key)
         if group is None:
             await self._writer.create(wanted, reference_to(GROUP_PODS, pod))
         elif tracks_owner_template(pod):
-            await self._writer.update(group, wanted)
+            await self._writer.update(group, wanted, size)
         annotations = {GROUP_NAME: wanted.metadata.name}
         try:
             await self._client.patch(GROUP_PODS, key, {"metadata": {"annotations": annotations}})
