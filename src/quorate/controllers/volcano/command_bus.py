@@ -44,17 +44,18 @@ class CommandBus:
     async def pending(self, key: Key, uid: Uid) -> list[Command]:
         """Return the commands to an object, oldest first; delete those to its predecessor."""
         commands = self._cached(key)
-        own = [each for each in commands if each.target is not None and each.target.uid in ("", uid)]
-        await self.delete(each for each in commands if each not in own)
-        return own
+        await self.delete(each for each in commands if not _is_to(each, uid))
+        return [each for each in commands if _is_to(each, uid)]
 
     async def delete_orphans(self, key: Key) -> float | None:
         """Delete the commands to an object that does not exist.
 
         Return when to check again if some are so young that their target may not have been delivered yet.
         """
-        young = [each for each in self._cached(key) if _age(each)[0] + ORPHAN_TIMEOUT_S > self._clock.now()]
-        await self.delete(each for each in self._cached(key) if each not in young)
+        oldest = self._clock.now() - ORPHAN_TIMEOUT_S
+        commands = self._cached(key)
+        young = [each for each in commands if _age(each)[0] > oldest]
+        await self.delete(each for each in commands if _age(each)[0] <= oldest)
         return _age(young[0])[0] + ORPHAN_TIMEOUT_S if young else None
 
     async def delete(self, commands: Iterable[Command]) -> None:
@@ -78,6 +79,10 @@ class CommandBus:
         if target.api_version.partition("/")[0] != resource.group:
             return ()
         return (Key(command.metadata.namespace if resource.namespaced else "", target.name),)
+
+
+def _is_to(command: Command, uid: Uid) -> bool:
+    return command.target is not None and command.target.uid in ("", uid)
 
 
 def _age(command: Command) -> tuple[float, str, str]:
