@@ -199,6 +199,29 @@ def test_lost_requests_and_responses_do_not_change_the_result() -> None:
     run_story(scenario)
 
 
+def test_pods_that_are_too_large_are_reported_and_delay_no_other_job() -> None:
+    async def scenario(gangs: Gangs) -> None:
+        containers = [{"name": f"c{number}", "image": "busybox"} for number in range(500)]
+        tasks = [{"name": "worker", "replicas": 2, "template": {"spec": {"containers": containers}}}]
+        volumes = [{"mountPath": f"/mnt/{number}"} for number in range(500)]
+        await gangs.world.create(VOLCANO_JOBS, "large", NAMESPACE, spec={"tasks": tasks, "volumes": volumes})
+        await gangs.job("small", "worker=1")
+        for name in ("large", "small"):
+            await gangs.set_group_phase(await gangs.until_group(name), "Inqueue")
+        await gangs.until_pods("small-worker-0")
+
+        async def reported() -> bool:
+            events = (await gangs.client.list(EVENTS, NAMESPACE)).items
+            return any(
+                event.reason == "FailedCreate" and "would have more than" in event.note for event in events
+            )
+
+        await gangs.world.until("the large job has an event about its pods", reported)
+        await gangs.until_job("large", "Pending", pending=0)
+
+    run_story(scenario)
+
+
 def test_a_job_waits_for_exhausted_quota_and_does_not_fail() -> None:
     async def scenario(gangs: Gangs) -> None:
         await gangs.world.create(RESOURCE_QUOTAS, "quota", NAMESPACE, spec={"hard": {"pods": "1"}})

@@ -15,7 +15,7 @@ from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job, with_defaults
 from quorate.controllers.volcano.job.job_phases import ACTIVE, RESTART, TRANSITIONS, ActionScope
-from quorate.controllers.volcano.job.job_pod_group import group_name, min_resources, min_task_member
+from quorate.controllers.volcano.job.job_pod_group import build_pod_group, group_name, min_task_member
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, PlacedSpec
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import POD_EVICTED, POD_FAILED, TASK_FAILED
@@ -35,7 +35,7 @@ def run_minres(given: Json, expect: Json) -> list[str]:
     priorities = {f"class-{index}": task.get("priority", 0) for index, task in enumerate(given["tasks"])}
     wanted = {name: parse_quantity(str(amount)) for name, amount in expect.get("minResources", {}).items()}
     return [
-        *_differences("minResources", min_resources(job, priorities), wanted),
+        *_differences("minResources", build_pod_group(job, priorities).spec.min_resources or {}, wanted),
         *_differences("minTaskMember", min_task_member(job), expect.get("minTaskMember", {})),
     ]
 

@@ -6,7 +6,7 @@ from quorate.api import codec
 from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.job.job_pod_group import (
     TaskReplicas,
-    min_resources,
+    build_pod_group,
     min_task_member,
     replicas_by_priority,
 )
@@ -52,7 +52,7 @@ def test_min_resources_sum_the_usage_under_every_quota_name() -> None:
     tasks = [a_task("worker", 4, "1500m"), a_task("master", 1, "50m", "high")]
     body = {"metadata": {"name": "train"}, "spec": {"minAvailable": 3, "tasks": tasks}}
     job = with_defaults(codec.convert(Job, body))
-    assert codec.to_builtins(min_resources(job, {"high": 10})) == {
+    assert codec.to_builtins(build_pod_group(job, {"high": 10}).spec.min_resources) == {
         "cpu": "3050m", "requests.cpu": "3050m", "limits.cpu": "3050m",
         "nvidia.com/gpu": "3", "requests.nvidia.com/gpu": "3",
         "pods": "3", "count/pods": "3",

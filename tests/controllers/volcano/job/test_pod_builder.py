@@ -7,8 +7,10 @@ import pytest
 from quorate.api import codec
 from quorate.api.volcano.job import Job, with_defaults
 from quorate.api.volcano.plugin_arguments import flags
+from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.plugins import plugins_of
-from quorate.controllers.volcano.job.pod_builder import build_pod
+from quorate.controllers.volcano.job.pod_builder import build_pods
+from quorate.controllers.volcano.job.pod_manifest import PodManifest
 
 
 def a_job(tasks: list[dict[str, Any]], metadata: dict[str, Any] | None = None, **spec: Any) -> Job:
@@ -27,8 +29,9 @@ def a_task(name: str, replicas: int = 1, container: str = "main", **template: An
 def pod_of(job: Job, task: str = "worker", index: int = 0) -> dict[str, Any]:
     plugins, unknown = plugins_of(job)
     assert unknown == []
-    spec = next(each for each in job.spec.tasks if each.name == task)
-    return build_pod(job, spec, index, plugins)
+    (pod,) = build_pods(job, [NewPod(task, index)], plugins, 0)
+    assert isinstance(pod, PodManifest)
+    return pod.body
 
 
 def env_of(pod: dict[str, Any]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.pod_creator import MAX_IN_FLIGHT, PodCreator
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.kube.computations import Computations
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.observe.custom_labels import CustomLabels
@@ -36,7 +37,7 @@ def test_creation_stops_once_the_group_is_pending_again() -> None:
             Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
         ):
             record = Recorder(lambda: "leader", CustomLabels()).record
-            creator = PodCreator(client, WallClock(), AssumeCache(WallClock()), record)
+            creator = PodCreator(client, WallClock(), Computations(), AssumeCache(WallClock()), record)
             answers = iter([True, False])
             assert await creator.create(job, pods, lambda: next(answers)) == (None, ())
             return len((await client.list(JOB_PODS, "default")).items)

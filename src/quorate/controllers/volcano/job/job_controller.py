@@ -15,6 +15,7 @@ from quorate.controllers.volcano.command_bus import CommandBus
 from quorate.controllers.volcano.job.assume_cache import AssumeCache, LostPods
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission, group_name, pod_group_patch
 from quorate.controllers.volcano.job.job_pods import JOB_PODS, JobPod
+from quorate.controllers.volcano.job.job_status import job_size
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import SYNC
 from quorate.controllers.volcano.job.pod_creator import PodCreator, refusal_message
@@ -32,7 +33,6 @@ from quorate.queueing.lifecycle.transition import Event
 WORKERS: Final = 16  # a worker mostly waits for responses to its writes
 REFUSED_RETRY_S: Final = 30.0  # until a pod group that the API server refused is written again
 MAX_IN_FLIGHT: Final = 32  # deletions of one job
-LARGE: Final = 500  # tasks and pods of one job that take too long for the event loop
 PHASE_COUNTERS: Final[Mapping[JobPhase, str]] = {
     "Completed": "volcano_job_completed_phase_count",
     "Failed": "volcano_job_failed_phase_count",
@@ -73,7 +73,10 @@ class VolcanoJobController:
         self._is_queued = is_queued
         self._assume_cache = AssumeCache(context.clock)
         self._lost_pods = LostPods(context.clock)
-        self._creator = PodCreator(context.client, context.clock, self._assume_cache, context.record)
+        self._computations = context.computations
+        self._creator = PodCreator(
+            context.client, context.clock, context.computations, self._assume_cache, context.record
+        )
         self._dropped_changes: dict[Key, Any] = {}  # pod group patches with fields that the server drops
         self._uids: dict[Key, Uid] = {}  # of all jobs that were reconciled
         self._log = logger(__name__)
@@ -141,8 +144,8 @@ class VolcanoJobController:
         if until is not None:
             return until
         info = self._job_info(job, await self._commands.pending(key, job.metadata.uid))
-        is_large = len(job.spec.tasks) + len(info.pods) > LARGE
-        return await self._execute(job, await asyncio.to_thread(decide, info) if is_large else decide(info))
+        size = job_size(job, len(info.pods))
+        return await self._execute(job, await self._computations.run(size, decide, info), size)
 
     def _job_info(self, job: Job, commands: Sequence[Command]) -> JobInfo:
         pods = self._assume_cache.pods(job, self._pods.by_index(_BY_JOB, job.metadata.uid))
@@ -161,17 +164,18 @@ class VolcanoJobController:
     def _group_of(self, job: Job) -> PodGroup | None:
         return self._assume_cache.group(self._groups.get(Key(job.metadata.namespace, group_name(job))))
 
-    async def _execute(self, job: Job, plan: JobPlan) -> float | None:
+    async def _execute(self, job: Job, plan: JobPlan, size: int) -> float | None:
         key = job.metadata.key
         if plan.releases_plugins:
             # First: from the status on, they are not known to exist.
             await self._release_plugins(job, plan)
         # Pods that are about to be created will change the counts again.
         soon_outdated = bool(plan.pods_to_create) and _same_phase(job, plan)
+        status_patch = await self._computations.run(size, _status_patch, job, plan)
         deferred_until = await self._executor.execute(
             key,
             Plan(
-                writes=(*_admission_patch(plan), *(() if soon_outdated else _status_patch(job, plan))),
+                writes=(*_admission_patch(plan), *(() if soon_outdated else status_patch)),
                 events=() if plan.action == SYNC else _object_events(job, plan.events),
                 deferrable=_changes_only_counts(job, plan),
             ),
@@ -187,7 +191,7 @@ class VolcanoJobController:
                 self._report_state(job, (Event("Warning", "PVCError", problem),))
                 return min((at for at in (plan.wake_at, retry_at) if at is not None), default=None)
         # Before pods are created or deleted: the scheduler reads from it how many there must be.
-        refusal = "" if plan.group is None else await self._write_group(plan.group)
+        refusal = "" if plan.group is None else await self._write_group(plan.group, size)
         await self._delete(JOB_PODS, plan.pods_to_delete)
         if plan.group_to_delete is not None:
             await self._delete(POD_GROUPS, (plan.group_to_delete,))
@@ -196,7 +200,7 @@ class VolcanoJobController:
             return None
         retry_at, problems = (None, ()) if not plan.admitted else await self._create_pods(job, plan)
         if soon_outdated and retry_at is not None:
-            await self._executor.execute(key, Plan(writes=_status_patch(job, plan)))
+            await self._executor.execute(key, Plan(writes=status_patch))
         if refusal:
             retry_at = self._clock.now() + REFUSED_RETRY_S
         if plan.action == SYNC:
@@ -237,24 +241,24 @@ class VolcanoJobController:
             self._assume_cache.deletion_failed(metadata.uid)
             raise
 
-    async def _write_group(self, wanted: PodGroup) -> str:
+    async def _write_group(self, wanted: PodGroup, size: int) -> str:
         """Create or update the pod group; return why the server refused it, empty if it did not."""
         try:
-            await self._create_or_patch_group(wanted)
+            await self._create_or_patch_group(wanted, size)
         except (AlreadyExists, Conflict):
             return ""  # created or changed a moment ago, or terminating: the watch will deliver it
         except ApiError as error:
             return refusal_message(error)
         return ""
 
-    async def _create_or_patch_group(self, wanted: PodGroup) -> None:
+    async def _create_or_patch_group(self, wanted: PodGroup, size: int) -> None:
         key = wanted.metadata.key
         group = self._groups.get(key)
         if group is None:
             await self._client.create(POD_GROUPS, wanted, key.namespace)
             self._log.info("pod group created", key=key)
             return
-        changes = pod_group_patch(group, wanted)
+        changes = await self._computations.run(size, pod_group_patch, group, wanted)
         if not changes or self._assume_cache.is_deleted(group.metadata.uid):
             return
         if self._dropped_changes.get(key) == changes:
@@ -262,7 +266,7 @@ class VolcanoJobController:
         body = {"metadata": {"resourceVersion": group.metadata.resource_version}, "spec": changes}
         stored = await self._client.patch(POD_GROUPS, key, body)
         # The CRD of an older Volcano lacks some fields: a patch of only such fields is not sent again.
-        if pod_group_patch(stored, wanted) == changes:
+        if await self._computations.run(size, pod_group_patch, stored, wanted) == changes:
             self._dropped_changes[key] = changes
 
     def _report_phase(self, job: Job, plan: JobPlan) -> None:

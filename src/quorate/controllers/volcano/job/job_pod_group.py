@@ -12,7 +12,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.batch import decode_template
-from quorate.api.core import Resources
+from quorate.api.core import PodSpec, Resources
 from quorate.api.core.pod_resources import pod_requests, quota_usage, sum_resources
 from quorate.api.kueue import STOPPING
 from quorate.api.meta import LabelSelector, ObjectMeta, OwnerReference
@@ -34,8 +34,9 @@ def group_name(job: Job) -> str:
 def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
     """Return the desired pod group of a defaulted job; the scheduler writes its status."""
     metadata = job.metadata
+    pods = [decode_template(task.template).spec for task in job.spec.tasks]
     annotations = {name: text for name, text in metadata.annotations.items() if name not in _NOT_COPIED}
-    annotations |= _member_requests(job)
+    annotations |= _member_requests(job, pods)
     return PodGroup(
         metadata=ObjectMeta(
             name=group_name(job),
@@ -49,7 +50,7 @@ def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
             min_task_member=min_task_member(job),
             queue=job.spec.queue,
             priority_class_name=job.spec.priority_class_name,
-            min_resources=min_resources(job, priorities),
+            min_resources=_min_resources(job, pods, priorities),
             network_topology=job.spec.network_topology,
             sub_group_policy=tuple(
                 _sub_group_policy(task) for task in job.spec.tasks if task.partition_policy
@@ -58,12 +59,12 @@ def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
     )
 
 
-def _member_requests(job: Job) -> dict[str, str]:
+def _member_requests(job: Job, pods: Sequence[PodSpec]) -> dict[str, str]:
     """Return the annotation with the requests of each task; none if all tasks have equal ones.
 
     The templates of a job do not change.
     """
-    by_role = {task.name: pod_requests(decode_template(task.template).spec) for task in job.spec.tasks}
+    by_role = {task.name: pod_requests(pod) for task, pod in zip(job.spec.tasks, pods, strict=True)}
     distinct = {codec.encode(requests) for requests in by_role.values()}
     return {MEMBER_REQUESTS: codec.encode(by_role).decode()} if len(distinct) > 1 else {}
 
@@ -120,23 +121,18 @@ class TaskReplicas:
     priority: int
 
 
-def min_resources(job: Job, priorities: Mapping[str, int]) -> Resources:
+def _min_resources(job: Job, pods: Sequence[PodSpec], priorities: Mapping[str, int]) -> Resources:
     """Return the quota usage of the ``minAvailable`` most important replicas of a defaulted job.
 
-    ``priorities``: PriorityClass values by name; a missing class counts as 0.
+    ``pods``: of each task.  ``priorities``: PriorityClass values by name; a missing class counts as 0.
     """
-    templates = [decode_template(task.template) for task in job.spec.tasks]
     tasks = [
-        TaskReplicas(
-            task.replicas, task_min_available(task), priorities.get(template.spec.priority_class_name, 0)
-        )
-        for task, template in zip(job.spec.tasks, templates, strict=True)
+        TaskReplicas(task.replicas, task_min_available(task), priorities.get(pod.priority_class_name, 0))
+        for task, pod in zip(job.spec.tasks, pods, strict=True)
     ]
     chosen = replicas_by_priority(tasks, job.spec.min_available)
     return sum_resources(
-        multiply(quota_usage(template.spec), count)
-        for template, count in zip(templates, chosen, strict=True)
-        if count
+        multiply(quota_usage(pod), count) for pod, count in zip(pods, chosen, strict=True) if count
     )
 
 

@@ -15,7 +15,7 @@ from quorate.api import codec
 from quorate.api.meta import Key, OwnerReference, Uid
 from quorate.api.volcano.job import Job
 from quorate.controllers.volcano.job.job_pod_group import owner_reference_to
-from quorate.controllers.volcano.job.job_status import claim_name, has_claim_template
+from quorate.controllers.volcano.job.job_status import claim_name, has_claim_template, job_size
 from quorate.controllers.volcano.job.plugins import Plugin
 from quorate.controllers.volcano.job.plugins.env_ssh_svc import (
     AUTHORIZED_KEYS,
@@ -25,10 +25,12 @@ from quorate.controllers.volcano.job.plugins.env_ssh_svc import (
 )
 from quorate.controllers.volcano.job.plugins.interface import OwnedObject
 from quorate.kube.client import Client
+from quorate.kube.computations import Computations
 from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.resources import Json, metadata_of, untyped
 
 _WriteObject = Callable[[Job, OwnedObject], Awaitable[None]]
+_Digested = tuple[OwnedObject, str]  # an object and the digest of its body
 
 CLAIMS: Final = untyped("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
 
@@ -51,14 +53,16 @@ class JobResources:
     ``ensure`` and ``update`` raise ``AlreadyOwned``, ``ApiError`` or ``Unreachable``.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, computations: Computations) -> None:
         self._client = client
+        self._computations = computations
         self._written: dict[Uid, dict[tuple[str, str], str]] = {}  # digests of bodies, by kind and name
         self._updated: dict[Uid, int] = {}  # by job: the generation of the last update
 
     async def ensure(self, job: Job, plugins: Iterable[Plugin]) -> None:
         """Create everything that the next pod needs."""
-        await self._write_all(job, (*_claims(job), *_owned_objects(plugins)), self._create_or_adopt)
+        needed = await self._computations.run(job_size(job), _needed_objects, job, plugins)
+        await self._write_all(job, needed, self._create_or_adopt)
 
     async def missing_claim(self, job: Job) -> str:
         """Return the first claim that the job names and that does not exist; empty if there is none."""
@@ -75,15 +79,14 @@ class JobResources:
 
     async def update(self, job: Job, plugins: Iterable[Plugin]) -> None:
         """Update the objects that track the job although no pod is created: the job may have shrunk."""
-        tracking = (each for each in _owned_objects(plugins) if each.tracks_job)
+        tracking = await self._computations.run(job_size(job), _tracking_objects, plugins)
         await self._write_all(job, tracking, self._adopt_or_create)
         self._updated[job.metadata.uid] = job.metadata.generation
 
-    async def _write_all(self, job: Job, objects: Iterable[OwnedObject], write: _WriteObject) -> None:
+    async def _write_all(self, job: Job, objects: Iterable[_Digested], write: _WriteObject) -> None:
         written = self._written.setdefault(job.metadata.uid, {})
-        for owned in objects:
+        for owned, digest in objects:
             identity = (owned.resource.kind, owned.name)
-            digest = hashlib.sha256(codec.encode(owned.body)).hexdigest()
             if written.get(identity) != digest:
                 await write(job, owned)
                 written[identity] = digest
@@ -122,7 +125,7 @@ class JobResources:
     async def release(self, job: Job, plugins: Iterable[Plugin]) -> None:
         """Delete the objects of ``plugins``, except those of another owner with the same names."""
         self.forget(job.metadata.uid)
-        for owned in _owned_objects(plugins):
+        for owned in await self._computations.run(job_size(job), _owned_objects, plugins):
             try:
                 await self._delete(job, owned)
             except (NotFound, Conflict):
@@ -143,9 +146,20 @@ class JobResources:
         self._updated.pop(job, None)
 
 
-def _owned_objects(plugins: Iterable[Plugin]) -> Iterator[OwnedObject]:
-    for plugin in plugins:
-        yield from plugin.owned_objects()
+def _needed_objects(job: Job, plugins: Iterable[Plugin]) -> list[_Digested]:
+    return _digested((*_claims(job), *_owned_objects(plugins)))
+
+
+def _tracking_objects(plugins: Iterable[Plugin]) -> list[_Digested]:
+    return _digested(each for each in _owned_objects(plugins) if each.tracks_job)
+
+
+def _digested(objects: Iterable[OwnedObject]) -> list[_Digested]:
+    return [(owned, hashlib.sha256(codec.encode(owned.body)).hexdigest()) for owned in objects]
+
+
+def _owned_objects(plugins: Iterable[Plugin]) -> list[OwnedObject]:
+    return [owned for plugin in plugins for owned in plugin.owned_objects()]
 
 
 def _named_claims(job: Job) -> list[str]:

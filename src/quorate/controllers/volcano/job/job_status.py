@@ -21,8 +21,10 @@ from quorate.controllers.volcano.job.derived_names import object_name
 from quorate.controllers.volcano.job.job_phases import ACTIVE, FINISHED, KillAction, total_replicas
 from quorate.controllers.volcano.job.job_pods import PodCounts
 from quorate.controllers.volcano.job.lifecycle_policies import COMMAND_ISSUED, JobEvent
+from quorate.kube.computations import size_of
 
 _PLUGIN: Final = "plugin-"  # prefix of the plugins in controlledResources
+_BYTES_PER_POD: Final = 128
 MAX_CONDITIONS: Final = 100  # the newest are kept: a job may change between phases without end
 
 
@@ -138,6 +140,14 @@ def claim_name(job: Job, index: int) -> str:
 
 def has_claim_template(volume: VolumeSpec) -> bool:
     return bytes(volume.volume_claim) != b"{}"
+
+
+def job_size(job: Job, pods: int = 0) -> int:
+    """Return the size of a job with ``pods``, in bytes of JSON, which decides where it is processed.
+
+    The lists of hosts grow with the replicas.
+    """
+    return size_of(job) + _BYTES_PER_POD * (pods + total_replicas(job))
 
 
 def _running_duration(status: JobStatus) -> str:

@@ -1,6 +1,7 @@
 """The manifests of a Volcano Job's pods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from quorate.api import codec
@@ -28,21 +29,45 @@ from quorate.api.volcano.job import (
 from quorate.controllers.jobframework.podset_info import read_template
 from quorate.controllers.volcano.job.job_pod_group import group_name, owner_reference_to
 from quorate.controllers.volcano.job.job_status import claim_name
+from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.plugins import Plugin
-from quorate.controllers.volcano.job.plugins.interface import add_volume, pod_name
+from quorate.controllers.volcano.job.plugins.interface import pod_name
+from quorate.controllers.volcano.job.pod_manifest import PodManifest, PodTooLarge
 from quorate.kube.resources import Json
 
 NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
+_TEMPLATE_METADATA: Final = ("labels", "annotations", "finalizers")
 _INHERITED_ANNOTATIONS: Final = (
     PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE, DISRUPTION_MIN_AVAILABLE, DISRUPTION_MAX_UNAVAILABLE,
 )  # fmt: skip
 
 
-def build_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[Plugin]) -> Json:
-    """Return the ``index``-th pod of a task of a defaulted job.
+def build_pods(
+    job: Job, pods: Iterable[NewPod], plugins: Sequence[Plugin], most_bytes: int
+) -> list[PodManifest | PodTooLarge]:
+    """Return the first of ``pods`` of a defaulted job, as many as have ``most_bytes`` or little more.
 
-    It is the task's template with the job's labels, annotations, owner reference, volumes and plugins.
+    A pod that is too large is the last one: all other pods of its task are.
     """
+    tasks = {task.name: task for task in job.spec.tasks}
+    built: list[PodManifest | PodTooLarge] = []
+    size = 0
+    for name, of_task in groupby(pods, key=lambda pod: pod.task):
+        task = tasks[name]
+        template = _task_manifest(job, task)
+        for pod in of_task:
+            manifest = _pod_manifest(template, job, task, pod.index, plugins)
+            if manifest.is_too_large:
+                return [*built, PodTooLarge(name)]
+            built.append(manifest)
+            size += manifest.size
+            if size >= most_bytes:
+                return built
+    return built
+
+
+def _task_manifest(job: Job, task: TaskSpec) -> PodManifest:
+    """Return what all pods of a task have: its template with the job's scheduler, priority and volumes."""
     template: dict[str, Any] = read_template(task.template)
     metadata = template.get("metadata") or {}
     spec: Json = template.get("spec") or {}
@@ -51,19 +76,26 @@ def build_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[Plugin]) -
         spec["priorityClassName"] = job.spec.priority_class_name
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # the default policy resolves no cluster names
-    pod: Json = {
-        "metadata": {
-            "name": pod_name(job, task, index),
-            "namespace": job.metadata.namespace,
-            "labels": {**(metadata.get("labels") or {}), **_labels(job, task, index)},
-            "annotations": {**(metadata.get("annotations") or {}), **_annotations(job, task, index)},
-            "ownerReferences": [codec.to_builtins(owner_reference_to(job))],
-        },
-        "spec": spec,
+    kept: Json = {name: metadata[name] for name in _TEMPLATE_METADATA if metadata.get(name)}
+    kept["ownerReferences"] = [codec.to_builtins(owner_reference_to(job))]
+    manifest = PodManifest({"metadata": kept, "spec": spec}, len(task.template))
+    _add_volumes(manifest, job)
+    return manifest
+
+
+def _pod_manifest(
+    template: PodManifest, job: Job, task: TaskSpec, index: int, plugins: Sequence[Plugin]
+) -> PodManifest:
+    """Return the ``index``-th pod of a task, with its labels and annotations and what plugins add."""
+    pod = template.copy()
+    metadata = pod.body["metadata"]
+    pod.body["metadata"] = {
+        **metadata,
+        "name": pod_name(job, task, index),
+        "namespace": job.metadata.namespace,
+        "labels": {**metadata.get("labels", {}), **_labels(job, task, index)},
+        "annotations": {**metadata.get("annotations", {}), **_annotations(job, task, index)},
     }
-    if finalizers := metadata.get("finalizers"):
-        pod["metadata"]["finalizers"] = finalizers
-    _add_volumes(pod, job)
     for plugin in plugins:
         plugin.on_pod_create(pod, task, index)
     return pod
@@ -107,8 +139,10 @@ def _present(values: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     return {name: values[name] for name in names if name in values}
 
 
-def _add_volumes(pod: Json, job: Job) -> None:
+def _add_volumes(pod: PodManifest, job: Job) -> None:
     """Mount the job's volumes into every container; each claim is mounted once."""
+    volumes: list[Json] = []
+    mounts: list[Json] = []
     claims: set[str] = set()
     for index, volume in enumerate(job.spec.volumes):
         claim = claim_name(job, index)
@@ -117,4 +151,7 @@ def _add_volumes(pod: Json, job: Job) -> None:
         claims.add(claim)
         name = f"job-volume-{index}"
         source: Json = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
-        add_volume(pod, {"name": name, **source}, {"name": name, "mountPath": volume.mount_path}, init=False)
+        volumes.append({"name": name, **source})
+        mounts.append({"name": name, "mountPath": volume.mount_path})
+    if volumes:
+        pod.add_volumes(volumes, mounts, init=False)

@@ -12,14 +12,12 @@ from quorate.controllers.volcano.job.derived_names import label_name
 from quorate.controllers.volcano.job.plugins.interface import (
     SERVICES,
     OwnedObject,
-    add_env,
-    containers,
     host_of,
     hosts_of,
-    open_port,
     port,
     task_named,
 )
+from quorate.controllers.volcano.job.pod_manifest import PodManifest
 from quorate.kube.resources import Json
 
 MPI_PORT: Final = 22
@@ -42,11 +40,11 @@ class MpiPlugin:
         workers = task_named(job, given["worker"])
         self._hosts = "" if workers is None else ",".join(hosts_of(job, workers))
 
-    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
-        for container in containers(pod, init=True):
-            open_port(container, "mpijob-port", self._port)
-            if task.name == self._master:
-                add_env(container, {"name": "MPI_HOST", "value": self._hosts})
+    def on_pod_create(self, pod: PodManifest, task: TaskSpec, index: int) -> None:
+        for container in pod.containers(init=True):
+            pod.open_port(container, "mpijob-port", self._port)
+        if task.name == self._master:
+            pod.add_env([{"name": "MPI_HOST", "value": self._hosts}], init=True)
 
     def owned_objects(self) -> Iterable[OwnedObject]:
         return ()
@@ -56,27 +54,32 @@ class PytorchPlugin:
     """Sets the variables from which torch.distributed reads master and rank."""
 
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
-        self._job = job
         given = flags(arguments, {"master": "master", "worker": "worker", "port": str(PYTORCH_PORT)})
-        self._master, self._worker = given["master"], given["worker"]
+        self._worker = given["worker"]
+        self._roles = (given["master"], given["worker"])
         self._port = port(given["port"], PYTORCH_PORT)
+        size = sum(each.replicas for each in job.spec.tasks if each.name in self._roles)
+        master = task_named(job, given["master"])
+        # A single process has no master to connect to.
+        self._variables = (
+            {}
+            if master is None
+            else {
+                "MASTER_ADDR": host_of(job, master, 0),
+                "MASTER_PORT": str(self._port),
+                "WORLD_SIZE": str(size),
+            }
+        )
 
-    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
-        master = task_named(self._job, self._master)
-        if master is None:
-            return  # a single process has no master to connect to
-        roles = (self._master, self._worker)
-        size = sum(each.replicas for each in self._job.spec.tasks if each.name in roles)
-        values = {
-            "MASTER_ADDR": host_of(self._job, master, 0),
-            "MASTER_PORT": str(self._port),
-            "WORLD_SIZE": str(size),
-        }
-        if task.name in roles:
+    def on_pod_create(self, pod: PodManifest, task: TaskSpec, index: int) -> None:
+        if not self._variables:
+            return
+        values = dict(self._variables)
+        if task.name in self._roles:
             values["RANK"] = str(index + 1 if task.name == self._worker else 0)
-        for container in containers(pod, init=False):
-            open_port(container, "pytorchjob-port", self._port)
-            add_env(container, *({"name": name, "value": value} for name, value in values.items()))
+        for container in pod.containers(init=False):
+            pod.open_port(container, "pytorchjob-port", self._port)
+        pod.add_env([{"name": name, "value": value} for name, value in values.items()], init=False)
 
     def owned_objects(self) -> Iterable[OwnedObject]:
         return ()
@@ -92,17 +95,17 @@ class RayPlugin:
         self._given = flags(arguments, names | defaults)
         self._ports = {name: port(self._given[flag], RAY_PORTS[name]) for name, flag in _RAY_FLAGS.items()}
 
-    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: PodManifest, task: TaskSpec, index: int) -> None:
         given = self._given
-        for container in containers(pod, init=False):
+        for container in pod.containers(init=False):
             if (task.name, container.get("name")) == (given["head"], given["headContainer"]):
-                self._start_head(container)
+                self._start_head(pod, container)
             elif (task.name, container.get("name")) == (given["worker"], given["workerContainer"]):
                 self._start_worker(container)
 
-    def _start_head(self, container: Json) -> None:
+    def _start_head(self, pod: PodManifest, container: Json) -> None:
         for name, number in self._ports.items():
-            open_port(container, name, number)
+            pod.open_port(container, name, number)
         gcs, dashboard, client = self._ports.values()
         start = (
             f"ray start --head --block --dashboard-host=0.0.0.0 --port={gcs} "
@@ -143,14 +146,14 @@ class TensorflowPlugin:
             if task.name in self._roles and task.replicas
         }
 
-    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: PodManifest, task: TaskSpec, index: int) -> None:
         if self._is_single:
             return  # a single process is not a cluster
         own = {"type": self._roles.get(task.name, task.name), "index": index}
         config = msgspec.json.encode({"cluster": self._cluster, "task": own}).decode()
-        for container in containers(pod, init=False):
-            open_port(container, "tfjob-port", self._port)
-            add_env(container, {"name": "TF_CONFIG", "value": config})
+        for container in pod.containers(init=False):
+            pod.open_port(container, "tfjob-port", self._port)
+        pod.add_env([{"name": "TF_CONFIG", "value": config}], init=False)
 
     def owned_objects(self) -> Iterable[OwnedObject]:
         return ()
@@ -165,9 +168,9 @@ class HcclRankPlugin:
         master = task_named(job, self._master)
         self._masters = 0 if master is None else master.replicas
 
-    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: PodManifest, task: TaskSpec, index: int) -> None:
         """Set the rank, from a ``RANK`` variable if there is one, unless the template has it."""
-        annotations = pod["metadata"]["annotations"]
+        annotations = pod.annotations
         if annotations.get(RANK_ANNOTATION):
             return
         rank = _rank_variable(pod)
@@ -182,9 +185,9 @@ class HcclRankPlugin:
         return ()
 
 
-def _rank_variable(pod: Json) -> str:
+def _rank_variable(pod: PodManifest) -> str:
     """Return the value of the first ``RANK`` variable in a container; empty if there is none."""
-    variables = (each for container in containers(pod, init=False) for each in container.get("env", ()))
+    variables = (each for container in pod.containers(init=False) for each in container.get("env") or ())
     return next(
         (each["value"] for each in variables if each["name"] == _RANK_VARIABLE and each.get("value")), ""
     )

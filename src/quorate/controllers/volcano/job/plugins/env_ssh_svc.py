@@ -15,14 +15,12 @@ from quorate.controllers.volcano.job.plugins.interface import (
     SECRETS,
     SERVICES,
     OwnedObject,
-    add_env,
-    add_volume,
-    containers,
     hosts_of,
     is_on,
     pod_name,
     set_hostname,
 )
+from quorate.controllers.volcano.job.pod_manifest import PodManifest
 from quorate.kube.resources import Json
 
 PRIVATE_KEY: Final = "id_rsa"
@@ -51,11 +49,10 @@ class EnvPlugin:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         pass
 
-    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
-        for container in containers(pod, init=True):
-            # VK_TASK_INDEX is the name in the first releases of Volcano.
-            for name in ("VC_TASK_INDEX", "VK_TASK_INDEX"):
-                add_env(container, {"name": name, "value": str(index)})
+    def on_pod_create(self, pod: PodManifest, task: TaskSpec, index: int) -> None:
+        # VK_TASK_INDEX is the name in the first releases of Volcano.
+        names = ("VC_TASK_INDEX", "VK_TASK_INDEX")
+        pod.add_env([{"name": name, "value": str(index)} for name in names], init=True)
 
     def owned_objects(self) -> Iterable[OwnedObject]:
         return ()
@@ -84,7 +81,7 @@ class SshPlugin:
             else {}
         )
 
-    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: PodManifest, task: TaskSpec, index: int) -> None:
         keys = (PRIVATE_KEY, PUBLIC_KEY, AUTHORIZED_KEYS, SSH_CONFIG)
         secret = {
             "secretName": self._name,
@@ -92,7 +89,7 @@ class SshPlugin:
             "defaultMode": _OWNER_MODE if self._path == _ROOT_PATH else _ANY_USER_MODE,
         }
         mount = {"name": self._volume, "mountPath": self._path, "subPath": _DIRECTORY}
-        add_volume(pod, {"name": self._volume, "secret": secret}, mount, init=True)
+        pod.add_volumes([{"name": self._volume, "secret": secret}], [mount], init=True)
 
     def owned_objects(self) -> Iterable[OwnedObject]:
         body = {"type": "Opaque", "stringData": {SSH_CONFIG: self._config(), **self._given_keys}}
@@ -128,21 +125,20 @@ class SvcPlugin:
         self._job = job
         self._map_name = object_name(job.metadata.name, "svc")
         self._volume = label_name(job.metadata.name, "svc")
+        self._variables: list[Json] = [
+            {"name": name, "valueFrom": {"configMapKeyRef": {"name": self._map_name, "key": name}}}
+            for task in job.spec.tasks
+            for name in _variables(task)
+        ]
         given = flags(arguments, {_NOT_READY: "false", _NO_POLICY: "false"})
         self._publish_not_ready, self._no_policy = is_on(given[_NOT_READY]), is_on(given[_NO_POLICY])
 
-    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: PodManifest, task: TaskSpec, index: int) -> None:
         job = self._job
         set_hostname(pod, job, pod_name(job, task, index))
-        names = [name for each in job.spec.tasks for name in _variables(each)]
-        variables = [
-            {"name": name, "valueFrom": {"configMapKeyRef": {"name": self._map_name, "key": name}}}
-            for name in names
-        ]
-        for container in containers(pod, init=True):
-            add_env(container, *variables)
+        pod.add_env(self._variables, init=True)
         volume = {"name": self._volume, "configMap": {"name": self._map_name}}
-        add_volume(pod, volume, {"name": self._volume, "mountPath": HOSTS_PATH}, init=True)
+        pod.add_volumes([volume], [{"name": self._volume, "mountPath": HOSTS_PATH}], init=True)
 
     def owned_objects(self) -> Iterable[OwnedObject]:
         metadata = self._job.metadata

@@ -1,6 +1,6 @@
 """The interface of job plugins, and what they share: hosts, flags, edits of pods."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -9,6 +9,7 @@ from quorate.api.meta import Struct
 from quorate.api.syntax import is_dns_label
 from quorate.api.volcano.job import Job, TaskSpec
 from quorate.controllers.volcano.job.derived_names import label_name
+from quorate.controllers.volcano.job.pod_manifest import PodManifest
 from quorate.kube.resources import Json, Resource, untyped
 
 CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", namespaced=True)
@@ -37,7 +38,7 @@ class OwnedObject:
 
 
 class Plugin(Protocol):
-    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: PodManifest, task: TaskSpec, index: int) -> None:
         """Edit the manifest of the ``index``-th pod of ``task`` before it is created."""
 
     def owned_objects(self) -> Iterable[OwnedObject]:
@@ -87,34 +88,9 @@ def port(value: str, default: int) -> int:
     return int(value) if value.isascii() and value.isdigit() and 0 < int(value[:6]) < 65536 else default
 
 
-def containers(pod: Json, *, init: bool) -> Iterator[Json]:
-    """Yield the containers of a pod; ``init``: the init containers, too."""
-    yield from pod["spec"].get("containers", ())
-    if init:
-        yield from pod["spec"].get("initContainers", ())
-
-
-def add_env(container: Json, *variables: Json) -> None:
-    container["env"] = [*container.get("env", ()), *variables]
-
-
-def open_port(container: Json, name: str, number: int) -> None:
-    """Add a container port, unless the number is there already."""
-    present = container.get("ports", ())
-    if all(each.get("containerPort") != number for each in present):
-        container["ports"] = [*present, {"name": name, "containerPort": number}]
-
-
-def add_volume(pod: Json, volume: Json, mount: Json, *, init: bool) -> None:
-    spec = pod["spec"]
-    spec["volumes"] = [*spec.get("volumes", ()), volume]
-    for container in containers(pod, init=init):
-        container["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
-
-
-def set_hostname(pod: Json, job: Job, name: str) -> None:
+def set_hostname(pod: PodManifest, job: Job, name: str) -> None:
     """Set hostname and subdomain, by which the other pods of the job resolve this one."""
-    spec = pod["spec"]
+    spec = pod.spec
     if not spec.get("hostname") and is_dns_label(name):
         spec["hostname"] = name
     if not spec.get("subdomain"):
