@@ -1,8 +1,11 @@
 """The webhooks of Volcano's kinds: a cache that lags or is missing causes no refusal."""
 
 import asyncio
+import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -11,9 +14,10 @@ from quorate.api import codec
 from quorate.api.configuration.gang import PodGroupWebhooks
 from quorate.api.core import Namespace
 from quorate.api.meta import Key
+from quorate.api.validation.pod_templates import pod_template_findings
 from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.annotations import GROUP_NAME
-from quorate.webhooks.admission_review import AdmissionResponse
+from quorate.webhooks.admission_review import MAX_COUNTED, AdmissionResponse
 from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from tests.webhooks.admission_requests import a_request, patched, refusals
 
@@ -258,3 +262,32 @@ def test_unknown_fields_of_a_job_are_kept() -> None:
         {"replicas": 1, "template": template, "name": "default0", "minAvailable": 1}
     ]
     assert done["spec"]["other"] == [1]
+
+
+def test_a_large_job_is_validated_beside_the_event_loop() -> None:
+    containers = [{"name": f"c{number}", "image": "i"} for number in range(5000)]
+    task = {"name": "w", "replicas": 1, "template": {"spec": {"containers": containers}}}
+    wrong = {"name": "v", "replicas": 1, "template": {"spec": {"containers": [{"name": "A"}] * 5000}}}
+    threads: set[threading.Thread] = set()
+
+    def observe(frame: FrameType, event: str, argument: object) -> None:
+        if frame.f_code is pod_template_findings.__code__:
+            threads.add(threading.current_thread())
+
+    def found(*tasks: Json) -> int:
+        job = {"kind": "Job", "metadata": {"name": "j", "namespace": "team"}, "spec": {"tasks": [*tasks]}}
+        return len(respond("/jobs/validate", FakeReader({"default": a_queue("default")}), job).findings)
+
+    threading.setprofile(observe)
+    sys.setprofile(observe)
+    try:
+        assert found({**task, "template": {"spec": {"containers": containers[:1]}}}) == 0
+        assert threads == {threading.main_thread()}
+        threads.clear()
+        assert found(task) == 0
+        assert found(wrong) == MAX_COUNTED
+        assert threading.main_thread() not in threads
+        assert threads
+    finally:
+        threading.setprofile(None)
+        sys.setprofile(None)

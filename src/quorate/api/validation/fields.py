@@ -75,8 +75,13 @@ def selector_findings(path: str, selector: LabelSelector | None) -> Findings:
                 yield Finding(f"{where}.operator", unknown, rule)
 
 
+MAX_KNOWN: Final = 50  # names of a list that may have thousands
+
+
 def known_names_text(names: Iterable[str]) -> str:
-    return f"known: {', '.join(sorted(names)) or 'none'}"
+    known = sorted(names)
+    more = f" and {len(known) - MAX_KNOWN} more" if len(known) > MAX_KNOWN else ""
+    return f"known: {', '.join(known[:MAX_KNOWN]) or 'none'}{more}"
 
 
 def join_names(names: Sequence[str]) -> str:

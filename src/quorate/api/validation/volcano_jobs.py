@@ -3,7 +3,7 @@
 A job is validated with its defaults set (``volcano.job.with_defaults``). Source: Volcano (1.15).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quorate.api.findings import Finding, child_path, quote_value
@@ -119,17 +119,17 @@ def _unreachable_min_available(job: Job) -> Iterable[str]:
     A task that depends on others gets its pods when those run, but the gang starts only when it is complete.
     """
     tasks = job.spec.tasks
-    at_once = [task for task in tasks if task.depends_on is None or not task.depends_on.name]
-    most = sum(task.replicas for task in at_once)
+    later = [task for task in tasks if task.depends_on is not None and task.depends_on.name]
+    most = sum(task.replicas for task in tasks) - sum(task.replicas for task in later)
     each_counts = job.spec.min_available >= sum(task_min_available(task) for task in tasks)
-    if len(at_once) == len(tasks):
+    if not later:
         return
     if job.spec.min_available > most:
         yield (
             f"spec.minAvailable: {job.spec.min_available} pods are to start together, and tasks that depend "
             f"on others have none until those run: the job never starts (write at most {most})"
         )
-    elif each_counts and any(task_min_available(task) for task in tasks if task not in at_once):
+    elif each_counts and any(task_min_available(task) for task in later):
         yield (
             "spec.tasks: every task is to start with its minAvailable, and those that depend on others have "
             "no pods until those run: the job never starts (give them minAvailable 0)"
@@ -257,21 +257,34 @@ def _timeout(where: str, timeout: str) -> Findings:
 def _dependencies(tasks: Sequence[TaskSpec]) -> Findings:
     """Validate that dependencies exist and have no cycle: its tasks would never be created."""
     names = {task.name for task in tasks}
+    known = known_names_text(names)
     waits_for: dict[str, set[str]] = {}
     for at, task in enumerate(tasks):
         needed = () if task.depends_on is None else task.depends_on.name
         for position, name in enumerate(needed):
             if name not in names:
                 path = f"spec.tasks[{at}].dependsOn.name[{position}]"
-                yield Finding(path, name, f"is not a task of this job ({known_names_text(names)})")
+                yield Finding(path, name, f"is not a task of this job ({known})")
         waits_for[task.name] = names.intersection(needed)
-    # Remove tasks that wait for no remaining task. What cannot be removed is in a cycle, or depends on one.
-    while free := [name for name, needed in waits_for.items() if not needed & waits_for.keys()]:
-        for name in free:
-            del waits_for[name]
-    if waits_for:
+    if waiting := _waiting_forever(waits_for):
         rule = "wait for each other in a circle (leave one of the dependencies out)"
-        yield Finding("spec.tasks", join_names(list(waits_for)), rule)
+        yield Finding("spec.tasks", join_names(waiting), rule)
+
+
+def _waiting_forever(waits_for: Mapping[str, Collection[str]]) -> list[str]:
+    """Return the tasks that are in a cycle of ``waits_for``, or wait for one that is."""
+    waiting: dict[str, list[str]] = {}
+    for name, needed in waits_for.items():
+        for each in needed:
+            waiting.setdefault(each, []).append(name)
+    left = {name: len(needed) for name, needed in waits_for.items()}
+    free = [name for name, number in left.items() if not number]
+    while free:
+        for name in waiting.get(free.pop(), ()):
+            left[name] -= 1
+            if not left[name]:
+                free.append(name)
+    return [name for name, number in left.items() if number]
 
 
 def _volumes(volumes: Sequence[VolumeSpec]) -> Findings:

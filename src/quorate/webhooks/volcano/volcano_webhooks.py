@@ -5,9 +5,12 @@ Volcano's (1.15); they map documents to documents, so that no field of an object
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.configuration.gang import PodGroupWebhooks
@@ -42,13 +45,16 @@ from quorate.controllers.volcano.pod_groups.scheduling_gates import gate_for
 from quorate.gang.cache.from_objects import quota_amounts
 from quorate.gang.namespace_quota.evaluation import ScopeAttributes
 from quorate.gang.namespace_quota.webhook_checks import PodGroupRequest, group_findings, pod_findings
+from quorate.kube.computations import Computations
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import (
     ALLOWED,
+    MAX_FINDINGS,
     AdmissionRequest,
     AdmissionResponse,
     Handler,
+    first_findings,
     for_writes,
 )
 from quorate.webhooks.decoding import decode_object, refuse_undecodable
@@ -70,6 +76,7 @@ class VolcanoWebhooks:
         self._reader = reader
         self._rules = rules
         self._names = frozenset(scheduler_names)
+        self._computations = Computations()
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the handlers by path."""
@@ -103,7 +110,7 @@ class VolcanoWebhooks:
             group = await decode_object(PodGroup, request.object)
         except msgspec.ValidationError as error:
             return await refuse_undecodable(request.object, error)
-        findings = tuple(pod_group_findings(group))
+        findings = first_findings(pod_group_findings(group))
         if request.operation == "CREATE":
             findings += await self._queue_findings(lambda queues: self._in_queue(group, queues))
         return AdmissionResponse(findings)
@@ -219,17 +226,22 @@ class VolcanoWebhooks:
             job = with_defaults(await decode_object(Job, request.object))
         except msgspec.ValidationError as error:
             return await refuse_undecodable(request.object, error)
-        warnings = tuple(volcano_job_warnings(job))
+        size = len(request.object) + len(request.old_object)
         if request.operation == "CREATE":
+            response = await self._computations.run(
+                size, _job_response, job, partial(volcano_job_findings, job)
+            )
             queue_related = await self._queue_findings(lambda queues: volcano_job_queue_findings(job, queues))
-            return AdmissionResponse((*volcano_job_findings(job), *queue_related), warnings)
+            return replace(response, findings=(*response.findings, *queue_related))
         try:
             await decode_object(Job, request.old_object)
         except msgspec.ValidationError:  # there is nothing to compare with
-            return AdmissionResponse(tuple(volcano_job_findings(job)), warnings)
-        old = await decode_object(dict[str, Any], request.old_object)
-        new = await decode_object(dict[str, Any], request.object)
-        return AdmissionResponse(tuple(volcano_job_update_findings(old, new, job)), warnings)
+            find = partial(volcano_job_findings, job)
+        else:
+            old = await decode_object(dict[str, Any], request.old_object)
+            new = await decode_object(dict[str, Any], request.object)
+            find = partial(volcano_job_update_findings, old, new, job)
+        return await self._computations.run(size, _job_response, job, find)
 
     async def _queue_findings(self, check: Callable[[Queues], Findings]) -> tuple[Finding, ...]:
         """Return the findings of ``check``; check the API server if the cache yields any."""
@@ -239,12 +251,16 @@ class VolcanoWebhooks:
         return tuple(check(await self._reader.list_queues()))
 
 
+def _job_response(job: Job, find: Callable[[], Findings]) -> AdmissionResponse:
+    return AdmissionResponse(first_findings(find()), tuple(islice(volcano_job_warnings(job), MAX_FINDINGS)))
+
+
 async def validate_hyper_node(request: AdmissionRequest) -> AdmissionResponse:
     try:
         hyper_node = await decode_object(HyperNode, request.object)
     except msgspec.ValidationError as error:
         return await refuse_undecodable(request.object, error)
-    return AdmissionResponse(tuple(hyper_node_findings(hyper_node)))
+    return AdmissionResponse(first_findings(hyper_node_findings(hyper_node)))
 
 
 async def _new_pod(request: AdmissionRequest) -> IncomingPod | None:
