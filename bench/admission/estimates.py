@@ -18,6 +18,7 @@ from rich.console import Console
 from bench.admission.run import NotDone, Outcome, Plan, run
 from bench.limits import check_limits
 from bench.worlds import BASELINE
+from quorate.api.configuration.process import EstimateRules
 
 SCALE: Final = 0.2
 WITHIN_S: Final = 600.0
@@ -34,7 +35,9 @@ def main(
     scale: Annotated[
         float, typer.Option(min=0.01, help="The part of the workloads of the scenario.")
     ] = SCALE,
-    cpu: Annotated[float, typer.Option(min=0.01, help="estimates.cpu of the runs with estimates.")] = 0.1,
+    cpu: Annotated[
+        float, typer.Option(min=0.01, help="estimates.cpu of the runs with estimates.")
+    ] = EstimateRules().cpu,
 ) -> None:
     """Compare the rate of admissions and the CPU of the controllers with and without estimates."""
     console = Console()

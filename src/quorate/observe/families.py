@@ -247,7 +247,7 @@ OURS: Final[tuple[Family, ...]] = (
     ),
     Family(
         "quorate_estimates_processor_seconds", "gauge", (ROLE,),
-        "Processor time of the last refresh of the estimates, in a process of its own",
+        "Processor time of the last refresh of the estimates, objects taken in included; in its own process",
     ),
 )  # fmt: skip
 FAMILIES: Final = OF_KUEUE + OF_VOLCANO + OURS

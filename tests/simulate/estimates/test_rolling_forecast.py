@@ -58,6 +58,14 @@ def test_a_budget_bounds_the_runs_of_a_refresh_and_later_ones_add_to_them() -> N
     assert starts(third.starts)["c"] == (BEGAN + 3601, 3)  # the second of three
 
 
+def test_a_refresh_counts_the_processor_time_since_the_one_before() -> None:
+    used_s = 1.0
+    forecast = RollingForecast(lambda: used_s)
+    used_s = 4.0  # spent on objects
+    assert forecast.refresh(BEGAN, 1e9).processor_s == 3.0
+    assert forecast.refresh(BEGAN, 1e9).processor_s == 0.0
+
+
 def test_starts_that_did_not_come_are_left_out_and_a_changed_queue_drops_all_runs() -> None:
     waiting = workload("b", "11:58:00", WAITS)
     forecast = a_forecast(queue("q", 1), waiting, step_s=1.0)

@@ -77,7 +77,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 class EstimateRules(msgspec.Struct, frozen=True, kw_only=True):
     """Estimates of when waiting workloads start, which a process of their own computes."""
 
-    cpu: float = 0.1  # the part of one core that it may use; 0: no estimates
+    cpu: float = 0.05  # the part of one core that it may use; 0: no estimates
 
 
 def decode_estimates(fields: Section) -> EstimateRules:

@@ -44,7 +44,7 @@ class Refresh(msgspec.Struct, frozen=True):
     at: float  # the moment of the world, epoch seconds
     starts: tuple[WaitingStart, ...]  # by key
     runs: int  # of this refresh
-    processor_s: float  # that it took
+    processor_s: float  # that it took, with all that was put since the refresh before
 
 
 class _Run(NamedTuple):
@@ -58,6 +58,7 @@ class RollingForecast:
     def __init__(self, processor_s: Callable[[], float]) -> None:
         """``processor_s`` returns the processor time of this process."""
         self._processor_s = processor_s
+        self._reported_s = processor_s()
         self._configuration = default_configuration()
         self._objects: dict[Resource[Any], dict[Key, Any]] = {}
         self._run_times = RunTimeStore()
@@ -111,7 +112,8 @@ class RollingForecast:
         while self._runs and self._runs[0].at < now - LONGEST_KEPT_S:
             self._runs.popleft()
         found = self._quantiles(waiting.values(), now, times)
-        return Refresh(now, found, played, self._processor_s() - began_s)
+        before_s, self._reported_s = self._reported_s, self._processor_s()
+        return Refresh(now, found, played, self._reported_s - before_s)
 
     def _quantiles(
         self, waiting: Iterable[Workload], now: float, times: Iterable[RunTimes]
