@@ -1,5 +1,9 @@
 """The scheduler's view of pods keeps fields that affect placement, and shares equal parts."""
 
+from typing import Any
+
+import msgspec
+import pytest
 from msgspec.structs import replace
 
 from quorate.api import codec
@@ -83,6 +87,38 @@ def test_a_pod_that_is_decoded_again_keeps_its_node() -> None:
     placed = a_pod("a", node="n1")
     assert replace(placed, status=PodStatus(phase="Failed")).node_name == "n1"
     assert replace(placed, node_name="").node_name == ""
+
+
+POD_AFFINITY = {"topologyKey": "zone"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    ("path", "term"),
+    [
+        ("topologySpreadConstraints", {"topologyKey": "zone"}),
+        (f"affinity.podAffinity.{REQUIRED}", POD_AFFINITY),
+        (f"affinity.podAntiAffinity.{REQUIRED}", POD_AFFINITY),
+        (f"affinity.podAffinity.{PREFERRED}", {"weight": 1, "podAffinityTerm": POD_AFFINITY}),
+        (f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms", {}),
+        (f"affinity.nodeAffinity.{PREFERRED}", {"weight": 1}),
+    ],
+)
+def test_a_pod_with_thousands_of_terms_is_not_read(path: str, term: dict[str, Any]) -> None:
+    """Each of them would take time for each node."""
+
+    def with_terms(count: int) -> dict[str, Any]:
+        value: Any = [term] * count
+        for name in reversed(path.split(".")):
+            value = {name: value}
+        return {"metadata": {"name": "a"}, "spec": value}
+
+    codec.convert(Pod, with_terms(256))
+    with pytest.raises(
+        msgspec.ValidationError, match="array` of length <= 256 - at `.*" + path.split(".")[-1]
+    ):
+        codec.convert(Pod, with_terms(257))
 
 
 def test_only_annotations_for_schedulers_are_kept() -> None:

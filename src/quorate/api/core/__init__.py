@@ -1,7 +1,7 @@
 """Fields of core/v1, scheduling.k8s.io/v1 and node.k8s.io/v1 objects that Quorate reads."""
 
 from datetime import datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -10,6 +10,8 @@ from quorate.api.quantity import Quantity
 
 Resources = dict[str, Quantity]
 MAX_RESOURCES: Final = 512  # of a node or a gang: each name takes numbers and time for each node
+# Terms of affinity or constraints in one list of a pod: each takes time for each node.
+AT_MOST_TERMS: Final = msgspec.Meta(max_length=256)
 
 
 def check_number_of_resources(field: str, resources: Resources | None) -> None:
@@ -57,7 +59,7 @@ class NodeSelectorTerm(Struct):
 
 
 class NodeSelector(Struct):
-    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+    node_selector_terms: Annotated[tuple[NodeSelectorTerm, ...], AT_MOST_TERMS] = ()
 
 
 class PreferredSchedulingTerm(Struct):
@@ -69,7 +71,7 @@ class NodeAffinity(Struct):
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
-    preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
+    preferred: Annotated[tuple[PreferredSchedulingTerm, ...], AT_MOST_TERMS] = msgspec.field(
         default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 

@@ -8,12 +8,13 @@ are dropped.
 
 from datetime import datetime
 from sys import intern
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from quorate.api import core
 from quorate.api.core import (
+    AT_MOST_TERMS,
     NodeAffinity,
     NodeSpec,
     ResourceRequirements,
@@ -67,10 +68,10 @@ class WeightedPodAffinityTerm(Struct):
 class PodAffinity(Struct):
     """The terms of either pod affinity or pod anti-affinity."""
 
-    required: tuple[PodAffinityTerm, ...] = msgspec.field(
+    required: Annotated[tuple[PodAffinityTerm, ...], AT_MOST_TERMS] = msgspec.field(
         default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
     )
-    preferred: tuple[WeightedPodAffinityTerm, ...] = msgspec.field(
+    preferred: Annotated[tuple[WeightedPodAffinityTerm, ...], AT_MOST_TERMS] = msgspec.field(
         default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
@@ -132,7 +133,7 @@ class PodSpec(Struct, weakref=True, gc=True):
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
-    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    topology_spread_constraints: Annotated[tuple[TopologySpreadConstraint, ...], AT_MOST_TERMS] = ()
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()

@@ -59,15 +59,10 @@ class PodRequirements:
         """
         return self.node_labels, self.node_affinity, self.node_groups, self.tolerations, self.volumes.failure
 
-    def node_inclusion(
-        self, constraint: SpreadConstraint, constraints: tuple[SpreadConstraint, ...]
-    ) -> NodeInclusion:
-        """Return the nodes that ``constraint`` counts.
-
-        They have the topology keys of all ``constraints`` of the pod.
-        """
+    def node_inclusion(self, constraint: SpreadConstraint, keys: frozenset[str]) -> NodeInclusion:
+        """Return the nodes that ``constraint`` counts; ``keys`` are those of all constraints of the pod."""
         return NodeInclusion(
-            keys=frozenset(one.topology_key for one in constraints),
+            keys=keys,
             labels=self.node_labels if constraint.honors_node_affinity else frozenset(),
             affinity=self.node_affinity if constraint.honors_node_affinity else None,
             tolerations=self.tolerations if constraint.honors_node_taints else None,

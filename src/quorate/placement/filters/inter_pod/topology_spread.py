@@ -67,11 +67,10 @@ def spread_skews(
 ) -> Iterator[SpreadSkew]:
     """Return the skew of each required constraint."""
     constraints = requirements.required_spread
+    keys = frozenset(constraint.topology_key for constraint in constraints)
     for constraint in constraints:
         counted = index.count_matching((constraint.selector,), Capacity.FUTURE_IDLE)
-        domains = counted.by_domain(
-            constraint.topology_key, requirements.node_inclusion(constraint, constraints)
-        )
+        domains = counted.by_domain(constraint.topology_key, requirements.node_inclusion(constraint, keys))
         yield SpreadSkew(
             nodes.label(constraint.topology_key),
             *domains.by_value(),
@@ -131,6 +130,7 @@ def spread_scorer(
     constraints = requirements.preferred_spread
     if not constraints:
         return None
+    keys = frozenset(constraint.topology_key for constraint in constraints)
     has_keys = ~nodes.vacant
     counted = []
     for constraint in constraints:
@@ -140,7 +140,7 @@ def spread_scorer(
         if constraint.topology_key == HOSTNAME:
             counted.append(_ConstraintCounts(counts.at_nodes(), None, constraint.max_skew))
         else:
-            inclusion = requirements.node_inclusion(constraint, constraints)
+            inclusion = requirements.node_inclusion(constraint, keys)
             domains = counts.by_domain(constraint.topology_key, inclusion)
             counted.append(_ConstraintCounts(domains.at_nodes(), column.codes.copy(), constraint.max_skew))
     return TopologySpreadScorer(has_keys, tuple(counted))
