@@ -3,9 +3,13 @@
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
+from quorate.api import codec
+from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Key, Uid
+from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.gang.actions import ACTIONS
 from quorate.gang.cache.gang import Gang
@@ -121,6 +125,48 @@ def test_a_pod_that_becomes_unreadable_gives_its_resources_up_for_its_whole_node
     world.model.set_unreadable_pod(first.task, first.node)
     assert world.model.cluster.allocation(Uid(first.uid)) is None
     assert _free_nodes(world) == {"n1", "n2"} - {first.node}
+
+
+def encoded(**requests: str) -> EncodedRequests:
+    many = {f"a.b/{number}": "1" for number in range(10_000)}
+    return EncodedRequests(codec.encode({**many, **requests}))
+
+
+def test_a_pod_with_thousands_of_resources_takes_what_nodes_offer_of_them() -> None:
+    world = two_gangs()
+    model, large = world.model, Key("default", "large")
+    model.set_unreadable_pod(large, "n1", encoded(cpu="3"))
+    assert len(run_session(model, SETTINGS, world.now).binds) == 1  # there is room for one of two
+    assert model.cluster.total_used == {"cpu": 4000, "pods": 2}
+    assert len(model.cluster.rows) < 10
+
+    model.set_unreadable_pod(large, "n1", encoded(cpu="1"))
+    assert len(run_session(model, SETTINGS, world.now).binds) == 1
+    assert model.cluster.total_used == {"cpu": 3000, "pods": 3}
+    model.remove_unreadable_pod(large)
+    assert model.cluster.total_used == {"cpu": 2000, "pods": 2}
+
+
+def test_a_resource_that_a_node_offers_later_is_counted_for_large_pods() -> None:
+    world = two_gangs()
+    model = world.model
+    model.set_unreadable_pod(Key("default", "large"), "n1", encoded())
+    assert "a.b/7" not in model.cluster.total_used
+    (node,) = (each for each in model.cluster.nodes if each is not None)
+    allocatable = {**node.status.allocatable, "a.b/7": Quantity.of_units(8)}
+    model.set_node(replace(node, status=replace(node.status, allocatable=allocatable)))
+    assert model.cluster.total_used["a.b/7"] == 1
+
+
+def test_a_large_pod_that_can_be_read_again_counts_once() -> None:
+    world = two_gangs()
+    (first, _) = run_session(world.model, SETTINGS, world.now).binds
+    key, pod = first.task, next(each for each in world.pods.values() if each.metadata.key == first.task)
+    world.model.set_unreadable_pod(key, first.node, encoded(cpu="1"))
+    assert world.model.cluster.total_used["cpu"] == 2000
+    world.model.set_pod(replace(pod, node_name=first.node))
+    world.model.remove_unreadable_pod(key)
+    assert world.model.cluster.total_used["cpu"] == 2000
 
 
 def _free_nodes(world: World) -> set[str]:

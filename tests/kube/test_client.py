@@ -24,7 +24,7 @@ from quorate.kube.errors import (
     WriteNotPermitted,
 )
 from quorate.kube.object_faults import ObjectFault
-from quorate.kube.resources import PODS
+from quorate.kube.resources import PLACEABLE_PODS, PODS
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token, TokenFile
 from quorate.kube.rest.decoding import Bookmark, WatchEvent
@@ -310,6 +310,71 @@ def test_an_object_with_thousands_of_quantities_is_read_if_nearly_all_are_zero(
             assert faults == []
             of_pods = [each.spec.containers[0].resources.requests for each in read]
             assert of_pods == [{"cpu": Quantity.of_units(2)}] * 2
+
+    asyncio.run(story())
+
+
+MANY = {f"a.b/{number}": "1" for number in range(5000)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "requests"),
+    [
+        pytest.param(
+            {
+                "nodeName": "n",
+                "containers": [{"resources": {"requests": {"cpu": "1500m", **MANY}}}] * 2,
+                "initContainers": [{"resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}],
+            },
+            {}, {"cpu": "3", "memory": "1Gi", "a.b/7": "2"}, id="the effective request of all containers",
+        ),
+        pytest.param(
+            {"nodeName": "n", "containers": [{"resources": {"requests": {"cpu": "1"}}}]},
+            {"containerStatuses": [{"name": "c", "allocatedResources": MANY}] * 2},
+            {"cpu": "1"}, id="a status with many quantities",
+        ),
+        pytest.param(
+            {
+                "nodeName": "n",
+                "containers": [{"resources": {"requests": {"cpu": "1"}}}],
+                "tolerations": "all",
+            },
+            {}, {"cpu": "1"}, id="another field that cannot be decoded",
+        ),
+        pytest.param(
+            {"nodeName": "n", "containers": [{"resources": {"requests": {"cpu": [1], **MANY}}}] * 2},
+            {}, None, id="a request that cannot be read",
+        ),
+        pytest.param(
+            {"containers": [{"resources": {"requests": MANY}}] * 2}, {}, None, id="a pod without a node"
+        ),
+        pytest.param(
+            {"nodeName": "n", "containers": [{"resources": {"requests": MANY}}] * 2},
+            {"phase": "Succeeded"}, None, id="a pod that has ended",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_pod_requests_of_its_node_is_known_although_it_cannot_be_decoded(
+    spec: dict[str, Any], status: dict[str, Any], requests: dict[str, str] | None
+) -> None:
+    odd = pod("odd", 3) | {"spec": spec, "status": status}
+
+    async def story() -> None:
+        answers = in_turn(listing(9, odd), Stream((frame("ADDED", odd),)))
+        async with FakeServer(answers) as server, server.client() as client:
+            (listed,) = (await client.list(PLACEABLE_PODS)).undecodable
+            async for event in client.watch(PLACEABLE_PODS, "9"):
+                watched = event
+                break
+        assert isinstance(watched, ObjectFault)
+        for fault in (listed, watched):
+            if requests is None:
+                assert fault.requests is None
+            else:
+                assert fault.requests is not None
+                found = fault.requests.of_resources(["cpu", "memory", "a.b/7", "other"])
+                names = {name for name in ("cpu", "memory", "a.b/7") if name in requests}
+                assert {name: str(amount) for name, amount in found.items() if name in names} == requests
 
     asyncio.run(story())
 

@@ -5,9 +5,12 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core import Resources
 from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
+from quorate.api.quantity import Quantity
 from quorate.placement.topology.tree import MAX_AMOUNT
 from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import Place, Places
@@ -34,6 +37,14 @@ def free(model: TopologyModel) -> int:
     tree = model.host_tree(())
     assert tree is not None
     return int(tree.remaining("cpu")[0]) // 1000
+
+
+def free_amounts(model: TopologyModel) -> dict[str, int]:
+    tree = model.host_tree(())
+    assert tree is not None
+    (leaf,) = tree.leaves
+    free, _ = tree.amounts_of(leaf)
+    return free
 
 
 def a_pod(name: str, node: str = "a", phase: str = "Running", cpu: str = "3", **annotations: str) -> BoundPod:
@@ -116,6 +127,24 @@ def test_the_room_returns_when_pods_with_unknown_requests_are_gone(model: Topolo
     for key in keys:
         model.remove_foreign_pod(key)
     assert free(model) == 8
+
+
+def test_of_the_resources_of_pods_those_count_that_their_node_offers(model: TopologyModel) -> None:
+    """A pod on a node may name thousands, and a tree has a row for each resource."""
+    many = {f"a.b/{number}": "1" for number in range(5_000)}
+    pod = msgspec.structs.replace(a_pod("p"), requests=codec.convert(Resources, {**many, "cpu": "2"}))
+    large = Key("ns", "large")
+    model.put_pod(pod)
+    model.put_foreign_pod(large, "a", EncodedRequests(codec.encode({**many, "cpu": "3"})))
+    assert free_amounts(model) == {"cpu": 3000, "pods": -2}
+
+    node = model.nodes["a"]
+    allocatable = {**node.status.allocatable, "a.b/7": Quantity.of_units(8)}
+    status = msgspec.structs.replace(node.status, allocatable=allocatable)
+    model.put_node(msgspec.structs.replace(node, status=status))
+    assert free_amounts(model) == {"cpu": 3000, "pods": -2, "a.b/7": 6}
+    model.remove_foreign_pod(large)
+    assert free_amounts(model) == {"cpu": 6000, "pods": -1, "a.b/7": 7}
 
 
 def nominated(pod: BoundPod, node: str = "a") -> BoundPod:

@@ -1,5 +1,6 @@
 """Conversion between JSON and typed objects, including quantities."""
 
+import math
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -47,8 +48,8 @@ class _Allowance:
 
     __slots__ = ("quantities",)
 
-    def __init__(self) -> None:
-        self.quantities = MAX_QUANTITIES
+    def __init__(self, quantities: float) -> None:
+        self.quantities = quantities
 
 
 _allowance: Final[ContextVar[_Allowance]] = ContextVar("allowance")  # large objects are decoded in threads
@@ -106,11 +107,18 @@ def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
         return decode_as_given(type_, without_nulls(data))
 
 
-def decode_as_given(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
+def decode_any_quantities(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
+    """Decode like ``decode``, but as many quantities as there are: for threads beside an event loop."""
+    return decode_as_given(type_, without_nulls(data) if has_nulls(data) else data, math.inf)
+
+
+def decode_as_given(
+    type_: type[T], data: bytes | str | msgspec.Raw, most_quantities: float = MAX_QUANTITIES
+) -> T:
     """Decode like ``decode``, but do not take a null field as absent: that is an error of its type."""
     hashable: Any = type_
     decoder: msgspec.json.Decoder[T] = _decoder(hashable)
-    outer = _allowance.set(_Allowance())  # a decoding may call this one, to intern a field
+    outer = _allowance.set(_Allowance(most_quantities))  # a decoding may call this one, to intern a field
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:

@@ -44,8 +44,8 @@ from quorate.kube.rest.decoding import (
     WatchEvent,
     decode_frame,
     decode_page,
-    decode_without_zeros,
-    page_without_zeros,
+    read_undecodable,
+    read_undecodable_of,
 )
 
 D = TypeVar("D")
@@ -166,7 +166,7 @@ class Client:
         continue_: dict[str, str] = {}
         while True:
             body = await self.request("GET", path, query={**query, **continue_})
-            page = await page_without_zeros(resource, decode_page(resource, f"GET {path}", body))
+            page = await read_undecodable_of(resource, decode_page(resource, f"GET {path}", body))
             items += page.items
             undecodable += page.undecodable
             if not page.continue_:
@@ -384,8 +384,8 @@ class Client:
                     for line in lines.feed(chunk):
                         event = decode_frame(resource, request, line)
                         if isinstance(event, ObjectFault):
-                            obj = await decode_without_zeros(resource, event)
-                            event = event if obj is None else WatchEvent("MODIFIED", obj)
+                            found = await read_undecodable(resource, event)
+                            event = found if isinstance(found, ObjectFault) else WatchEvent("MODIFIED", found)
                         yield event
         except Unauthorized:
             await self.config.credentials.refresh(authorization)  # for the caller's next attempt

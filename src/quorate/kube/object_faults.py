@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from quorate.api.codec import shortened
+from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.kube.log import logger
 from quorate.kube.resources import HasMetadata, Json, Resource, metadata_of
@@ -29,7 +30,8 @@ _Version = tuple[Uid, str, str]  # uid, resource version and problem
 class ObjectFault(msgspec.Struct, frozen=True):
     """One version of one object that cannot be used.
 
-    ``obj`` is the decoded object, ``raw`` its JSON if it cannot be decoded.
+    ``obj`` is the decoded object, ``raw`` its JSON if it cannot be decoded.  ``requests`` is known of a bound
+    pod with more quantities than are read.
     """
 
     resource: Resource[Any]
@@ -42,6 +44,7 @@ class ObjectFault(msgspec.Struct, frozen=True):
     obj: Any = None
     raw: bytes = b""
     deleted: bool = False  # from the DELETED event of a watch
+    requests: EncodedRequests | None = None
 
 
 OnFault = Callable[[ObjectFault], None]

@@ -10,6 +10,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.core import LimitRange, RuntimeClass
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
+from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node as ClusterNode
 from quorate.api.core.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.kueue import (
@@ -112,9 +113,13 @@ class QueueObjects:
     def remove_nominated_pod(self, key: Key) -> Collection[str]:
         return self.ledger.topology.remove_nominated_pod(key)
 
-    def put_unreadable_pod(self, key: Key, node: str) -> None:
-        """Keep places in topologies away from a node with a pod of which the requests are not known."""
-        self.ledger.topology.put_foreign_pod(key, node, {PODS: MAX_AMOUNT})
+    def put_unreadable_pod(self, key: Key, node: str, requests: EncodedRequests | None) -> None:
+        """Count a pod of which the node and at best the requests are known.
+
+        If these are not known, places in topologies are kept away from the node.
+        """
+        amounts = {PODS: MAX_AMOUNT} if requests is None else requests
+        self.ledger.topology.put_foreign_pod(key, node, amounts)
 
     def remove_pod(self, key: Key) -> Collection[str]:
         """Return the topology flavors of the node that the pod leaves."""

@@ -59,11 +59,11 @@ def gang_feeds(model: Model, clock: Clock, *, disruption_budgets: bool = False) 
         constraints.set_namespace(namespace.metadata.name, namespace.metadata.labels)
 
     def set_aside_pod(key: Key, fault: ObjectFault | None) -> None:
-        """Keep other pods from the node of a pod with requests that are not known."""
+        """Count a pod that cannot be read on its node; if its requests are not known, keep others away."""
         if fault is None:
             model.remove_unreadable_pod(key)
         else:
-            model.set_unreadable_pod(key, occupied_node(fault))
+            model.set_unreadable_pod(key, *occupied_node(fault))
 
     def set_aside_group(key: Key, fault: ObjectFault | None) -> None:
         """Let the pods of a group that cannot be read count in its queue."""

@@ -5,12 +5,15 @@ KEP-753), pod-level resources (KEP-2837) and RuntimeClass overhead; the usage of
 evaluator computes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import msgspec
+
+from quorate.api import codec
 from quorate.api.core import ResourceRequirements, Resources
-from quorate.api.quantity import Quantity
+from quorate.api.quantity import Quantity, parse_quantity
 
 _NOTHING: Final = Quantity(0)
 
@@ -62,6 +65,21 @@ def pod_requests(spec: PodResources) -> Resources:
     pod_level = default_requests(spec.resources.requests, spec.resources.limits) if spec.resources else {}
     requests |= {name: amount for name, amount in pod_level.items() if _is_pod_level_resource(name)}
     return add_resources(requests, spec.overhead)
+
+
+class EncodedRequests(msgspec.Struct, frozen=True):
+    """The effective request of one pod as JSON, for a pod with so many resources that few are read of it."""
+
+    content: bytes
+
+    @classmethod
+    def of_pod(cls, spec: PodResources) -> "EncodedRequests":
+        return cls(codec.encode(pod_requests(spec)))
+
+    def of_resources(self, names: Collection[str]) -> Resources:
+        """Return the request of each resource in ``names`` that the pod requests."""
+        texts = msgspec.json.decode(self.content, type=dict[str, str])
+        return {name: parse_quantity(texts[name]) for name in names if name in texts}
 
 
 def pod_limits(spec: PodResources) -> Resources:

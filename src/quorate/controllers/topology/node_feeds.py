@@ -108,8 +108,8 @@ def node_feeds(
     """
 
     def set_aside_pod(key: Key, fault: ObjectFault | None) -> None:
-        if fault is not None and (node := occupied_node(fault)):
-            state.put_unreadable_pod(key, node)
+        if fault is not None and (occupied := occupied_node(fault)).name:
+            state.put_unreadable_pod(key, *occupied)
 
     return (
         cluster_feed(

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Final
 
 from quorate.api.core import PriorityClass, ResourceQuota
+from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.policy import PodDisruptionBudget
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.kueue.placed_workload import PlacedWorkload
@@ -20,6 +21,7 @@ from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano.topology import HyperNode
 from quorate.gang.cache.assumed_decisions import AssumedDecisions
 from quorate.gang.cache.from_objects import (
+    LargePod,
     QuotaUsageCache,
     differ_only_in_status,
     pod_group_key,
@@ -82,6 +84,7 @@ class Model:
         self._set_aside: set[Key] = set()  # gangs that sessions leave out until an object of theirs changes
         self._unreadable_groups: dict[Key, str] = {}  # pod groups that cannot be read, with their queue
         self._unreadable_pods: dict[Key, str] = {}  # with the node, which takes no other pod
+        self._large_pods: dict[Key, LargePod] = {}
         self._gang_of_unreadable: dict[Key, Key] = {}  # of such pods that were tasks
         self._removed_task: Task | None = None  # the last one: its pod may follow as one that cannot be read
         self._priority_classes = PriorityClasses()
@@ -91,7 +94,11 @@ class Model:
 
     def set_node(self, node: Node) -> None:
         self.revision += 1
+        rows = self.cluster.rows_version
         self.cluster.set_node(node)
+        if self.cluster.rows_version != rows:
+            for key in self._large_pods:
+                self._count_large_pod(key)
         self._held.set_host(node.metadata.labels.get(HOSTNAME, ""), node.metadata.name)
 
     def remove_node(self, name: str) -> None:
@@ -159,8 +166,8 @@ class Model:
         self.remove_unreadable_pod(key)
         self._assumed.remove_pod(key)
 
-    def set_unreadable_pod(self, key: Key, node: str) -> None:
-        """Keep other pods from ``node``: the pod ``key`` is on it and its requests are not known.
+    def set_unreadable_pod(self, key: Key, node: str, requests: EncodedRequests | None = None) -> None:
+        """Count ``requests`` of the pod ``key`` on ``node``; if they are not known, keep other pods away.
 
         A pod without a node is removed.  What the pod requested when it was read last stays allocated for its
         gang's queue.
@@ -171,10 +178,20 @@ class Model:
             if task is not None and task.key == key and task.status in ALLOCATED_STATUSES:
                 self._gang(task.gang).set_unreadable(key, task.request)
                 self._gang_of_unreadable[key] = task.gang
-            self._unreadable_pods[key] = node
-            self._update_unreadable_pod(node)
+            if requests is None:
+                self._unreadable_pods[key] = node
+                self._update_unreadable_pod(node)
+            else:
+                self._large_pods[key] = LargePod(node, requests)
+                self._count_large_pod(key)
+
+    def _count_large_pod(self, key: Key) -> None:
+        """Count what a pod requests of the resources that nodes offer: it may name thousands of others."""
+        self._replace_pod(key, self._large_pods[key].foreign_pod(key, self.cluster.rows))
 
     def remove_unreadable_pod(self, key: Key) -> None:
+        if self._large_pods.pop(key, None) is not None:
+            self._remove_pod(key)
         node = self._unreadable_pods.pop(key, None)
         gang = self.gangs.get(self._gang_of_unreadable.pop(key, _NO_KEY))
         if gang is not None:

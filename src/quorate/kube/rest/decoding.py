@@ -16,6 +16,7 @@ from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.kube.errors import Status, Unreadable, error_from_status
 from quorate.kube.object_faults import ObjectFault, problem_of
 from quorate.kube.resources import Resource, T
+from quorate.kube.unreadable_pods import with_pod_requests
 
 LEVELS_MAX: Final = 400  # kept of an object that is nested too deeply for the decoder
 _TOO_DEEP: Final = b'"levels that quorate does not read"'
@@ -159,14 +160,23 @@ def _decode_object(resource: Resource[T], raw: msgspec.Raw) -> T:
     return codec.decode(resource.type, raw)
 
 
-async def decode_without_zeros(resource: Resource[T], fault: ObjectFault) -> T | None:
-    """Decode an object with too many quantities without its requests of 0; None if that does not help.
+async def read_undecodable(resource: Resource[T], fault: ObjectFault) -> T | ObjectFault:
+    """Read what can be read of an object that could not be decoded.
 
-    A pod may run on any node if it requests nothing of thousands of resources.  If it could not be read, the
-    node would have to be left alone.  Other tasks run between the steps.
+    One with too many quantities is decoded without its requests of 0.  Otherwise return the fault, with what
+    the object requests if it is a pod on a node: if nothing were known of it, the node would have to be left
+    alone.  Other tasks run between the steps.
     """
-    if codec.TOO_MANY_QUANTITIES not in fault.problem or fault.deleted:
-        return None
+    if fault.deleted:
+        return fault
+    if codec.TOO_MANY_QUANTITIES in fault.problem:
+        obj = await _decode_without_zeros(resource, fault)
+        if obj is not None:
+            return obj
+    return await with_pod_requests(fault)
+
+
+async def _decode_without_zeros(resource: Resource[T], fault: ObjectFault) -> T | None:
     try:
         await asyncio.sleep(0)
         document = codec.decode_as_given(_ANYTHING, fault.raw)
@@ -178,15 +188,15 @@ async def decode_without_zeros(resource: Resource[T], fault: ObjectFault) -> T |
         return None
 
 
-async def page_without_zeros(resource: Resource[T], page: Page[T]) -> Page[T]:
-    """Return ``page`` with what ``decode_without_zeros`` can decode among its items."""
+async def read_undecodable_of(resource: Resource[T], page: Page[T]) -> Page[T]:
+    """Return ``page`` with what ``read_undecodable`` reads of its faults."""
     items, undecodable = list(page.items), []
     for fault in page.undecodable:
-        obj = await decode_without_zeros(resource, fault)
-        if obj is None:
-            undecodable.append(fault)
+        found = await read_undecodable(resource, fault)
+        if isinstance(found, ObjectFault):
+            undecodable.append(found)
         else:
-            items.append(obj)
+            items.append(found)
     return Page(items, undecodable, page.resource_version, page.continue_)
 
 

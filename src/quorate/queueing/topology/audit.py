@@ -172,7 +172,7 @@ def _leaf_differences(
     free: dict[str, int] = {}
     for node in nodes:
         _add_amounts(free, in_base_units(node.status.allocatable), 1)
-        for amounts in model.foreign_on(node.metadata.name):
+        for amounts in model.foreign_on(node):
             _add_amounts(free, amounts, -1)
     used: dict[str, int] = {}
     for amounts in model.used_in(known, leaf):

@@ -4,14 +4,17 @@ Kueue (v0.19) counts the pods that request no place.  Here a pod that requests o
 workload has no places any more: until a terminating pod has ended, its room is not free.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod_resources import EncodedRequests
+from quorate.api.core.scheduling import Node
 from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.kueue.topology_annotations import REQUESTS
 from quorate.api.meta import Key
 from quorate.placement.resources import in_base_units
+from quorate.queueing.topology.places import Amounts
 
 PODS: Final = "pods"  # the resource of which each pod uses 1
 
@@ -31,16 +34,33 @@ def workload_of(pod: BoundPod) -> Key | None:
     return Key(pod.metadata.namespace, name) if name else None
 
 
-def usage_on_node(pod: BoundPod) -> Mapping[str, int]:
+def usage_on_node(pod: BoundPod) -> Amounts:
     """Return what a pod uses of its node, in base units by resource."""
     return {**in_base_units(pod.requests), PODS: 1}
+
+
+def offered_amounts(requests: Amounts | EncodedRequests, node: Node) -> Amounts:
+    """Return the requests of what the node offers, in base units.
+
+    Of any other resource nothing is free, whatever pods use.  A pod may name thousands of them, and a tree
+    has a row for each resource.
+    """
+    names = node.status.allocatable
+    if isinstance(requests, EncodedRequests):
+        return {**in_base_units(requests.of_resources(names)), PODS: 1}
+    return {name: amount for name, amount in requests.items() if name in names or name == PODS}
+
+
+def offer_the_same(old: Node, new: Node) -> bool:
+    """Return True if the same requests count on both nodes."""
+    return old.status.allocatable.keys() == new.status.allocatable.keys()
 
 
 class NodeUse(NamedTuple):
     """What a pod uses of its node."""
 
     node: str
-    requests: Mapping[str, int]  # in base units by resource
+    requests: Amounts  # in base units by resource
 
 
 class PodsByWorkload:

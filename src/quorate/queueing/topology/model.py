@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
@@ -23,6 +24,8 @@ from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.topology.foreign_pods import (
     NodeUse,
     PodsByWorkload,
+    offer_the_same,
+    offered_amounts,
     requests_place,
     usage_on_node,
     uses_node,
@@ -54,7 +57,8 @@ class TopologyModel(TopologyFlavors):
         self.has_nodes = True  # False while nodes and pods are being listed: no pod gets a place
         self.nodes: dict[str, Node] = {}  # of the cluster, whatever their state
         self.domain_changes = 0  # how often a node joined or left a tree that had been built
-        self._foreign: dict[str, dict[Key, Amounts]] = {}  # by node and pod: the requests of other pods
+        # By node and pod: the requests of other pods.
+        self._foreign: dict[str, dict[Key, Amounts | EncodedRequests]] = {}
         self._node_of: dict[Key, str] = {}  # by foreign pod
         self._with_places: set[Key] = set()  # workloads
         self._pods = PodsByWorkload()  # those that request a place
@@ -149,7 +153,7 @@ class TopologyModel(TopologyFlavors):
             return True
         if not tree.can_change(old, new):
             return False
-        if old is not None and new is not None and tree.replace_node(old, new):
+        if old is not None and new is not None and offer_the_same(old, new) and tree.replace_node(old, new):
             return True
         self.domain_changes += 1
         if old is not None:
@@ -172,8 +176,8 @@ class TopologyModel(TopologyFlavors):
 
     def _add_foreign(self, tree: DomainTree, node: Node, times: int) -> None:
         values = tree.recorded_values_of(node)
-        for requests in self._foreign.get(node.metadata.name, {}).values():
-            tree.add_free(values, requests, times)
+        for amounts in self.foreign_on(node):
+            tree.add_free(values, amounts, times)
 
     def _flavors_of(self, *nodes: Node) -> tuple[str, ...]:
         return tuple(
@@ -308,7 +312,7 @@ class TopologyModel(TopologyFlavors):
             else:
                 self.put_foreign_pod(pod, *use)
 
-    def put_foreign_pod(self, pod: Key, node: str, requests: Amounts) -> tuple[str, ...]:
+    def put_foreign_pod(self, pod: Key, node: str, requests: Amounts | EncodedRequests) -> tuple[str, ...]:
         """Count a bound pod that has no place in a topology, with its requests and 1 of ``pods``.
 
         Returns the flavors of the node on which the pod counted before with other requests.
@@ -332,19 +336,19 @@ class TopologyModel(TopologyFlavors):
             del self._foreign[node]
         return self._count_foreign(node, requests, -1)
 
-    def _count_foreign(self, name: str, requests: Amounts, times: int) -> tuple[str, ...]:
+    def _count_foreign(self, name: str, requests: Amounts | EncodedRequests, times: int) -> tuple[str, ...]:
         self._capacity_changed()
         node = self.nodes.get(name)
         if node is None:
             return ()
-        flavors = self._flavors_of(node)
+        flavors, amounts = self._flavors_of(node), offered_amounts(requests, node)
         for flavor in flavors:
             tree = self._trees.get(flavor)
             if tree is not None and not self._is_unread(tree, name):
-                tree.add_free(tree.recorded_values_of(node), requests, -times)
+                tree.add_free(tree.recorded_values_of(node), amounts, -times)
         for labels, tree in self._hosts.items():
             if is_host(node, labels) and not self._is_unread(tree, name):
-                tree.add_free(tree.recorded_values_of(node), requests, -times)
+                tree.add_free(tree.recorded_values_of(node), amounts, -times)
         return flavors
 
     def set_has_nodes(self, has_nodes: bool) -> None:
@@ -464,9 +468,10 @@ class TopologyModel(TopologyFlavors):
         """The workloads of which the places are counted instead of the pods."""
         return self._with_places
 
-    def foreign_on(self, node: str) -> Iterable[Amounts]:
-        """Return what each pod without a place uses of a node."""
-        return self._foreign.get(node, {}).values()
+    def foreign_on(self, node: Node) -> Iterable[Amounts]:
+        """Yield what each pod without a place uses of what a node offers."""
+        for requests in self._foreign.get(node.metadata.name, {}).values():
+            yield offered_amounts(requests, node)
 
     def known_trees(self) -> list[KnownTree]:
         """Return the trees that have been built, those without unread nodes."""
