@@ -21,7 +21,6 @@ import msgspec
 from yarl import URL
 
 from quorate.api import codec
-from quorate.api.integer_ranges import within_ranges
 from quorate.api.meta import Key, ObjectMeta
 from quorate.kube.errors import (
     ApiError,
@@ -47,6 +46,7 @@ from quorate.kube.rest.decoding import (
     read_undecodable,
     read_undecodable_of,
 )
+from quorate.kube.rest.encoding import encode_object, encode_patch
 
 D = TypeVar("D")
 
@@ -178,18 +178,16 @@ class Client:
     ) -> T:
         """Create an object and return it as stored; ``namespace`` is by default that of the body."""
         path = resource.path(namespace or _namespace_of(body))
-        answer = await self.request(
-            "POST", path, query=self._query(dry_run), body=within_ranges(resource.type, resource.encode(body))
-        )
+        encoded = await encode_object(resource, body)
+        answer = await self.request("POST", path, query=self._query(dry_run), body=encoded)
         return _decode(resource, f"POST {path}", answer)
 
     async def replace(
         self, resource: Resource[T], key: Key, body: Body, *, subresource: str = "", dry_run: bool = False
     ) -> T:
         path = resource.path(key.namespace, key.name, subresource)
-        answer = await self.request(
-            "PUT", path, query=self._query(dry_run), body=within_ranges(resource.type, resource.encode(body))
-        )
+        encoded = await encode_object(resource, body)
+        answer = await self.request("PUT", path, query=self._query(dry_run), body=encoded)
         return _decode(resource, f"PUT {path}", answer)
 
     async def patch(
@@ -216,7 +214,7 @@ class Client:
             "PATCH",
             path,
             query=query,
-            body=within_ranges(resource.type, codec.encode(patch)),
+            body=await encode_patch(resource, patch),
             headers={"Content-Type": kind.value},
         )
         return _decode(resource, f"PATCH {path}", answer)
@@ -230,7 +228,7 @@ class Client:
         """
         path = resource.path(key.namespace, key.name, subresource)
         headers = {"Content-Type": PatchKind.MERGE.value, "Accept": METADATA_ONLY}
-        body = within_ranges(resource.type, codec.encode(patch))
+        body = await encode_patch(resource, patch)
         answer = await self.request("PATCH", path, query=self._query(False), body=body, headers=headers)
         return _decode_as(PartialObjectMetadata, f"PATCH {path}", answer).metadata
 

@@ -1,0 +1,51 @@
+"""Encoding of objects and patches that are sent; that of large ones runs in a thread beside the event loop.
+
+Pods and patches are made from what clients stored, and so may be as large as that.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from quorate.api import codec
+from quorate.api.integer_ranges import within_ranges
+from quorate.kube.resources import Body, Resource
+
+MANY_VALUES: Final = 5_000  # are encoded within some milliseconds
+LARGE_BYTES: Final = 64 * 1024
+
+
+async def encode_object(resource: Resource[Any], body: Body) -> bytes:
+    """Return the JSON of an object with integers that the API stores."""
+    return await _encoded(resource, body, partial(resource.encode, body))
+
+
+async def encode_patch(resource: Resource[Any], patch: Mapping[str, Any] | Sequence[Any]) -> bytes:
+    """Return the JSON of a patch of an object with integers that the API stores."""
+    return await _encoded(resource, patch, partial(codec.encode, patch))
+
+
+async def _encoded(resource: Resource[Any], value: object, encode: Callable[[], bytes]) -> bytes:
+    encoded = await asyncio.to_thread(encode) if has_many_values(value) else encode()
+    if len(encoded) > LARGE_BYTES:
+        return await asyncio.to_thread(within_ranges, resource.type, encoded)
+    return within_ranges(resource.type, encoded)
+
+
+def has_many_values(value: object) -> bool:
+    """Return True if maps and lists have more than ``MANY_VALUES`` entries; typed objects count as one."""
+    remaining, pending = MANY_VALUES, [value]
+    while pending:
+        match pending.pop():
+            case dict() as entries:
+                items: Sequence[object] = tuple(entries.values())
+            case list() | tuple() as entries:
+                items = entries
+            case _:
+                continue
+        remaining -= len(items)
+        if remaining < 0:
+            return True
+        pending += items
+    return False
