@@ -3,11 +3,13 @@
 A ``JobSource`` loads the jobs of a kind: from one informer, or from an index if a job is several objects.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Generic
 
+from quorate.api import codec
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
@@ -40,6 +42,7 @@ from quorate.kube.writes import Create
 JOB_WORKERS: Final = 16  # a reconcile mostly waits for the responses to its two or three writes
 OWNER_RETRY_S: Final = 1.0  # before an owner that was not found is looked up again
 INVALID_RETRY_S: Final = 60.0  # before a rejected workload is created again, unless the job changes
+LARGE_BYTES: Final = 64 * 1024  # of a job and its workloads, which take too long for the event loop
 OWNER_CHAIN_RETRY_S: Final = 60.0  # before a broken chain of owners is followed again
 
 _NAMES_WORKLOAD: Final = "names workload"  # index of jobs by the key of their prebuilt workload
@@ -60,6 +63,10 @@ class JobSource(ABC, Generic[J]):
     @abstractmethod
     def versions(self, job: J) -> set[Version]:
         """Return the versions of the job's objects."""
+
+    @abstractmethod
+    def size_bytes(self, job: J) -> int:
+        """Return about how long the JSON of the job's objects is."""
 
     @abstractmethod
     def workloads(self, key: Key) -> Sequence[Workload]:
@@ -156,15 +163,23 @@ class JobReconciler(Generic[J]):
                 self.executor.record(key, (event,), unique=True)
             return self._context.clock.now() + OWNER_CHAIN_RETRY_S
         self._set_ancestor(key, ancestor)
-        now = self._context.clock.now()
-        plan = decide(
-            self.kind, job, workloads, self._reconcile_context(key, job, ancestor), self.options, now
-        )
+        plan = await self._decide(job, workloads, self._reconcile_context(key, job, ancestor))
         again_at = await self._execute(key, job, plan)
         if job is not None and self.kind.has_slices and self.options.elastic_jobs:
             unscheduled = self._context.informers.unscheduled_pods
             await ungate_elastic_pods(self._context.client, unscheduled, self.kind, job, workloads)
         return again_at
+
+    async def _decide(
+        self, job: J | None, workloads: Sequence[Workload], context: ReconcileContext
+    ) -> JobPlan:
+        """Return the plan; that of a large job is made in a thread, because templates are compared."""
+        now = self._context.clock.now()
+        plan = partial(decide, self.kind, job, workloads, context, self.options, now)
+        templates = sum(len(each.template) for workload in workloads for each in workload.spec.pod_sets)
+        if templates + (0 if job is None else self._source.size_bytes(job)) > LARGE_BYTES:
+            return await asyncio.to_thread(plan)
+        return plan()
 
     def _versions(self, job: J | None, workloads: Sequence[Workload]) -> set[Version]:
         prebuilt = None if job is None else self._source.prebuilt(job)
@@ -297,6 +312,9 @@ class JobController(JobSource[J]):
 
     def versions(self, job: J) -> set[Version]:
         return versions(self._kind.resource, (job,))
+
+    def size_bytes(self, job: J) -> int:
+        return len(codec.encode(job))
 
     def workloads(self, key: Key) -> Sequence[Workload]:
         return self._workloads.by_index(self._owner_index, key)

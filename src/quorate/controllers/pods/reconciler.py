@@ -50,6 +50,9 @@ class SinglePods(JobSource[QueuedPod]):
     def versions(self, job: QueuedPod) -> set[Version]:
         return versions(PODS, (job,))
 
+    def size_bytes(self, job: QueuedPod) -> int:
+        return len(job.spec)
+
     def workloads(self, key: Key) -> Sequence[Workload]:
         return self._workloads.by_index(_CONTROLLED_BY_POD, key)
 
@@ -85,6 +88,9 @@ class PodGroups(JobSource[PodGroup]):
 
     def versions(self, job: PodGroup) -> set[Version]:
         return versions(PODS, job.pods)
+
+    def size_bytes(self, job: PodGroup) -> int:
+        return sum(len(pod.spec) for pod in job.pods)
 
     def uids(self, job: PodGroup) -> tuple[Uid, ...]:
         return tuple(pod.metadata.uid for pod in job.pods)
