@@ -79,6 +79,15 @@ def large_numbers(kinds: Collection[str]) -> Iterator[int]:
             yield number
 
 
+def large_number(resource: str, collection: str) -> int:
+    """Return the number of the attack with a large ``collection`` of ``resource`` (``jobs.batch``)."""
+    for number, (kind, path) in enumerate(shapes(), FIRST_LARGE):
+        name = f"{kind.resource.plural}.{kind.resource.group}".removesuffix(".")
+        if (name, ".".join(path)) == (resource, collection):
+            return number
+    raise LookupError(f"no attack with {collection} of {resource}")
+
+
 def large_object_requests(shape: int, name: str) -> tuple[str, Iterator[Request]]:
     """Return the requests that store a large object, change it and write its status."""
     kind, path = shapes()[shape]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.fuzz.attacks import attack
 from tests.fuzz.cluster import ClusterOptions
 from tests.fuzz.findings import Findings
 from tests.fuzz.kinds import KINDS
+from tests.fuzz.large import large_number
 from tests.fuzz.requests import Attack, Request
 from tests.fuzz.runs import describe_finding, numbers_of, run
 
@@ -17,6 +19,13 @@ SEED = 5
 OBJECTS = 80
 LIMIT_MS = 2000.0  # of CPU time: a busy machine does not count, a smaller one does
 DEADLINE_S = 60.0
+LARGE = [  # each has held an event loop for seconds, or a node for as long as it existed
+    ("tfjobs.kubeflow.org", "spec.tfReplicaSpecs.Chief.template.spec.topologySpreadConstraints"),
+    ("tfjobs.kubeflow.org", "spec.tfReplicaSpecs.Chief.template.spec.containers"),
+    ("jobs.batch.volcano.sh", "spec.tasks.*.template.spec.initContainers"),
+    ("jobs.batch.volcano.sh", "spec.volumes"),
+    ("pods", "status.containerStatuses.*.allocatedResources"),
+]
 
 
 def test_an_attack_depends_on_seed_and_number_alone() -> None:
@@ -71,9 +80,8 @@ def test_a_finding_names_the_attack_in_its_detail_and_else_the_latest() -> None:
 @pytest.mark.timeout(900)
 def test_hostile_objects_break_nothing(tmp_path: Path) -> None:
     options = ClusterOptions(limit_ms=LIMIT_MS)
-    report = asyncio.run(
-        run(Findings(SEED), numbers_of(SEED, OBJECTS), options, tmp_path, deadline_s=DEADLINE_S)
-    )
+    numbers = chain(numbers_of(SEED, OBJECTS), (large_number(*each) for each in LARGE))
+    report = asyncio.run(run(Findings(SEED), numbers, options, tmp_path, deadline_s=DEADLINE_S))
     assert [describe_finding(SEED, found) for found in report.findings.all] == []
     assert report.driver.stored > OBJECTS // 3
     assert len(report.probe.admissions_s) > 3
