@@ -35,7 +35,8 @@ class ContentCache(Generic[V]):
     """The values in use of equal content.
 
     The content in use is in two generations. When the young one is half of the cache it becomes the old one,
-    from which used values return to the young one and the rest is dropped.
+    from which used values return to the young one and the rest is dropped.  Several threads may use it: large
+    objects are processed beside the event loop.
     """
 
     def __init__(self, *, entries: int = CACHE_SIZE, size_bytes: int = CACHE_BYTES) -> None:
@@ -56,7 +57,7 @@ class ContentCache(Generic[V]):
         return value
 
     def _add(self, content: bytes, value: V) -> None:
-        if len(self._young) == self._most_entries or self._young_bytes + len(content) > self._most_bytes:
+        if len(self._young) >= self._most_entries or self._young_bytes + len(content) > self._most_bytes:
             self._old, self._young, self._young_bytes = self._young, {}, 0
         if len(content) <= self._most_bytes:
             self._young[content] = value
