@@ -1,5 +1,7 @@
 """The one workload of a job: its creation, equivalence, update in place and surplus workloads."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -119,6 +121,15 @@ def test_a_running_job_that_was_changed_is_stopped_and_restored() -> None:
 def test_injected_fields_do_not_count_as_a_change() -> None:
     started = template(nodeSelector={"pool": "spot"}, tolerations=[{"key": "spot"}])
     assert plan(a_job(template=started, **RUNNING), a_workload(admitted_to=["spot"])) == IDLE
+
+
+@pytest.mark.parametrize("env", ["all", [1], [{"value": "1"}], [{"name": ["a"]}], {"name": "a"}])
+def test_variables_without_their_form_are_compared_as_they_are(env: Any) -> None:
+    """A kind without a schema may store them; such a job is not in sync with one that has others."""
+    odd = template(containers=[{**CONTAINER, "env": env}])
+    with_same = a_workload(pod_sets=[PodSet(count=3, template=odd)])
+    assert plan(a_job(template=odd), with_same) == IDLE
+    assert plan(a_job(template=template()), with_same) != IDLE
 
 
 def test_a_partially_admitted_job_is_equivalent_with_fewer_pods() -> None:

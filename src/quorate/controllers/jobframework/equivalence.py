@@ -62,13 +62,19 @@ def _shape(template: msgspec.Raw, tolerations: bool) -> tuple[Any, ...]:
 def _containers(containers: list[dict[str, Any]] | None) -> list[Any]:
     """Return the containers to compare; of variables with one name the last one is used."""
     return [
-        _without_nulls(
-            {**container, "env": list({entry["name"]: entry for entry in container["env"]}.values())}
-        )
+        _without_nulls({**container, "env": _effective(container["env"])})
         if container.get("env")
         else _without_nulls(container)
         for container in containers or []
     ]
+
+
+def _effective(env: Any) -> Any:
+    """Return ``env`` without entries that a later one replaces; a job without a schema may have anything."""
+    try:
+        return list({entry["name"]: entry for entry in env}.values())
+    except (TypeError, KeyError):
+        return env
 
 
 def _without_nulls(value: Any) -> Any:
