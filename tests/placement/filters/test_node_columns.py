@@ -1,8 +1,11 @@
 """Columns of node properties."""
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.placement.filters.node_affinity import matching_nodes
 from quorate.placement.filters.node_columns import Column, NodeColumns
 from tests.placement.filters.world import World, node, pod
 
@@ -30,6 +33,21 @@ def test_values_of_removed_nodes_are_dropped() -> None:
     assert len(columns.names.values) < 2000
     assert len(columns.label("hostname").values) < 2000
     assert columns.names.in_values(("n4998", "n4999")).tolist() == [True, True]
+
+
+def test_no_label_is_read_once_no_node_is_left() -> None:
+    columns = NodeColumns()
+    columns.grow(2)
+    columns.set(0, node("a zone=1"), ready=True)
+    read = []
+
+    def many() -> Iterator[tuple[str, str]]:
+        for number in range(10_000):
+            read.append(number)
+            yield ("zone", "1") if number < 2 else (f"key-{number}", "x")
+
+    assert matching_nodes(columns, many(), None).tolist() == [False, False]
+    assert read == [0, 1, 2]
 
 
 def test_labels_that_no_node_has_share_a_column() -> None:

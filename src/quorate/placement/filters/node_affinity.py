@@ -20,10 +20,15 @@ NAME_FIELD: Final = "metadata.name"  # the only field that ``matchFields`` suppo
 def matching_nodes(
     nodes: NodeColumns, labels: Iterable[tuple[str, str]], affinity: NodeSelector | None
 ) -> Mask:
-    """Return the nodes that have all ``labels`` and match the required ``affinity``, if any."""
+    """Return the nodes that have all ``labels`` and match the required ``affinity``, if any.
+
+    No label is looked at once no node is left: a pod may name thousands, and a node has few.
+    """
     matching = ~nodes.vacant
     for key, value in labels:
         matching &= nodes.label(key).in_values((value,))
+        if not matching.any():
+            break
     if affinity is not None:
         matching &= match_any_term(nodes, affinity.node_selector_terms)
     return matching
@@ -44,6 +49,8 @@ def match_term(nodes: NodeColumns, term: NodeSelectorTerm) -> Mask:
     matching = ~nodes.vacant
     for requirement in term.match_expressions:
         matching &= _match_requirement(nodes.label(requirement.key), requirement)
+        if not matching.any():
+            return matching
     for requirement in term.match_fields:
         if requirement.key == NAME_FIELD:
             matching &= _match_requirement(nodes.names, requirement)

@@ -58,11 +58,13 @@ class Column(Generic[Value]):
 
     def in_values(self, values: Iterable[Value]) -> Mask:
         """Return the nodes that have one of ``values``."""
-        found = np.zeros(len(self.codes), np.bool_)
-        for value in values:
-            if value in self._numbers:
-                found |= self.codes == self._numbers[value]
-        return found
+        codes = [self._numbers[value] for value in values if value in self._numbers]
+        if len(codes) == 1:
+            found: Mask = self.codes == codes[0]
+            return found
+        table = np.zeros(len(self.values) + 1, np.bool_)  # ABSENT reads the last element
+        table[codes] = True
+        return table[self.codes]
 
     def where(self, matches: Callable[[Value], bool]) -> Mask:
         """Return the nodes with a value that ``matches``."""
