@@ -18,6 +18,7 @@ from quorate.kube.patches import merged
 from quorate.kube.writes import Create, Delete, Patch
 from tests.controllers.jobframework.plans import RUNNING, SPOT, reasons, show, written
 from tests.controllers.jobs.test_ray import a_cluster
+from tests.controllers.jobs.test_unstructured import with_sections
 from tests.controllers.objects import a_job, a_workload, template, with_admitted_count
 
 GATED = template(schedulingGates=[{"name": ELASTIC_GATE}])
@@ -272,7 +273,7 @@ def test_all_templates_of_a_ray_cluster_are_gated() -> None:
     kind, job = RayCluster(), a_cluster(suspend=True)
     assert not kind.is_gated(job)
     (patch,) = kind.gate(job)
-    gated = msgspec.structs.replace(job, spec=merged(job.spec, patch.body["spec"]))
+    gated = with_sections(job, spec=merged(job.spec, patch.body["spec"]))
     assert kind.is_gated(gated)
     assert kind.is_suspended(gated)
     assert kind.pods_label(gated) == ("ray.io/cluster", "train")

@@ -19,7 +19,7 @@ from quorate.controllers.jobs.ray import RAY_CLUSTERS, RayCluster, RayService
 from quorate.controllers.jobs.rayjob import RayJob
 from quorate.controllers.jobs.unstructured import ReferencedObject, UnstructuredJob, UnstructuredJobKind
 from quorate.kube.patches import merged
-from tests.controllers.jobs.test_unstructured import MANAGED, foreign_job
+from tests.controllers.jobs.test_unstructured import MANAGED, foreign_job, with_sections
 
 HEAD = {"spec": {"containers": [{"name": "ray", "image": "ray:2"}]}}
 CLUSTER: dict[str, Any] = {
@@ -53,7 +53,7 @@ def with_child(
     """Return an elastic job, and the worker groups of the RayCluster that KubeRay made for it."""
     annotations = {ELASTIC_JOB: "true"} if elastic else {}
     metadata = msgspec.structs.replace(job.metadata, annotations=annotations, generation=4)
-    job = msgspec.structs.replace(job, metadata=metadata, status=dict(status))
+    job = with_sections(msgspec.structs.replace(job, metadata=metadata), status=dict(status))
     return msgspec.structs.replace(job, referenced_spec={"workerGroupSpecs": groups}, referenced_generation=7)
 
 

@@ -26,7 +26,7 @@ from tests.controllers.jobs.test_appwrapper import an_object, wrapped
 from tests.controllers.jobs.test_ray import HEAD, a_ray_job
 from tests.controllers.jobs.test_trainjob import MPI, NODE, step
 from tests.controllers.jobs.test_trainjob import a_job as a_train_job
-from tests.controllers.jobs.test_unstructured import a_job_set, foreign_job, replicated
+from tests.controllers.jobs.test_unstructured import a_job_set, foreign_job, replicated, with_sections
 from tests.controllers.objects import a_job, template
 from tests.e2e.kinds import EXAMPLES
 
@@ -261,7 +261,7 @@ def test_a_template_that_spark_needs_for_the_gate_is_removed_with_it() -> None:
         "containers": [{"name": "spark-kubernetes-executor"}],
         "schedulingGates": [{"name": TOPOLOGY_GATE}],
     }
-    stop = kind.stop(msgspec.structs.replace(application, spec=started), originals)
+    stop = kind.stop(with_sections(application, spec=started), originals)
     assert merged(started, stop.patches[0].body["spec"]) == application.spec
 
 

@@ -13,7 +13,7 @@ from quorate.controllers.jobs.training_runtime import strategically_merged
 from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.patches import merged
-from tests.controllers.jobs.test_unstructured import foreign_job
+from tests.controllers.jobs.test_unstructured import foreign_job, with_sections
 
 KIND = TrainJob()
 
@@ -181,23 +181,23 @@ def test_the_runtime_patch_is_first_at_a_start_and_last_at_a_stop() -> None:
     assert not isinstance(start, InjectionConflict)
     added, go = (patch.body for patch in start)
     assert go == {"spec": {"suspend": False}}
-    running = msgspec.structs.replace(job, spec=merged(merged(job.spec, added["spec"]), go["spec"]))
+    running = with_sections(job, spec=merged(merged(job.spec, added["spec"]), go["spec"]))
     assert containers(running) == containers(job)
 
-    busy = msgspec.structs.replace(running, status={"jobsStatus": [{"name": "node", "active": 1}]})
+    busy = with_sections(running, status={"jobsStatus": [{"name": "node", "active": 1}]})
     begun = KIND.stop(busy, None)
     assert ([patch.body for patch in begun.patches], begun.waits_for_pods) == (
         [{"spec": {"suspend": True}}],
         True,
     )
 
-    idle = msgspec.structs.replace(running, spec={**running.spec, "suspend": True})
+    idle = with_sections(running, spec={**running.spec, "suspend": True})
     (rest,) = KIND.stop(idle, None).patches
     restored = merged(idle.spec, rest.body["spec"])
     assert restored["runtimePatches"] == [
         {"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": {"template": {"spec": {}}}}
     ]
-    assert KIND.stop(msgspec.structs.replace(idle, spec=restored), None).patches == ()
+    assert KIND.stop(with_sections(idle, spec=restored), None).patches == ()
 
 
 def test_our_runtime_patch_exists_from_the_creation() -> None:
@@ -205,7 +205,7 @@ def test_our_runtime_patch_exists_from_the_creation() -> None:
     job = a_job(NODE, runtimePatches=[foreign_patch])
     (first,) = KIND.stop(job, None).patches
     assert first.body == {"spec": {"runtimePatches": [foreign_patch, {"manager": "kueue.x-k8s.io/manager"}]}}
-    with_our_patch = msgspec.structs.replace(job, spec=merged(job.spec, first.body["spec"]))
+    with_our_patch = with_sections(job, spec=merged(job.spec, first.body["spec"]))
     assert KIND.stop(with_our_patch, None).patches == ()
 
 
@@ -213,7 +213,7 @@ def test_an_interrupted_start_is_repeated() -> None:
     job = a_job(NODE)
     first = KIND.start(job, [INFO])
     assert not isinstance(first, InjectionConflict)
-    half = msgspec.structs.replace(job, spec=merged(job.spec, first[0].body["spec"]))
+    half = with_sections(job, spec=merged(job.spec, first[0].body["spec"]))
     repeated = KIND.start(half, [INFO])
     assert not isinstance(repeated, InjectionConflict)
     assert [patch.body for patch in repeated] == [{"spec": {"suspend": False}}]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from quorate.api import codec
@@ -21,12 +22,19 @@ from quorate.controllers.jobs.integrations import (
 )
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.kube.resources import Json
 
 PODS: dict[str, Any] = {
     "spec": {"containers": [{"name": "main", "image": "busybox"}], "nodeSelector": {"zone": "a"}}
 }
 TEMPLATE_PATH = "spec.replicatedJobs[0].template.spec.template"
 MANAGED = ReconcileContext(namespace_managed=True, flavors={}, workload_classes={}, pod_classes={})
+
+
+def with_sections(job: UnstructuredJob, **sections: Json) -> UnstructuredJob:
+    """Return ``job`` with another ``spec`` or ``status``."""
+    encoded = {f"encoded_{name}": msgspec.Raw(codec.encode(value)) for name, value in sections.items()}
+    return msgspec.structs.replace(job, **encoded)
 
 
 def foreign_job(spec: Any, status: Any = None) -> UnstructuredJob:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.batch import decode_template
+from quorate.api.batch import EMPTY_OBJECT, decode_template
 from quorate.api.field_path import (
     InvalidTemplate,
     Path,
@@ -26,6 +26,7 @@ from quorate.api.field_path import (
     with_field,
     write_field,
 )
+from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
 from quorate.api.meta import Key, ObjectMeta, Struct
@@ -44,16 +45,45 @@ _GATES: Path = ("spec", "schedulingGates")
 
 
 class UnstructuredJob(Struct):
+    """A job that is kept as bytes: decoded, it takes eight times the memory.
+
+    What the properties return is shared and must not be changed.
+    """
+
     metadata: ObjectMeta
-    spec: Json = msgspec.field(default_factory=dict)
-    status: Json = msgspec.field(default_factory=dict)
+    encoded_spec: msgspec.Raw = msgspec.field(default=EMPTY_OBJECT, name="spec")
+    encoded_status: msgspec.Raw = msgspec.field(default=EMPTY_OBJECT, name="status")
     referenced_spec: Json | None = None  # of the object that ``referenced_object`` returns, if it exists
     referenced_generation: int = 0  # of the same object
+
+    def __post_init__(self) -> None:
+        for name, field in (("spec", "encoded_spec"), ("status", "encoded_status")):
+            encoded: msgspec.Raw = getattr(self, field)
+            if not bytes(encoded).startswith(b"{"):
+                raise ValueError(f"Expected `object` in {name}")
+            # A view would keep the whole response in memory.
+            msgspec.structs.force_setattr(self, field, encoded.copy())
+
+    @property
+    def spec(self) -> Json:
+        return _decoded(bytes(self.encoded_spec))
+
+    @property
+    def status(self) -> Json:
+        return _decoded(bytes(self.encoded_status))
 
     @property
     def document(self) -> Json:
         """The JSON that field paths start from."""
         return {"spec": self.spec, "status": self.status}
+
+
+def _decode(content: bytes) -> Json:
+    return codec.decode(dict[str, Any], content)
+
+
+# A reconcile reads the same job some twenty times.
+_decoded: Final = InternCache(_decode, entries=64, size_bytes=2**20)
 
 
 @dataclass(frozen=True, slots=True)
