@@ -10,8 +10,14 @@ from quorate.api.quantity import Quantity
 
 Resources = dict[str, Quantity]
 MAX_RESOURCES: Final = 512  # of a node or a gang: each name takes numbers and time for each node
-# Terms of affinity or constraints in one list of a pod: each takes time for each node.
-AT_MOST_TERMS: Final = msgspec.Meta(max_length=256)
+MAX_TERMS: Final = 256
+"""Terms of affinity, or topology spread constraints, in one list of a pod: each takes time for each node."""
+
+MAX_CONTAINERS: Final = 4096
+"""Containers in one list of a pod: 25,000 hold an event loop for 60 ms, and no pod in use has a hundred."""
+
+AT_MOST_TERMS: Final = msgspec.Meta(max_length=MAX_TERMS)
+AT_MOST_CONTAINERS: Final = msgspec.Meta(max_length=MAX_CONTAINERS)
 
 
 def check_number_of_resources(field: str, resources: Resources | None) -> None:
@@ -93,8 +99,8 @@ class PodResourceClaim(Struct):
 
 
 class PodSpec(Struct):
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
+    containers: Annotated[tuple[Container, ...], AT_MOST_CONTAINERS] = ()
+    init_containers: Annotated[tuple[Container, ...], AT_MOST_CONTAINERS] = ()
     overhead: Resources = {}
     resources: ResourceRequirements = ResourceRequirements()
     runtime_class_name: str = ""

@@ -4,12 +4,12 @@ Every bound pod of a cluster is kept by the queueing controllers, so little is k
 """
 
 from sys import intern
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from quorate.api import codec
-from quorate.api.core import ResourceRequirements, Resources
+from quorate.api.core import AT_MOST_CONTAINERS, ResourceRequirements, Resources
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.core.scheduling import Affinity, Container, PodAffinity, PodSpec, Volume
 from quorate.api.interning import InternCache, intern_strings
@@ -22,8 +22,8 @@ _ANNOTATIONS: Final = frozenset((*REQUESTS, SLICE_NAME, WORKLOAD_ANNOTATION))
 
 class _Spec(Struct):
     node_name: str = ""
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
+    containers: Annotated[tuple[Container, ...], AT_MOST_CONTAINERS] = ()
+    init_containers: Annotated[tuple[Container, ...], AT_MOST_CONTAINERS] = ()
     overhead: Resources = {}
     resources: ResourceRequirements = ResourceRequirements()
     affinity: Affinity | None = None

@@ -14,6 +14,7 @@ import msgspec
 
 from quorate.api import core
 from quorate.api.core import (
+    AT_MOST_CONTAINERS,
     AT_MOST_TERMS,
     NodeAffinity,
     NodeSpec,
@@ -126,8 +127,8 @@ class PodSpec(Struct, weakref=True, gc=True):
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str = "PreemptLowerPriority"  # or Never
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
+    containers: Annotated[tuple[Container, ...], AT_MOST_CONTAINERS] = ()
+    init_containers: Annotated[tuple[Container, ...], AT_MOST_CONTAINERS] = ()
     overhead: Resources = {}
     resources: ResourceRequirements | None = None
     node_selector: dict[str, str] = {}

@@ -216,6 +216,26 @@ def test_a_pod_has_no_more_quantities_than_controllers_read(number: int, want: l
     assert show(POD.validate(pod)) == want
 
 
+@pytest.mark.parametrize(
+    ("field", "item", "most"),
+    [
+        ("initContainers", {"name": "a"}, 4096),
+        ("topologySpreadConstraints", {"topologyKey": "zone"}, 256),
+        ("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", {}, 256),
+        ("affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", {}, 256),
+    ],
+)
+def test_a_pod_has_no_more_containers_and_terms_than_are_read(field: str, item: Json, most: int) -> None:
+    def refused(count: int) -> bool:
+        value: Any = [item] * count
+        for name in reversed(field.split(".")):
+            value = {name: value}
+        pod = a_pod() | {"spec": a_pod()["spec"] | value}
+        return any(each.endswith("TooMany") for each in show(POD.validate(pod)))
+
+    assert (refused(most), refused(most + 1)) == (False, True)
+
+
 def test_label_findings_of_a_template_omit_metadata_in_the_path() -> None:
     template = {"metadata": {"labels": {"bad key!": "v"}}, "spec": a_pod()["spec"]}
     assert show([*check("PodTemplateSpec", template, "spec.template")]) == ["spec.template.labels Invalid"]

@@ -7,6 +7,7 @@ mounts.
 from collections.abc import Iterator
 
 from quorate.api.codec import MAX_QUANTITIES
+from quorate.api.core import MAX_CONTAINERS, MAX_TERMS
 from quorate.api.quantity import parse_quantity
 from quorate.local.server.errors import (
     duplicate,
@@ -58,6 +59,23 @@ def readable_quantities(spec: Json, path: str, _: Scope) -> Causes:
     )
     if count > MAX_QUANTITIES:
         yield too_many(f"{path}.containers", count, MAX_QUANTITIES)
+
+
+@relation
+def readable_lists(spec: Json, path: str, _: Scope) -> Causes:
+    """Refuse pods with more containers or terms than are read; see ``readable_quantities``."""
+    for name in ("containers", "initContainers"):
+        if len(spec.get(name) or ()) > MAX_CONTAINERS:
+            yield too_many(f"{path}.{name}", len(spec[name]), MAX_CONTAINERS)
+    affinity = spec.get("affinity") or {}
+    for field in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
+        for kind, value in (affinity.get(field) or {}).items():
+            terms: list[Json] = (value.get("nodeSelectorTerms") if isinstance(value, dict) else value) or []
+            if len(terms) > MAX_TERMS:
+                yield too_many(f"{path}.affinity.{field}.{kind}", len(terms), MAX_TERMS)
+    constraints = spec.get("topologySpreadConstraints") or ()
+    if len(constraints) > MAX_TERMS:
+        yield too_many(f"{path}.topologySpreadConstraints", len(constraints), MAX_TERMS)
 
 
 @relation
