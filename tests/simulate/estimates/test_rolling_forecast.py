@@ -4,7 +4,9 @@ from itertools import count
 from typing import Any
 
 import msgspec
+import pytest
 
+from quorate.api import codec
 from quorate.api.meta import at_epoch, epoch
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from quorate.simulate.estimates.forecast import PLAYS
@@ -64,6 +66,31 @@ def test_a_refresh_counts_the_processor_time_since_the_one_before() -> None:
     used_s = 4.0  # spent on objects
     assert forecast.refresh(BEGAN, 1e9).processor_s == 3.0
     assert forecast.refresh(BEGAN, 1e9).processor_s == 0.0
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"containers": "none"}, id="containers without their form"),
+        pytest.param({"topologySpreadConstraints": [{"topologyKey": "zone"}] * 257}, id="many constraints"),
+    ],
+)
+def test_a_workload_with_a_template_that_cannot_be_read_ends_no_estimate(spec: dict[str, Any]) -> None:
+    forecast = a_forecast(queue("q", 1), "kind: Node\napiVersion: v1\nmetadata: {name: n}")
+    (odd, good) = (
+        with_uid(each)
+        for each in world_of(
+            existing(), workload("b", "11:58:00", WAITS), workload("c", "11:59:00", WAITS)
+        ).of_kind(WORKLOADS)
+    )
+    (pod_set,) = odd.spec.pod_sets
+    template = msgspec.Raw(codec.encode({"spec": spec}))
+    pod_sets = (msgspec.structs.replace(pod_set, template=template),)
+    forecast.put(
+        WORKLOADS, msgspec.structs.replace(odd, spec=msgspec.structs.replace(odd.spec, pod_sets=pod_sets))
+    )
+    forecast.put(WORKLOADS, good)
+    assert list(starts(forecast.refresh(BEGAN, 1e9).starts)) == ["c"]
 
 
 def test_starts_that_did_not_come_are_left_out_and_a_changed_queue_drops_all_runs() -> None:

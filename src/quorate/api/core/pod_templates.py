@@ -8,7 +8,7 @@ from quorate.api.core.scheduling import Pod, PodMeta, PodSpec
 from quorate.api.meta import Struct
 
 
-class _Template(Struct):
+class PlaceableTemplate(Struct):
     metadata: PodTemplateMeta = PodTemplateMeta()
     spec: PodSpec = PodSpec()
 
@@ -19,7 +19,7 @@ def template_pod(namespace: str, content: bytes | msgspec.Raw) -> Pod:
     It has no constraint if the template cannot be decoded: where it is queued, that is reported.
     """
     try:
-        template = codec.decode(_Template, content)
+        template = codec.decode(PlaceableTemplate, content)
     except msgspec.ValidationError:
-        template = _Template()
+        template = PlaceableTemplate()
     return Pod(metadata=PodMeta(namespace=namespace, labels=template.metadata.labels), spec=template.spec)

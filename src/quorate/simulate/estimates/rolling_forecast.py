@@ -16,7 +16,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.queueing.conditions import is_finished
-from quorate.simulate.estimates.expected_arrivals import ArrivalStore
+from quorate.simulate.estimates.expected_arrivals import ArrivalStore, can_be_played
 from quorate.simulate.estimates.forecast import PLAYS, play_waiting, quantile, waiting_workloads
 from quorate.simulate.estimates.run_time_store import RunTimeStore, kind_of
 from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_world, with_expected
@@ -77,7 +77,7 @@ class RollingForecast:
             self._run_times.learn(obj)
         else:
             self._runs.clear()
-        if resource is WORKLOADS and is_finished(obj):
+        if resource is WORKLOADS and (is_finished(obj) or not can_be_played(obj)):
             self.remove(resource, obj.metadata.key)
         else:
             self._objects.setdefault(resource, {})[obj.metadata.key] = obj
