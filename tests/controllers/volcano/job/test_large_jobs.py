@@ -5,6 +5,7 @@ import random
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -18,6 +19,7 @@ from quorate.controllers.volcano.job.job_pod_group import build_pod_group
 from quorate.controllers.volcano.job.job_pods import JOB_PODS
 from quorate.controllers.volcano.job.job_status import job_size
 from quorate.controllers.volcano.job.job_sync import NewPod
+from quorate.controllers.volcano.job.lifecycle_policies import requested_action
 from quorate.controllers.volcano.job.plugins import plugins_of
 from quorate.controllers.volcano.job.pod_builder import build_pods
 from quorate.controllers.volcano.job.pod_creator import MAX_IN_FLIGHT, PodCreator
@@ -29,7 +31,7 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.recorder import Recorder
-from tests.controllers.volcano.job.notation import NOW, a_job
+from tests.controllers.volcano.job.notation import NOW, a_job, job_pods
 from tests.local.clusters import api_server
 
 
@@ -99,6 +101,16 @@ PLUGINS: dict[str, list[str]] = {"env": [], "svc": [], "ssh": [], "pytorch": ["-
 def test_a_job_of_twice_the_size_takes_twice_the_work(jobs: list[Job], work: Callable[[Job], object]) -> None:
     one, other = (calls_of(lambda job=job: work(job)) for job in jobs)  # type: ignore[misc]
     assert other <= 2.1 * one
+
+
+def test_twice_the_policies_and_twice_the_pods_take_twice_the_work() -> None:
+    def request_action(number: int) -> None:
+        policies = [{"exitCode": 1000 + code, "action": "AbortJob"} for code in range(number)]
+        job = with_defaults(a_job(f"worker={number}", phase="Running", policies=policies))
+        pods = job_pods(f"worker: {' '.join(['failed=1'] * number)}")
+        assert requested_action(job, pods, (), None, NOW) == (None, None)
+
+    assert calls_of(partial(request_action, 100)) <= 2.2 * calls_of(partial(request_action, 50))
 
 
 def test_each_container_gets_all_mounts_at_once() -> None:

@@ -74,15 +74,17 @@ def _apply_policies(
     job: Job, events: Iterable[JobEvent], now: float
 ) -> tuple[RequestedAction | None, float | None]:
     """Return the action of the first of the ordered events that requests one, and when to check again."""
-    of_tasks: dict[str, tuple[LifecyclePolicy, ...]] = {}
+    of_tasks: dict[str, _PolicyIndex] = {}
     for task in job.spec.tasks:
-        of_tasks.setdefault(task.name, task.policies)
+        if task.policies:
+            of_tasks.setdefault(task.name, _PolicyIndex(task.policies))
+    of_job = _PolicyIndex(job.spec.policies)
     wake_at: float | None = None
     for event in events:
         if event.version < job.status.version or event.retry < job.status.retry_count:
             continue  # outdated
-        policies = (*of_tasks.get(event.task, ()), *job.spec.policies)
-        policy = next((policy for policy in policies if _matches(policy, event)), None)
+        of_task = of_tasks.get(event.task)
+        policy = (None if of_task is None else of_task.first(event)) or of_job.first(event)
         if policy is None or policy.action in ("", SYNC):
             continue
         due = event.since + _timeout_s(policy)
@@ -92,12 +94,30 @@ def _apply_policies(
     return None, wake_at
 
 
-def _matches(policy: LifecyclePolicy, event: JobEvent) -> bool:
-    kinds = {*policy.events, policy.event}
-    if event.kind in kinds or ANY in kinds:
+class _PolicyIndex:
+    """Policies by what they match: a job may have thousands of them, and thousands of events."""
+
+    def __init__(self, policies: Sequence[LifecyclePolicy]) -> None:
+        self._policies = policies
+        # The first policy for each kind of event or exit code, by its position.
+        self._of_kind: dict[str, int] = {}
+        self._of_exit_code: dict[int | None, int] = {}
         # Every pod is pending at first: PodPending is an event only for a policy with a timeout.
-        return event.kind != POD_PENDING or bool(policy.timeout)
-    return policy.exit_code is not None and policy.exit_code == event.exit_code
+        self._of_pending: dict[str, int] = {}
+        for at, policy in enumerate(policies):
+            for kind in (*policy.events, policy.event):
+                self._of_kind.setdefault(kind, at)
+                if policy.timeout:
+                    self._of_pending.setdefault(kind, at)
+            if policy.exit_code is not None:
+                self._of_exit_code.setdefault(policy.exit_code, at)
+
+    def first(self, event: JobEvent) -> LifecyclePolicy | None:
+        """Return the first policy that matches ``event``."""
+        of_kind = self._of_pending if event.kind == POD_PENDING else self._of_kind
+        found = (of_kind.get(event.kind), of_kind.get(ANY), self._of_exit_code.get(event.exit_code))
+        positions = [at for at in found if at is not None]
+        return self._policies[min(positions)] if positions else None
 
 
 def _timeout_s(policy: LifecyclePolicy) -> float:
