@@ -130,6 +130,8 @@ def large_object(kind: FuzzedKind, path: Path, name: str) -> Json:
         body["status"] = kind.status(rng)
     metadata = {"name": name, **body.pop("metadata", {})}
     metadata.setdefault("labels", {})
+    if resource.plural == "pods" and path[0] == "spec":  # the gang scheduler has to consider all of it
+        body["spec"]["schedulerName"] = "quorate"
     if resource.namespaced:
         metadata["namespace"] = NAMESPACE
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
