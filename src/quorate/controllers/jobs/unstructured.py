@@ -82,8 +82,8 @@ def _decode(content: bytes) -> Json:
     return codec.decode(dict[str, Any], content)
 
 
-# A reconcile reads the same job some twenty times.
-_decoded: Final = InternCache(_decode, entries=64, size_bytes=2**20)
+# A reconcile reads the same job some twenty times, and a large one for each of its pod sets.
+_decoded: Final = InternCache(_decode, entries=64, size_bytes=2**22)
 
 
 @dataclass(frozen=True, slots=True)
