@@ -36,7 +36,7 @@ def _deadline(now: int | None, was: int | None) -> Causes:
 
 
 def _tolerations(now: Json, was: Json) -> Causes:
-    kept = [_without_seconds(toleration) for toleration in now.get("tolerations", ())]
+    kept = {_without_seconds(toleration) for toleration in now.get("tolerations", ())}
     if not all(_without_seconds(toleration) in kept for toleration in was.get("tolerations", ())):
         message = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden_field("spec.tolerations", message)
@@ -44,8 +44,8 @@ def _tolerations(now: Json, was: Json) -> Causes:
         yield from check("Toleration", toleration, f"spec.tolerations[{index}]")
 
 
-def _without_seconds(toleration: Json) -> Json:
-    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+def _without_seconds(toleration: Json) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in toleration.items() if name != "tolerationSeconds")
 
 
 def _gates(now: Json, was: Json) -> Causes:
