@@ -267,7 +267,8 @@ def test_unknown_fields_of_a_job_are_kept() -> None:
 def test_a_large_job_is_validated_beside_the_event_loop() -> None:
     containers = [{"name": f"c{number}", "image": "i"} for number in range(4000)]
     task = {"name": "w", "replicas": 1, "template": {"spec": {"containers": containers}}}
-    wrong = {"name": "v", "replicas": 1, "template": {"spec": {"containers": [{"name": "A"}] * 4000}}}
+    refused = [{"name": "Wrong", "image": " "}] * 4000
+    wrong = {"name": "v", "replicas": 1, "template": {"spec": {"containers": refused}}}
     threads: set[threading.Thread] = set()
 
     def observe(frame: FrameType, event: str, argument: object) -> None:
