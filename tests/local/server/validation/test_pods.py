@@ -245,6 +245,15 @@ def test_tolerations_are_compared_in_linear_time() -> None:
         assert show(POD.validate_update(new, old)) == want
 
 
+def test_mounts_are_compared_with_volumes_in_linear_time() -> None:
+    names = [f"v{number}" for number in range(10_000)]
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in (*names, "missing")]
+    pod = a_pod(
+        a_container("a", volumeMounts=mounts), volumes=[{"name": name, "emptyDir": {}} for name in names]
+    )
+    assert show(POD.validate(pod)) == ["spec.containers[0].volumeMounts[10000].name NotFound"]
+
+
 def test_label_findings_of_a_template_omit_metadata_in_the_path() -> None:
     template = {"metadata": {"labels": {"bad key!": "v"}}, "spec": a_pod()["spec"]}
     assert show([*check("PodTemplateSpec", template, "spec.template")]) == ["spec.template.labels Invalid"]

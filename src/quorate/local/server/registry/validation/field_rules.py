@@ -47,6 +47,13 @@ class Scope(msgspec.Struct):
     obj: Json
     parent: "Scope | None" = None
     seen: dict[str, set[bytes]] = {}
+    names: dict[str, frozenset[str]] = {}  # of the items of lists, once they are asked for
+
+    def names_in(self, field: str) -> frozenset[str]:
+        """Return the names of the items of a list of this object."""
+        if field not in self.names:
+            self.names[field] = frozenset(item.get("name", "") for item in self.obj.get(field, ()))
+        return self.names[field]
 
     def is_duplicate(self, name: str, value: object) -> bool:
         """Return True if an earlier item of this object has the value; record the value."""

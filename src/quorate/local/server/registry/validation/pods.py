@@ -122,8 +122,7 @@ def one_environment_source(source: Json, path: str, _: Scope) -> Causes:
 @relation
 def mounts_a_volume(mount: Json, path: str, scope: Scope) -> Causes:
     container = scope.container
-    volumes = (volume.get("name", "") for volume in container.container.obj.get("volumes", ()))
-    if mount.get("name") and mount["name"] not in volumes:
+    if mount.get("name") and mount["name"] not in container.container.names_in("volumes"):
         yield missing_reference(f"{path}.name", mount["name"])
     mount_path = mount.get("mountPath", "")
     if container.is_duplicate("mountPaths", mount_path):
