@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from quorate.kube.computations import LARGE_BYTES
 from quorate.kube.resources import CLUSTER_QUEUES, PODS
-from quorate.kube.rest.encoding import LARGE_BYTES, MANY_VALUES, encode_object, encode_patch, has_many_values
+from quorate.kube.rest.encoding import MANY_VALUES, encode_object, encode_patch, has_many_values
 
 
 class Observed(Mapping[str, str]):

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from quorate.api import codec
-from quorate.api.meta import Struct
 
 LARGE_BYTES: Final = 64 * 1024
 """The size from which a body or an object is processed outside of the event loop."""
@@ -13,7 +12,7 @@ LARGE_BYTES: Final = 64 * 1024
 T = TypeVar("T")
 
 
-def size_of(obj: Struct) -> int:
+def size_of(obj: object) -> int:
     """Return the bytes of an object as JSON, which takes a few milliseconds for the largest one."""
     return len(codec.encode(obj))
 

@@ -3,13 +3,11 @@
 A ``JobSource`` loads the jobs of a kind: from one informer, or from an index if a job is several objects.
 """
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Generic
 
-from quorate.api import codec
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
@@ -30,6 +28,7 @@ from quorate.controllers.jobframework.job_plan import (
 from quorate.controllers.jobframework.pod_group_membership import Memberships
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.metrics import Record, record_workload_creations
+from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Invalid, NotFound
@@ -42,7 +41,6 @@ from quorate.kube.writes import Create
 JOB_WORKERS: Final = 16  # a reconcile mostly waits for the responses to its two or three writes
 OWNER_RETRY_S: Final = 1.0  # before an owner that was not found is looked up again
 INVALID_RETRY_S: Final = 60.0  # before a rejected workload is created again, unless the job changes
-LARGE_BYTES: Final = 64 * 1024  # of a job and its workloads, which take too long for the event loop
 OWNER_CHAIN_RETRY_S: Final = 60.0  # before a broken chain of owners is followed again
 
 _NAMES_WORKLOAD: Final = "names workload"  # index of jobs by the key of their prebuilt workload
@@ -65,8 +63,8 @@ class JobSource(ABC, Generic[J]):
         """Return the versions of the job's objects."""
 
     @abstractmethod
-    def size_bytes(self, job: J) -> int:
-        """Return about how long the JSON of the job's objects is."""
+    def size_of(self, job: J) -> int:
+        """Return about how many bytes the JSON of the job's objects has."""
 
     @abstractmethod
     def workloads(self, key: Key) -> Sequence[Workload]:
@@ -174,12 +172,11 @@ class JobReconciler(Generic[J]):
         self, job: J | None, workloads: Sequence[Workload], context: ReconcileContext
     ) -> JobPlan:
         """Return the plan; that of a large job is made in a thread, because templates are compared."""
-        now = self._context.clock.now()
-        plan = partial(decide, self.kind, job, workloads, context, self.options, now)
-        templates = sum(len(each.template) for workload in workloads for each in workload.spec.pod_sets)
-        if templates + (0 if job is None else self._source.size_bytes(job)) > LARGE_BYTES:
-            return await asyncio.to_thread(plan)
-        return plan()
+        size = sum(len(each.template) for workload in workloads for each in workload.spec.pod_sets)
+        if job is not None:
+            size += self._source.size_of(job)
+        arguments = (self.kind, job, workloads, context, self.options, self._context.clock.now())
+        return await self._context.computations.run(size, decide, *arguments)
 
     def _versions(self, job: J | None, workloads: Sequence[Workload]) -> set[Version]:
         prebuilt = None if job is None else self._source.prebuilt(job)
@@ -313,8 +310,8 @@ class JobController(JobSource[J]):
     def versions(self, job: J) -> set[Version]:
         return versions(self._kind.resource, (job,))
 
-    def size_bytes(self, job: J) -> int:
-        return len(codec.encode(job))
+    def size_of(self, job: J) -> int:
+        return size_of(job)
 
     def workloads(self, key: Key) -> Sequence[Workload]:
         return self._workloads.by_index(self._owner_index, key)

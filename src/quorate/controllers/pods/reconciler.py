@@ -50,7 +50,7 @@ class SinglePods(JobSource[QueuedPod]):
     def versions(self, job: QueuedPod) -> set[Version]:
         return versions(PODS, (job,))
 
-    def size_bytes(self, job: QueuedPod) -> int:
+    def size_of(self, job: QueuedPod) -> int:
         return len(job.spec)
 
     def workloads(self, key: Key) -> Sequence[Workload]:
@@ -89,7 +89,7 @@ class PodGroups(JobSource[PodGroup]):
     def versions(self, job: PodGroup) -> set[Version]:
         return versions(PODS, job.pods)
 
-    def size_bytes(self, job: PodGroup) -> int:
+    def size_of(self, job: PodGroup) -> int:
         return sum(len(pod.spec) for pod in job.pods)
 
     def uids(self, job: PodGroup) -> tuple[Uid, ...]:

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from quorate.api import codec
 from quorate.api.integer_ranges import within_ranges
+from quorate.kube.computations import LARGE_BYTES
 from quorate.kube.resources import Body, Resource
 
 MANY_VALUES: Final = 5_000  # are encoded within some milliseconds
-LARGE_BYTES: Final = 64 * 1024
 
 
 async def encode_object(resource: Resource[Any], body: Body) -> bytes:
