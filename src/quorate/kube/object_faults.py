@@ -30,8 +30,8 @@ _Version = tuple[Uid, str, str]  # uid, resource version and problem
 class ObjectFault(msgspec.Struct, frozen=True):
     """One version of one object that cannot be used.
 
-    ``obj`` is the decoded object, ``raw`` its JSON if it cannot be decoded.  ``requests`` is known of a bound
-    pod with more quantities than are read.
+    ``obj`` is the decoded object, ``raw`` its JSON if it cannot be decoded.  ``requests`` is known of a pod
+    on a node if only other fields, or more quantities than are read, prevent its decoding.
     """
 
     resource: Resource[Any]
