@@ -103,6 +103,29 @@ def test_the_second_of_two_jobs_waits_and_starts_when_the_first_finishes() -> No
     run_story(story, PLAIN, NODES)
 
 
+def test_a_job_like_a_deleted_one_starts_on_the_quota_that_was_released_while_none_waited() -> None:
+    """The outcome of the deleted job says nothing about the later one."""
+
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        await world.job("runs", pods=4, runs="forever")
+        await world.until_admitted("runs")
+        await world.job("one", pods=2, runs="forever")
+        await world.until_condition("one", "QuotaReserved", "False", "Pending", SHORT_BY_2)
+        for name in ("one", "runs"):
+            await world.client.delete(JOBS, Key(NAMESPACE, name), propagation="Background")
+
+        async def is_empty() -> bool:
+            status = (await cluster_queue(world)).status
+            return (status.pending_workloads, status.reserving_workloads) == (0, 0)
+
+        await world.until("the queue is empty", is_empty)
+        await world.job("two", pods=2, runs="forever")
+        await world.until_admitted("two")
+
+    run_story(story, PLAIN, NODES)
+
+
 def test_finished_pods_release_quota_before_their_job_finishes() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")

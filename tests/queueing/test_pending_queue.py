@@ -15,10 +15,11 @@ SHAPES = tuple(Shape(priority, (), ()) for priority in (0, 1, 2))
 class AnyHistory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.queue = PendingQueue()
+        self.version = 0
+        self.queue = PendingQueue(lambda: self.version)
         self.active: list[Entry] = []
         self.inadmissible: list[Entry] = []
-        self.inadmissible_shapes: set[Shape] = set()
+        self.inadmissible_shapes: dict[Shape, Entry] = {}  # the first evaluated of each
         self.made = 0
 
     def first(self) -> Entry | None:
@@ -32,7 +33,8 @@ class AnyHistory(RuleBasedStateMachine):
         uid = f"{self.made:03}"
         entry = Entry(Workload(metadata=ObjectMeta(name=uid)), shape, (-shape.priority, moment, uid))
         is_active = self.queue.push(entry)
-        assert is_active == (shape not in self.inadmissible_shapes)
+        known = self.inadmissible_shapes.get(shape)
+        assert is_active == (known is None or entry.order < known.order)
         (self.active if is_active else self.inadmissible).append(entry)
 
     @precondition(lambda self: self.queue.in_flight is None)
@@ -65,9 +67,13 @@ class AnyHistory(RuleBasedStateMachine):
                 self.queue.add_inadmissible(entry)
             case "inadmissible shape":
                 self.queue.add_inadmissible_shape(entry)
-                self.inadmissible_shapes.add(entry.shape)
-                self.inadmissible += [other for other in self.active if other.shape is entry.shape]
-                self.active = [other for other in self.active if other.shape is not entry.shape]
+                known = self.inadmissible_shapes.setdefault(entry.shape, entry)
+                first = min(known, entry, key=lambda one: one.order)
+                self.inadmissible_shapes[entry.shape] = first
+                equal = [other for other in self.active if other.shape is entry.shape]
+                if all(other.order >= first.order for other in equal):
+                    self.inadmissible += equal
+                    self.active = [other for other in self.active if other not in equal]
             case "back off":
                 self.queue.backing_off[entry.key] = entry
             case "namespace mismatch":
@@ -88,11 +94,18 @@ class AnyHistory(RuleBasedStateMachine):
             self.queue.remove(entry)
             (self.active if entry in self.active else self.inadmissible).remove(entry)
 
+    @rule()
+    def change_without_a_visit(self) -> None:
+        """An outcome is void although the queue is not told to requeue anything."""
+        self.version += 1
+        self.inadmissible_shapes.clear()
+
     @rule(matches=st.booleans())
     def queue_inadmissible(self, matches: bool) -> None:
         remaining = {*self.queue.backing_off.values()}
         if not matches:
             remaining |= {*self.queue.namespace_mismatched.values()}
+        self.version += 1
         self.queue.queue_inadmissible({""} if matches else ())
         self.active += [entry for entry in self.inadmissible if entry not in remaining]
         self.inadmissible = [entry for entry in self.inadmissible if entry in remaining]
@@ -114,7 +127,7 @@ TestAnyHistory = AnyHistory.TestCase
 
 def test_a_workload_may_be_removed_and_added_again() -> None:
     """The stale item of its first entry is not taken for its second."""
-    queue = PendingQueue()
+    queue = PendingQueue(lambda: 0)
     first, second, again = (
         Entry(Workload(metadata=ObjectMeta(name=uid)), SHAPES[0], (0, 0.0, uid)) for uid in "abb"
     )
@@ -127,7 +140,7 @@ def test_a_workload_may_be_removed_and_added_again() -> None:
 
 def test_requeueing_workloads_of_one_shape_exchanges_two_heaps() -> None:
     """The cost does not depend on their number: none of a hundred thousand is touched."""
-    queue = PendingQueue()
+    queue = PendingQueue(lambda: 0)
     for index in range(100_000):
         uid = f"{index:06}"
         queue.push(Entry(Workload(metadata=ObjectMeta(name=uid)), SHAPES[0], (0, 0.0, uid)))

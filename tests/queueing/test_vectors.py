@@ -8,13 +8,20 @@ from tests.queueing.notation import Json, read_vectors
 from tests.queueing.vectors import DEVIATIONS, run_vector
 
 HERE = Path(__file__).parent
+FILES = (
+    "admission-cases.yaml",
+    "tas-cases.yaml",
+    "own-cases.yaml",
+    "node-fit-cases.yaml",
+    "retry-cases.yaml",
+)
 
 
 @pytest.mark.parametrize(
     "vector",
     [
         pytest.param(vector, id=vector["id"])
-        for name in ("admission-cases.yaml", "tas-cases.yaml", "own-cases.yaml", "node-fit-cases.yaml")
+        for name in FILES
         for vector in read_vectors((HERE / name).read_text())
     ],
 )

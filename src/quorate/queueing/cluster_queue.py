@@ -1,7 +1,7 @@
 """Cluster queues, local queues and quota reservations as the ledger keeps them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import islice
 from typing import Final
@@ -140,15 +140,20 @@ class ClusterQueueState:
         "totals",
     )
 
-    def __init__(self, object_: ClusterQueue, node: Node, parked: dict[Key, None]) -> None:
-        """Collect in ``parked`` the workloads that become inadmissible without an evaluation."""
+    def __init__(
+        self, object_: ClusterQueue, node: Node, parked: dict[Key, None], version: Callable[[], int]
+    ) -> None:
+        """Collect in ``parked`` the workloads that become inadmissible without an evaluation.
+
+        ``version``: see ``QueueTrees.version``.
+        """
         self.name = object_.metadata.name
         self.put_object(object_)
         self.node = node
         self.groups = flavor_groups(object_.spec)
         self.findings = spec_findings(object_.spec)
         self.inactive_reasons: tuple[InactiveReason, ...] = ()  # by precedence; empty: it may admit
-        self.pending = PendingQueue(parked)
+        self.pending = PendingQueue(version, parked)
         self.reservations: dict[Key, Reservation] = {}  # exactly those counted in the usage of ``node``
         self.totals = ReservationTotals()  # of ``reservations``
         self.generation = 0  # grows when a workload leaves: flavors may be worth another try

@@ -173,11 +173,11 @@ class Ledger(QueueTrees):
         for entry in local_queue.entries.values():
             self._dequeue(entry)
 
-    def requeue(self, entry: Entry, reason: RequeueReason, requeues_before: int) -> bool:
+    def requeue(self, entry: Entry, reason: RequeueReason, version: int) -> bool:
         """Put back a head that was not admitted; return True if it is active again.
 
-        ``requeues_before`` is the queue's ``requeues`` count when the head was popped.  If the count has
-        grown, an event happened since, so the outcome may be out of date and the head is tried again.
+        ``version`` is that of its tree when its search for flavors began.  If it is another one now, an
+        event happened since, so the outcome may be out of date and the head is tried again.
         """
         queue = self.cluster_queues.get(entry.cluster_queue)
         if queue is None or queue.pending.in_flight is not entry:
@@ -191,7 +191,7 @@ class Ledger(QueueTrees):
         has_untried_flavors = last is not None and last.has_untried_flavors
         if reason.is_immediate(strict=queue.is_strict) or has_untried_flavors:
             return pending.push(entry)
-        if pending.requeues > requeues_before:
+        if self.version(queue.node) != version:
             return pending.push(entry)
         if reason is RequeueReason.NAMESPACE_MISMATCH:
             pending.namespace_mismatched[entry.key] = entry

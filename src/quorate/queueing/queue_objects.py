@@ -5,6 +5,7 @@ Each change is applied to the ledger, and the workloads that it may help are tri
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 
 from quorate.api.configuration import Configuration
 from quorate.api.core import LimitRange, RuntimeClass
@@ -267,7 +268,9 @@ class QueueObjects:
 
     def _add_cluster_queue(self, cluster_queue: ClusterQueue, node: Node) -> ClusterQueueState:
         ledger, name = self.ledger, cluster_queue.metadata.name
-        ledger.cluster_queues[name] = queue = ClusterQueueState(cluster_queue, node, ledger.parked)
+        ledger.cluster_queues[name] = queue = ClusterQueueState(
+            cluster_queue, node, ledger.parked, partial(ledger.version, node)
+        )
         for reservation in ledger.reservations.values():
             if reservation.admission.cluster_queue == name:
                 ledger.count_reservation(queue, reservation)
@@ -289,8 +292,7 @@ class QueueObjects:
             ledger.uncount_reservation(queue, reservation)
         ledger.note_quota_change(queue.node)
         ledger.flush_requeues()
-        ledger.dirty_trees.pop(queue.node, None)  # if the queue was a tree of its own
-        ledger.awaiting_room.pop(queue.node, None)
+        ledger.forget_root(queue.node)
         del ledger.cluster_queues[name]
         ledger.quota.remove_queue(name)
 

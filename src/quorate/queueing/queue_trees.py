@@ -30,6 +30,8 @@ class QueueTrees:
         self._queues_with_pending: dict[Node, dict[ClusterQueueState, None]] = {}
         self._scheduled_requeues: dict[Node, None] = {}  # by root; see ``flush_requeues``
         self._quota_changes: dict[Node, int] = {}  # by root: how often limits or edges below it changed
+        self._requeues = 0  # calls of ``schedule_requeue``
+        self._versions: dict[Node, int] = {}  # by root: the number of the last of these calls
 
     def is_active(self, queue: ClusterQueueState) -> bool:
         """Return True if the queue may admit: it is active and its cohorts form no loop."""
@@ -65,6 +67,15 @@ class QueueTrees:
         """Return a number that grows when a workload leaves the queue or quota in its tree changes."""
         return queue.generation + self._quota_changes.get(queue.node.root, 0)
 
+    def version(self, node: Node) -> int:
+        """Return the number of the last event that may help workloads of the tree of ``node``.
+
+        Every outcome "does not fit" is remembered with this number and is void once the number is another
+        one, whether or not a workload was pending at the event.  No two trees have the same number, so that
+        a queue which moves to another tree takes no outcome along.
+        """
+        return self._versions.get(node.root, 0)
+
     def note_quota_change(self, node: Node) -> None:
         """Record a change of limits or edges at ``node``, which may help every workload of its tree."""
         root = node.root
@@ -79,8 +90,11 @@ class QueueTrees:
 
     def schedule_requeue(self, node: Node) -> None:
         """Make the inadmissible workloads of the tree of ``node`` active at the next ``flush_requeues``."""
-        self._scheduled_requeues[node.root] = None
-        self.mark_dirty(node)
+        root = node.root
+        self._requeues += 1
+        self._versions[root] = self._requeues
+        self._scheduled_requeues[root] = None
+        self.dirty_trees[root] = 0
 
     def note_freed_room(self) -> None:
         """Retry workloads that wait for room: placed pods of whatever tree may have left it."""
@@ -91,6 +105,11 @@ class QueueTrees:
     def mark_dirty(self, node: Node) -> None:
         """Let the next round look at the tree of ``node``, without requeueing inadmissible workloads."""
         self.dirty_trees[node.root] = 0
+
+    def forget_root(self, root: Node) -> None:
+        """Drop what is known of a tree that consists of one cluster queue, which is removed."""
+        for by_root in (self.dirty_trees, self.awaiting_room, self._quota_changes, self._versions):
+            by_root.pop(root, None)
 
     def flush_requeues(self) -> None:
         """Carry out the scheduled requeues: one pass over a tree, however many events there were."""

@@ -53,6 +53,7 @@ class LastAssignment(msgspec.Struct, frozen=True):
     shape: Shape
     round_number: int  # of the round that recorded it
     generation: int  # of the cluster queue at that time, see ``Ledger.generation``
+    version: int  # of the tree when the search tried its first flavor, see ``Ledger.version``
 
     @property
     def has_untried_flavors(self) -> bool:

@@ -13,7 +13,7 @@ A pending workload is in exactly one place: active (in the ``active`` heap of it
 from collections.abc import Callable, Container
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Hold
@@ -22,6 +22,13 @@ from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.shape import Shape
 
 ShapeQueueKey = tuple[Shape, Key | None]  # the local queue only with admission fair sharing
+
+
+class ShapeOutcome(NamedTuple):
+    """The outcome of an inadmissible workload, which holds for those of its shape after it."""
+
+    order: QueueOrder
+    hold: Hold | None
 
 
 class ShapeQueue:
@@ -52,7 +59,8 @@ class PendingQueue:
 
     _SLACK: Final = 32
 
-    def __init__(self, parked: dict[Key, None] | None = None) -> None:
+    def __init__(self, version: Callable[[], int], parked: dict[Key, None] | None = None) -> None:
+        self._version = version  # of the tree of the queue: an outcome of another version is void
         # Workloads that became inadmissible with the outcome of another one, which no decision reports.
         self._parked: dict[Key, None] = {} if parked is None else parked
         # Consumed usage of a local queue, which precedes the queue order; None: no admission fair sharing.
@@ -63,15 +71,15 @@ class PendingQueue:
         self._last_head_ticket = 0  # breaks ties, so that shape queues are never compared
         # Exactly the shape queues that have inadmissible entries.
         self._with_inadmissible: dict[ShapeQueueKey, ShapeQueue] = {}
-        # Shapes with an inadmissible first workload, and its outcome: new workloads are not evaluated.
-        self._inadmissible_shapes: dict[Shape, Hold | None] = {}
+        # Shapes with an inadmissible workload, and its outcome: those after it are not evaluated.
+        self._outcomes: dict[Shape, ShapeOutcome] = {}
+        self._outcomes_version = 0  # of ``_outcomes``
         self.backing_off: dict[Key, Entry] = {}  # not requeued by events: only an update of the object helps
         self.namespace_mismatched: dict[Key, Entry] = {}
         self.in_flight: Entry | None = None
         self.sticky: Entry | None = None  # first of all: its preemption targets are being evicted
         self.preemptor: Entry | None = None  # the last head of which preemption targets were evicted
         self.preemptor_generation = 0  # of its object at that time
-        self.requeues = 0  # calls of ``queue_inadmissible``; shows whether one happened during a flight
 
     def __len__(self) -> int:
         return self.active_count + self.inadmissible_count
@@ -134,12 +142,23 @@ class PendingQueue:
             self.sticky = entry
 
     def is_inadmissible_shape(self, entry: Entry) -> bool:
-        """Return True if a workload of the same shape became inadmissible since the last requeue."""
-        return entry.shape in self._inadmissible_shapes
+        """Return True if an equal or earlier workload of the same shape is known to be inadmissible.
+
+        A workload that precedes it may preempt newer workloads that it may not.
+        """
+        outcome = self._outcome(entry.shape)
+        return outcome is not None and outcome.order <= entry.order
+
+    def _outcome(self, shape: Shape) -> "ShapeOutcome | None":
+        if self._outcomes_version != (version := self._version()):
+            self._outcomes_version = version
+            self._outcomes.clear()
+        return self._outcomes.get(shape)
 
     def hold_of(self, entry: Entry) -> Hold | None:
         """Return why ``entry`` is pending: the outcome recorded for its shape, or its own last one."""
-        return self._inadmissible_shapes.get(entry.shape) or entry.hold
+        outcome = self._outcome(entry.shape)
+        return entry.hold if outcome is None or outcome.hold is None else outcome.hold
 
     def explain_again(self) -> None:
         """Report the next outcome of every workload: what was reported before is no longer true."""
@@ -193,10 +212,15 @@ class PendingQueue:
         self._with_inadmissible[queue.key] = queue
 
     def add_inadmissible_shape(self, entry: Entry) -> None:
-        """Keep ``entry`` and all workloads of its shape inadmissible until the next requeue."""
+        """Keep ``entry`` and all workloads of its shape after it inadmissible until the next requeue."""
         self.add_inadmissible(entry)
-        self._inadmissible_shapes[entry.shape] = entry.hold
+        known = self._outcome(entry.shape)
+        order = entry.order if known is None else min(known.order, entry.order)
+        self._outcomes[entry.shape] = ShapeOutcome(order, entry.hold)
         for key, queue in self._with_shape(entry):
+            first = queue.active.first()
+            if first is not None and first.order < order:
+                continue  # it is evaluated itself
             queue.make_inadmissible()
             self._with_inadmissible[key] = queue
             if queue.unexplained:
@@ -237,8 +261,6 @@ class PendingQueue:
 
     def queue_inadmissible(self, matching_namespaces: Container[str]) -> None:
         """Make inadmissible workloads active; mismatched ones only if their namespace matches now."""
-        self.requeues += 1
-        self._inadmissible_shapes.clear()
         for queue in self._with_inadmissible.values():
             queue.make_active()
             self._push_head(queue)

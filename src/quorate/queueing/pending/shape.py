@@ -2,7 +2,7 @@
 
 Workloads of one cluster queue with the same shape differ only in their order, so they share one ``Shape``
 object and are evaluated once (Kueue's scheduling equivalence hash; see ``pending.queue``).  The shape
-contains the effective priority, but no names, labels or namespace.
+contains the effective priority and the replaced slice, but no names, labels or namespace.
 """
 
 from hashlib import blake2b
@@ -56,6 +56,7 @@ from quorate.queueing.pending.effective_requests import (
     uncounted_claims,
 )
 from quorate.queueing.pending.ordering import effective_priority
+from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota.amount import PODS, as_quantity
 
 _MAX_TEMPLATES: Final = 1024  # decoded ones that are kept
@@ -249,6 +250,8 @@ class ShapeRegistry:
             for pod_set in workload.spec.pod_sets
         ]
         priority = effective_priority(workload, self._gates)
+        # A slice does not compete with the slice that it replaces, so its outcome is its own.
+        replaced = replaced_slice(workload, self._gates)
         # To encode the amounts of a large template takes longer than to compute the shape again.
         parts = [
             spec
@@ -258,7 +261,8 @@ class ShapeRegistry:
         ]
         # A digest: the encoded key itself would be most of the memory of a shape with one workload.
         key = blake2b(
-            self._encoder.encode((priority, pod_sets, parts, counted, invalid, claims)), digest_size=16
+            self._encoder.encode((priority, pod_sets, parts, counted, invalid, claims, replaced)),
+            digest_size=16,
         ).digest()
         shape = self._shapes.get(key)
         if shape is None:

@@ -46,7 +46,7 @@ class Nomination(msgspec.Struct):
     groups: Mapping[str, FlavorGroup]  # of the queue
     workload: Workload  # the object that was evaluated
     requests_version: int  # of its requests
-    requeues_before: int  # the queue's ``requeues`` when the head was popped
+    version: int  # of the tree when the search for flavors began, see ``Ledger.version``
     assignment: Assignment | None  # None: inadmissible whatever the quota
     targets: tuple[Target, ...]  # to be preempted first
     reasons: tuple[InadmissibleReason, ...]
@@ -56,12 +56,14 @@ class Nomination(msgspec.Struct):
 def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number: int) -> Nomination:
     """Evaluate ``entry``, just popped from ``queue``; record in it which flavors were tried."""
     invalid = _inadmissible_reason(state, queue, entry)
-    requeues, version = queue.pending.requeues, entry.requests_version
+    requests, version = entry.requests_version, state.ledger.version(queue.node)
     if invalid is not None:
-        return Nomination(entry, queue, queue.groups, entry.workload, version, requeues, None, (), (invalid,))
+        return Nomination(entry, queue, queue.groups, entry.workload, requests, version, None, (), (invalid,))
     assignment, targets = _assign(state, queue, entry, round_number, None)
+    if entry.last_assignment is not None:
+        version = entry.last_assignment.version
     return Nomination(
-        entry, queue, queue.groups, entry.workload, version, requeues, assignment, targets, assignment.reasons
+        entry, queue, queue.groups, entry.workload, requests, version, assignment, targets, assignment.reasons
     )
 
 
@@ -96,14 +98,23 @@ def _assign(
     round_number: int,
     nominated_flavors: NominatedFlavors | None,
 ) -> _Choice:
-    replaced = state.ledger.replaced_reservation(entry.workload, queue)
+    ledger, last = state.ledger, entry.last_assignment
+    start = _last_tried_flavors(state, queue, entry, round_number)
+    replaced = ledger.replaced_reservation(entry.workload, queue)
     if replaced is None:
-        assignment, targets = _choose_counts(state, queue, entry, round_number, nominated_flavors)
+        assignment, targets = _choose_counts(state, queue, entry, start, nominated_flavors)
     else:
-        with state.ledger.without_replaced_slice(replaced):
-            assignment, targets = _choose_counts(state, queue, entry, round_number, nominated_flavors)
+        with ledger.without_replaced_slice(replaced):
+            assignment, targets = _choose_counts(state, queue, entry, start, nominated_flavors)
+    version = ledger.version(queue.node)
+    if start and last is not None and last.has_untried_flavors:
+        version = last.version
     entry.last_assignment = LastAssignment(
-        assignment.last_tried_flavors, entry.shape, round_number, state.ledger.generation(queue)
+        assignment.last_tried_flavors,
+        entry.shape,
+        round_number,
+        ledger.generation(queue),
+        version,
     )
     return assignment, targets
 
@@ -112,10 +123,12 @@ def _choose_counts(
     state: State,
     queue: ClusterQueueState,
     entry: Entry,
-    round_number: int,
+    start: Sequence[Mapping[str, int]],
     nominated_flavors: NominatedFlavors | None,
 ) -> _Choice:
     """Return the assignment for as many pods as possible, and its preemption targets.
+
+    ``start``: after which flavors the search begins, see ``assign_flavors``.
 
     More pods with preemption are better than fewer pods without.  If no counts are admissible, the result is
     the one for all pods.
@@ -124,7 +137,6 @@ def _choose_counts(
     pods once quota is available: otherwise it would have to yield to the workloads it preempted, endlessly.
     """
     pod_sets = entry.shape.pod_sets
-    start = _last_tried_flavors(state, queue, entry, round_number)
     preemption = PreemptionSearch(state, queue, entry.workload, entry.order)
     search_input = _search_input(state, queue, entry, preemption, nominated_flavors)
 

@@ -154,16 +154,15 @@ class Round:
         return faults
 
     def _nominate(self, state: State, queue: ClusterQueueState, entry: Entry, number: int) -> Nomination:
-        requeues = queue.pending.requeues
         try:
             return nominate(state, queue, entry, number)
         except Exception as error:  # of a bug: it must not keep all other workloads pending
             self._faults.append(CycleFault(entry.key, error))
             entry.last_assignment = None
             reason = _evaluation_failed(error)
-            version = entry.requests_version
+            requests, version = entry.requests_version, self._ledger.version(queue.node)
             return Nomination(
-                entry, queue, queue.groups, entry.workload, version, requeues, None, (), (reason,)
+                entry, queue, queue.groups, entry.workload, requests, version, None, (), (reason,)
             )
 
     def _process(self, nomination: Nomination, now: float) -> list[Decision]:
@@ -196,7 +195,8 @@ class Round:
             entry, root = nomination.entry, nomination.queue.node.root
             if root in self._disturbed_roots:
                 entry.last_assignment = None  # flavors that were tried before may have quota by now
-            if not ledger.requeue(entry, reason, nomination.requeues_before):
+            is_active = ledger.requeue(entry, reason, nomination.version)
+            if not is_active or ledger.version(root) != nomination.version:
                 self._changed_roots.add(root)
             elif entry.last_assignment is not None and entry.last_assignment.has_untried_flavors:
                 flavors = sum(len(group.flavors) for group in nomination.queue.groups.values())
