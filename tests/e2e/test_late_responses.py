@@ -1,5 +1,7 @@
 """Responses to writes that arrive long after the watch events of these writes."""
 
+from functools import partial
+
 import pytest
 
 from quorate.api.configuration import Configuration
@@ -52,6 +54,33 @@ def test_a_victim_is_readmitted_while_the_response_to_its_eviction_is_late() -> 
         await world.until("early is admitted again", admitted)
 
     run_story(story, Configuration())
+
+
+def test_a_reservation_is_not_lost_to_another_write_of_our_own() -> None:
+    """When its queue appears, the status of a workload is reset while its reservation is on the way."""
+
+    async def story(world: World) -> None:
+        await world.flavor()
+        await world.cluster_queue(cpu="1")
+        for name in ("elder", "younger"):
+            await workload(world, name, priority=0)
+            await world.until(f"{name} has no queue", partial(has_no_queue, world, name))
+        world.queueing_client.reservation_delay_s = 0.05
+        await world.local_queue()
+        admitted = await world.until("one is admitted", partial(admitted_workloads, world))
+        assert admitted == {"elder"}
+
+    run_story(story, Configuration())
+
+
+async def has_no_queue(world: World, name: str) -> bool:
+    conditions = (await world.client.get(WORKLOADS, Key(NAMESPACE, name))).status.conditions
+    return any("doesn't exist" in condition.message for condition in conditions)
+
+
+async def admitted_workloads(world: World) -> set[str]:
+    workloads = (await world.client.list(WORKLOADS)).items
+    return {each.metadata.name for each in workloads if c.is_admitted(each)}
 
 
 def test_late_responses_do_not_change_the_priority_order() -> None:

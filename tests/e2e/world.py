@@ -74,18 +74,36 @@ class CountingClient(Client):
 class FaultyClient(CountingClient):
     """Lose one write in ``one_in``: half of the requests, half of the responses.
 
-    While ``responding`` is not set, writes are executed but their responses wait for it.
+    While ``responding`` is not set, writes are executed but their responses wait for it.  Reservations are
+    sent ``reservation_delay_s`` late.
     """
 
     one_in = 0  # none
     lost = 0
+    reservation_delay_s = 0.0
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.responding = asyncio.Event()
         self.responding.set()
+        self.patching: set[str] = set()  # workloads with a patch in flight
+        self.patched_twice: set[str] = set()  # workloads that had two patches in flight
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
+        if method != "PATCH" or "/workloads/" not in path:
+            return await self._request(method, path, **options)
+        workload = path.removesuffix("/status")
+        if workload in self.patching:
+            self.patched_twice.add(workload)
+        self.patching.add(workload)
+        try:
+            if self.reservation_delay_s and b'"reason":"QuotaReserved"' in bytes(options["body"]):
+                await asyncio.sleep(self.reservation_delay_s)
+            return await self._request(method, path, **options)
+        finally:
+            self.patching.discard(workload)
+
+    async def _request(self, method: str, path: str, **options: Any) -> bytes:
         fault = self.one_in and method != "GET" and self.rng.randrange(self.one_in) == 0
         loses_response = fault and self.rng.random() < 0.5
         self.lost += bool(fault)
@@ -345,6 +363,7 @@ async def running_cluster(
         try:
             await world.until("the default namespace", world_has_namespace(client))
             yield world
+            assert not queueing_client.patched_twice, "at most one write to a workload is in flight"
         finally:
             await world.stop_queueing()
             for part in parts:

@@ -1,5 +1,7 @@
 """The lifecycle of a workload: evictions, releases, and that it reaches a fixed point."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,16 +9,20 @@ from hypothesis import strategies as st
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import (
+    Admission,
     EvictionCount,
     PodSetUpdate,
     PreemptionGateState,
     RequeueState,
     SchedulingStats,
     UnhealthyNode,
+    Workload,
     WorkloadSpec,
 )
 from quorate.api.meta import Condition, OwnerReference, Uid, at_epoch, find_condition
 from quorate.queueing import conditions as c
+from quorate.queueing.decisions import Decision, Evict, Reserve
+from quorate.queueing.lifecycle.decided_status import still_applies
 from quorate.queueing.lifecycle.statuses import evict_status, release_status
 from tests.queueing.lifecycle_builders import (
     ADMITTED,
@@ -35,6 +41,45 @@ from tests.queueing.lifecycle_builders import (
     replace,
     with_metadata,
 )
+
+WAITING = a_workload(not_("QuotaReserved", "Inadmissible"))
+RESERVE = Reserve(
+    key=WAITING.metadata.key,
+    uid=WAITING.metadata.uid,
+    resource_version="",
+    cluster_queue="cq",
+    admission=Admission(cluster_queue="cq"),
+    admitted=True,
+    waited_s=0.0,
+)
+EVICT = Evict(WAITING.metadata.key, WAITING.metadata.uid, "", "NodeFailures", "a node failed")
+
+
+def replaced(*conditions: Condition, **fields: Any) -> Workload:
+    """Return ``WAITING`` with these conditions and fields of its status, or with another ``spec``."""
+    spec = fields.pop("spec", WAITING.spec)
+    conditions = c.with_conditions(WAITING.status.conditions, *conditions)
+    return replace(WAITING, spec=spec, status=replace(WAITING.status, conditions=conditions, **fields))
+
+
+@pytest.mark.parametrize(
+    ("decision", "newest", "applies"),
+    [
+        pytest.param(RESERVE, replaced(not_("QuotaReserved", "Pending")), True, id="another reason to wait"),
+        pytest.param(RESERVE, replaced(is_("Requeued", "BackoffFinished")), True, id="the end of a backoff"),
+        pytest.param(RESERVE, replaced(not_("PodsReady")), True, id="a report about pods"),
+        pytest.param(RESERVE, replaced(is_("Finished")), False, id="it has finished"),
+        pytest.param(RESERVE, replaced(is_("Evicted", "Deactivated")), False, id="it is evicted"),
+        pytest.param(RESERVE, replaced(spec=WorkloadSpec(active=False)), False, id="it is deactivated"),
+        pytest.param(RESERVE, replaced(admission_checks=(check("Pending"),)), False, id="it has a check"),
+        pytest.param(EVICT, replaced(admission_checks=(check("Ready"),)), True, id="a check"),
+        pytest.param(EVICT, replaced(is_("Evicted", "Preempted")), False, id="it is evicted already"),
+    ],
+)
+def test_a_decision_applies_to_what_our_other_writes_made_of_its_workload(
+    decision: Decision, newest: Workload, applies: bool
+) -> None:
+    assert still_applies(decision, WAITING, newest) is applies
 
 
 def test_an_eviction_resets_checks_and_is_counted_and_keeps_the_reservation() -> None:

@@ -32,6 +32,7 @@ from quorate.kube.errors import (
 )
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
 from quorate.kube.object_faults import ObjectFault, ObjectFaults
+from quorate.kube.own_writes import OwnWrites
 from quorate.kube.resources import Body, Resource, T, metadata_of
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.connector import Connector, Permit
@@ -101,6 +102,7 @@ class Client:
         self.config = config
         self._on_response = on_response
         self.faults = ObjectFaults()  # of objects that were read with this client
+        self.own_writes = OwnWrites()
         self.rng = rng  # spreads the retries of clients that failed together
         self._slots = asyncio.Semaphore(concurrency)
         self._rate_limiter = rate_limiter

@@ -67,22 +67,26 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
                 answers.append(await client.create(resource, body, namespace))
             case Patch(resource, key, resource_version, body, subresource):
                 version = produced.get((resource.plural, key), resource_version)
-                patched = await client.patch(
-                    resource, key, _expecting(version, body), subresource=subresource
-                )
+                async with client.own_writes.turn(resource, key):
+                    patched = await client.patch(
+                        resource, key, _expecting(version, body), subresource=subresource
+                    )
+                    client.own_writes.record(resource, key, patched)
                 produced[resource.plural, key] = patched.metadata.resource_version
                 answers.append(patched)
             case Apply(resource, key, body, field_manager, subresource):
                 named = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-                applied = await client.patch(
-                    resource,
-                    key,
-                    named,
-                    subresource=subresource,
-                    kind=PatchKind.APPLY,
-                    force=True,
-                    field_manager=field_manager,
-                )
+                async with client.own_writes.turn(resource, key):
+                    applied = await client.patch(
+                        resource,
+                        key,
+                        named,
+                        subresource=subresource,
+                        kind=PatchKind.APPLY,
+                        force=True,
+                        field_manager=field_manager,
+                    )
+                    client.own_writes.record(resource, key, applied)
                 produced[resource.plural, key] = applied.metadata.resource_version
                 answers.append(applied)
             case Delete(resource, key, uid, grace_period_s):
@@ -98,7 +102,7 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
 
 
 async def send_for_metadata(client: Client, patch: Patch) -> ObjectMeta:
-    """Send ``patch`` and return only the metadata of the object as stored."""
+    """Send ``patch`` in the turn of the caller; return only the metadata of the object as stored."""
     body = _expecting(patch.resource_version, patch.body)
     return await client.patch_metadata(patch.resource, patch.key, body, subresource=patch.subresource)
 

@@ -1,12 +1,14 @@
 """Writes of admission decisions: one status patch each, for the version decided on.
 
-Many patches are in flight at once.  Those of one workload are sent in order, each based on the response to
-the one before.  A refused decision is handed back to be undone: after a conflict once the newer version has
-been delivered, otherwise after a pause.  A write without a response is sent again until there is one.
+Many patches are in flight at once.  Those of one workload take turns with the writes of all other
+controllers to it, each based on the result of the one before: a reservation is not lost to another write of
+ours.  A reason that a later decision follows is not written.  A refused decision is handed back to be undone:
+after a conflict once the newer version has been delivered, otherwise after a pause.  A write without a
+response is sent again until there is one.
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
@@ -21,7 +23,7 @@ from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS, reference_to
-from quorate.kube.writes import Patch, send_for_metadata, status_patch
+from quorate.kube.writes import send_for_metadata, status_patch
 from quorate.queueing.decisions import (
     AssignTopology,
     Decision,
@@ -31,7 +33,7 @@ from quorate.queueing.decisions import (
     Reserve,
     SecondPassFailed,
 )
-from quorate.queueing.lifecycle.decided_status import decided_status
+from quorate.queueing.lifecycle.decided_status import decided_status, still_applies
 from quorate.queueing.lifecycle.statuses import hold_reason
 from quorate.queueing.lifecycle.transition import Event, eviction_events
 
@@ -54,7 +56,8 @@ class AdmissionWriter:
         self._workloads = context.informers.workloads
         self._on_refusal = on_refusal
         self._on_written = on_written
-        # The last write of each workload, until the watch has delivered its result.
+        self._delivered = context.client.own_writes.keep(WORKLOADS)
+        # The latest decision of each workload, until the watch has delivered its result.
         self._last: dict[Key, asyncio.Task[Workload | None]] = {}
         self._stale: dict[Key, Decision] = {}  # refused by a conflict, newer version not delivered yet
         self._in_flight = 0
@@ -82,10 +85,11 @@ class AdmissionWriter:
 
     def observe(self, key: Key) -> Decision | None:
         """Note a delivered change; return the refused decision that must be undone now."""
-        last = self._last.get(key)
+        last, newest = self._last.get(key), self._workloads.get(key)
         if last is not None and last.done():
             del self._last[key]
-        if self._workloads.get(key) is None:
+        self._delivered(newest, key)
+        if newest is None:
             self._failures.pop(key, None)
         return self._stale.pop(key, None)
 
@@ -102,29 +106,56 @@ class AdmissionWriter:
         workload: Workload,
         before: asyncio.Task[Workload | None] | None,
     ) -> Workload | None:
+        """Return the workload as written; None if the write was refused."""
+        if before is not None:
+            # Its response may be late: the watch may have delivered a newer version before this decision.
+            written = await before
+            if written is not None and not is_older(written.metadata, workload.metadata):
+                workload = written
         try:
-            return await self._try_to_write(writes, decision, workload, before)
+            return await self._write_until_answered(writes, decision, workload)
         except Exception as error:  # of a bug: it must not end the writes of all other decisions
             self._client.faults.report(fault_of(WORKLOADS, "decide", decision.key, workload, error))
             await self._pause(decision, error)
             self._refuse(decision)
             return None
 
-    async def _try_to_write(
-        self,
-        writes: asyncio.TaskGroup,
-        decision: Decision,
-        workload: Workload,
-        before: asyncio.Task[Workload | None] | None,
+    async def _write_until_answered(
+        self, writes: asyncio.TaskGroup, decision: Decision, decided_on: Workload
     ) -> Workload | None:
-        """Return the workload as written; None if the write was refused."""
-        versions = {workload.metadata.resource_version}
-        if before is not None:
-            # Its response may be late: the watch may have delivered a newer version before this decision.
-            written = await before
-            if written is not None and not is_older(written.metadata, workload.metadata):
-                workload = written
-                versions.add(workload.metadata.resource_version)
+        """Return the workload as written; None if the write was refused and cannot take effect later.
+
+        A write without a response may still arrive at the server, so its quota is not free.  It is sent
+        again until the server responds: its resource version lets only one attempt take effect.
+        """
+        own_writes, may_arrive = self._client.own_writes, False
+        while True:
+            async with own_writes.turn(WORKLOADS, decision.key):
+                if self._is_superseded(decision):
+                    return decided_on
+                workload = own_writes.newest(WORKLOADS, decided_on)
+                if not still_applies(decision, decided_on, workload):
+                    self._handle_conflict(writes, decision, decided_on.metadata)
+                    return None
+                try:
+                    return await self._send(decision, workload)
+                except (Conflict, NotFound):
+                    self._handle_conflict(writes, decision, workload.metadata)
+                    return None
+                except (ApiError, Unreachable, Unreadable) as error:
+                    failure = error
+            may_arrive = may_arrive or may_have_succeeded(failure)
+            await self._pause(decision, failure)
+            if not may_arrive:
+                self._refuse(decision)
+                return None
+
+    def _is_superseded(self, decision: Decision) -> bool:
+        """Return True for a reason that need not be written: there is a later decision."""
+        return isinstance(decision, Hold) and self._last.get(decision.key) is not asyncio.current_task()
+
+    async def _send(self, decision: Decision, workload: Workload) -> Workload:
+        """Send one attempt in the turn of the decision; ``workload`` is the newest that we know."""
         status = decided_status(workload, decision, self._clock.now(), self._configuration)
         patches = status_patch(WORKLOADS, workload, status)
         if status is None or not patches:
@@ -132,53 +163,27 @@ class AdmissionWriter:
                 self._record(decision, workload)
             return workload
         (patch,) = patches
-        stored = await self._send_until_answered(decision, patch, versions)
-        if stored is None:
-            if self._stale.get(decision.key) is decision:
-                writes.create_task(self._expire_conflict(decision))
-            return None
-        self._failures.pop(decision.key, None)
-        self._on_written(decision)
-        self._record(decision, workload)
-        return replace(workload, metadata=stored, status=status)
-
-    async def _send(self, patch: Patch) -> ObjectMeta:
         self._in_flight += 1
         if self._in_flight == MAX_IN_FLIGHT:
             self._has_capacity.clear()
         try:
-            return await send_for_metadata(self._client, patch)
+            metadata = await send_for_metadata(self._client, patch)
         finally:
             if self._in_flight == MAX_IN_FLIGHT:
                 self._has_capacity.set()
             self._in_flight -= 1
+        stored = replace(workload, metadata=metadata, status=status)
+        self._client.own_writes.record(WORKLOADS, decision.key, stored)
+        self._failures.pop(decision.key, None)
+        self._on_written(decision)
+        self._record(decision, workload)
+        return stored
 
-    async def _send_until_answered(
-        self, decision: Decision, patch: Patch, versions: Collection[str]
-    ) -> ObjectMeta | None:
-        """Return the stored metadata; None if the write was refused and cannot take effect later.
-
-        A write without a response may still arrive at the server, so its quota is not free.  It is sent
-        again until the server responds: its resource version lets only one attempt take effect.
-        """
-        may_arrive = False
-        while True:
-            try:
-                return await self._send(patch)
-            except (Conflict, NotFound):
-                self._handle_conflict(decision, versions)
-                return None
-            except (ApiError, Unreachable, Unreadable) as error:
-                may_arrive = may_arrive or may_have_succeeded(error)
-                await self._pause(decision, error)
-            if not may_arrive:
-                self._refuse(decision)
-                return None
-
-    def _handle_conflict(self, decision: Decision, outdated: Collection[str]) -> None:
+    def _handle_conflict(self, writes: asyncio.TaskGroup, decision: Decision, outdated: ObjectMeta) -> None:
         known = self._workloads.get(decision.key)
-        if known is not None and known.metadata.resource_version in outdated:
+        if known is not None and not is_older(outdated, known.metadata):
             self._stale[decision.key] = decision
+            writes.create_task(self._expire_conflict(decision))
         else:
             self._refuse(decision)
 

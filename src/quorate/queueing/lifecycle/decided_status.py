@@ -1,11 +1,13 @@
 """The status that an admission decision gives to its workload."""
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from msgspec.structs import replace
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload, WorkloadStatus
+from quorate.api.meta import is_true
+from quorate.queueing import conditions as c
 from quorate.queueing.conditions import with_conditions
 from quorate.queueing.decisions import (
     AssignTopology,
@@ -49,6 +51,39 @@ def decided_status(
         case Evict(reason=reason, message=message):
             return evict_status(workload, reason, message, now, counted_as=(reason, ""))
     assert_never(decision)
+
+
+def still_applies(decision: Decision, decided_on: Workload, newest: Workload) -> bool:
+    """Return True if writes of ours have changed nothing that ``decision`` rests on.
+
+    The conditions and counts that only report something do not matter, nor does the end of a backoff.
+    """
+    return newest is decided_on or _basis(decision, decided_on) == _basis(decision, newest)
+
+
+_DECISIVE: Final = (
+    c.QUOTA_RESERVED,
+    c.ADMITTED,
+    c.EVICTED,
+    c.FINISHED,
+    c.DEACTIVATION_TARGET,
+    c.BLOCKED_ON_PREEMPTION_GATES,
+)
+
+
+def _basis(decision: Decision, workload: Workload) -> tuple[object, ...]:
+    """Return what ``decision`` rests on; an eviction rests on the reservation only."""
+    metadata, status = workload.metadata, workload.status
+    reservation = (status.admission, *(is_true(status.conditions, type_) for type_ in _DECISIVE))
+    if isinstance(decision, Preempt | Evict):
+        return reservation
+    return (
+        *reservation,
+        (metadata.labels, metadata.annotations, metadata.deletion_timestamp, workload.spec),
+        status.reclaimable_pods,
+        status.unhealthy_nodes,
+        tuple((check.name, check.state, check.pod_set_updates) for check in status.admission_checks),
+    )
 
 
 def _with_pods_ready(
