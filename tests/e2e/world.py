@@ -19,7 +19,7 @@ from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.errors import Unreachable
+from quorate.kube.errors import Invalid, Unreachable
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
@@ -75,7 +75,7 @@ class FaultyClient(CountingClient):
     """Lose one write in ``one_in``: half of the requests, half of the responses.
 
     While ``responding`` is not set, writes are executed but their responses wait for it.  Reservations are
-    sent ``reservation_delay_s`` late.
+    sent ``reservation_delay_s`` late.  Writes of a kind in ``refuses`` are refused with its message.
     """
 
     one_in = 0  # none
@@ -86,6 +86,7 @@ class FaultyClient(CountingClient):
         super().__init__(*args, **options)
         self.responding = asyncio.Event()
         self.responding.set()
+        self.refuses: dict[str, str] = {}  # such as ``PATCH jobs``
         self.patching: set[str] = set()  # workloads with a patch in flight
         self.patched_twice: set[str] = set()  # workloads that had two patches in flight
 
@@ -104,6 +105,8 @@ class FaultyClient(CountingClient):
             self.patching.discard(workload)
 
     async def _request(self, method: str, path: str, **options: Any) -> bytes:
+        if refusal := self.refuses.get(f"{method} {_kind_of(path)}"):
+            raise Invalid(f"{method} {path}", 422, "Invalid", refusal)
         fault = self.one_in and method != "GET" and self.rng.randrange(self.one_in) == 0
         loses_response = fault and self.rng.random() < 0.5
         self.lost += bool(fault)

@@ -24,6 +24,7 @@ from tests.queueing.lifecycle_builders import (
     INACTIVE,
     KEPT_100_S,
     NO_RESERVATION,
+    NOW,
     OWNER,
     RESERVED,
     RUNNING,
@@ -205,6 +206,36 @@ QUEUE_INACTIVE = "not QuotaReserved Inadmissible, quorate.dev/Waiting QueueInact
             RUNNING,
             "Requeued Reactivated",
             id="reactivated after any deactivation",
+        ),
+        # starts that the API server refuses
+        pytest.param(
+            a_workload(RESERVED, ADMITTED, not_(c.JOB_UPDATED, c.START_REFUSED, at=NOW - 10)),
+            RUNNING,
+            "wake 1050",
+            id="a job that cannot be started keeps its quota for a while",
+        ),
+        pytest.param(
+            a_workload(RESERVED, ADMITTED, not_(c.JOB_UPDATED, c.START_REFUSED, at=NOW - 60)),
+            RUNNING,
+            "Evicted StartRefused, retries 1 until 1060",
+            id="a job that cannot be started gives its quota back",
+        ),
+        pytest.param(
+            a_workload(
+                RESERVED,
+                ADMITTED,
+                not_(c.JOB_UPDATED, c.START_REFUSED, at=NOW - 60),
+                requeue_state=RequeueState(count=1),
+            ),
+            RUNNING,
+            "DeactivationTarget StartRefused",
+            id="a job that can never be started is deactivated",
+        ),
+        pytest.param(
+            a_workload(RESERVED, ADMITTED, not_(c.JOB_UPDATED, c.STOP_REFUSED, at=0)),
+            RUNNING,
+            "wake 1200",
+            id="a job that cannot be stopped keeps its quota",
         ),
         # deactivation
         pytest.param(

@@ -154,6 +154,11 @@ def may_have_succeeded(failure: ApiError | Unreachable | Unreadable) -> bool:
             return True
 
 
+def is_refusal(error: ApiError) -> bool:
+    """Return True if the server will answer the same until an object, a rule or a right has changed."""
+    return isinstance(error, Forbidden | Invalid | RequestTooLarge) or type(error) is ApiError
+
+
 # The messages, with code 500, if the storage of an API server refuses an object of such a size.
 _TOO_LARGE_TO_STORE: Final = ("etcdserver: request is too large", "trying to send message larger than max")
 _BY_REASON = {"AlreadyExists": AlreadyExists, "Expired": Gone}

@@ -34,6 +34,9 @@ BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
 # Ours: False while the pods of a workload with quota fit no node
 NODE_FIT: Final = "quorate.dev/NodeFit"
 
+# Ours: False while the API server refuses what the controllers must change in the job
+JOB_UPDATED: Final = "quorate.dev/JobUpdated"
+
 # Ours: True while a workload waits for quota; its reason is the code of the typed reason that decides, its
 # message has the numbers.  It is written and removed together with conditions of Kueue, never alone.
 WAITING: Final = "quorate.dev/Waiting"
@@ -89,9 +92,13 @@ OWNER_NOT_FOUND_TEXT: Final = "The workload's owner no longer exists"
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
 ADMISSION_CHECK: Final = "AdmissionCheck"
 NODE_FAILURES: Final = "NodeFailures"
+START_REFUSED: Final = "StartRefused"  # also of JobUpdated=False and DeactivationTarget
 CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
 LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
 DEACTIVATED: Final = "Deactivated"  # alone (by the user) or as a prefix of DeactivatedDueTo<cause>
+
+# Reason of JobUpdated=False
+STOP_REFUSED: Final = "StopRefused"
 
 # Reason of Finished, and of the event
 SLICE_REPLACED: Final = "WorkloadSliceReplaced"

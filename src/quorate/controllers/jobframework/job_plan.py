@@ -22,8 +22,18 @@ class UngatedPods:
     admitted_at: float  # epoch seconds
 
 
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """What the writes of a plan do to the job: the reason and the words for a refusal."""
+
+    reason: str
+    refusal: str
+    workload: Workload | None  # the workload that tells it, if there is one
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan(Plan):
+    change: JobChange | None = None
     stopping: bool = False  # the last pods must be gone before the rest of the stop can be written
     ungated: UngatedPods | None = None
 

@@ -5,20 +5,22 @@ A ``JobSource`` loads the jobs of a kind: from one informer, or from an index if
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic
 
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, Uid, matches_selector
+from quorate.api.meta import Key, Uid, find_condition, matches_selector
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import PlanExecutor, warning_event
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, UnscheduledPod, slices_of
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
 from quorate.controllers.jobframework.elastic_gates import ungate_elastic_pods
-from quorate.controllers.jobframework.interface import J, JobKind
+from quorate.controllers.jobframework.interface import J, JobKind, JobObject
 from quorate.controllers.jobframework.job_plan import (
+    JobChange,
     JobOptions,
     JobPlan,
     ReconcileContext,
@@ -31,16 +33,19 @@ from quorate.controllers.metrics import Record, record_workload_creations
 from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import Invalid, NotFound
+from quorate.kube.errors import ApiError, Invalid, NotFound, is_refusal
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS
-from quorate.kube.writes import Create
+from quorate.kube.writes import Create, Patch, status_patch
+from quorate.queueing.conditions import JOB_UPDATED, transition_time
+from quorate.queueing.lifecycle.statuses import refused_status
 
 JOB_WORKERS: Final = 16  # a reconcile mostly waits for the responses to its two or three writes
 OWNER_RETRY_S: Final = 1.0  # before an owner that was not found is looked up again
 INVALID_RETRY_S: Final = 60.0  # before a rejected workload is created again, unless the job changes
+REFUSED_RETRY_S: Final = 2.0  # before a refused change of a job is tried again for the first time
 OWNER_CHAIN_RETRY_S: Final = 60.0  # before a broken chain of owners is followed again
 
 _NAMES_WORKLOAD: Final = "names workload"  # index of jobs by the key of their prebuilt workload
@@ -79,6 +84,28 @@ class JobSource(ABC, Generic[J]):
         return (job.metadata.uid,)
 
 
+@dataclass(frozen=True, slots=True)
+class _RefusedChange:
+    """A change of a job that the API server refused, and when it is tried again (epoch seconds)."""
+
+    resource_version: str
+    reason: str
+    until: float
+
+    def is_about(self, job: JobObject, change: JobChange, now: float) -> bool:
+        refused = (self.resource_version, self.reason)
+        return now < self.until and refused == (job.metadata.resource_version, change.reason)
+
+
+_UNGATING: Final = JobChange("UngatingRefused", "pods of the job cannot be ungated", None)
+
+
+def _other_change(kind: JobKind[J], plan: JobPlan) -> JobChange | None:
+    """Return the change of a plan that neither starts nor stops its job; None if it changes nothing."""
+    changes_job = any(isinstance(each, Patch) and each.resource == kind.resource for each in plan.all_writes)
+    return JobChange("UpdateRefused", "the job cannot be changed", None) if changes_job else None
+
+
 class JobReconciler(Generic[J]):
     """Keeps each job of one kind in sync with its workload.
 
@@ -106,6 +133,7 @@ class JobReconciler(Generic[J]):
         self._selector = context.configuration.managed_jobs_namespace_selector
         self._ancestor_of: dict[Key, Uid] = {}  # of the jobs that are children of managed jobs
         self._children: dict[Uid, set[Key]] = {}  # the inverse of _ancestor_of
+        self._refused: dict[Key, _RefusedChange] = {}  # the last change of each job, if it was refused
         self._log = logger(__name__).bind(kind=kind.resource.kind)
         workers = context.workers_for(kind.resource, JOB_WORKERS)
         self.reconciler = Reconciler(
@@ -162,11 +190,50 @@ class JobReconciler(Generic[J]):
             return self._context.clock.now() + OWNER_CHAIN_RETRY_S
         self._set_ancestor(key, ancestor)
         plan = await self._decide(job, workloads, self._reconcile_context(key, job, ancestor))
-        again_at = await self._execute(key, job, plan)
-        if job is not None and self.kind.has_slices and self.options.elastic_jobs:
-            unscheduled = self._context.informers.unscheduled_pods
-            await ungate_elastic_pods(self._context.client, unscheduled, self.kind, job, workloads)
+        return await self._execute_or_report(key, job, workloads, plan)
+
+    async def _execute_or_report(
+        self, key: Key, job: J | None, workloads: Sequence[Workload], plan: JobPlan
+    ) -> float | None:
+        """Execute the plan; report a change of the job that the API server refuses, and try it later."""
+        if job is None:
+            return await self.executor.execute(key, plan)
+        change = plan.change or _other_change(self.kind, plan)
+        if change is not None:
+            refused = self._refused.get(key)
+            if refused is not None and refused.is_about(job, change, self._context.clock.now()):
+                return refused.until
+        try:
+            again_at = await self._execute(key, job, plan)
+            if self.kind.has_slices and self.options.elastic_jobs:
+                change = _UNGATING
+                unscheduled = self._context.informers.unscheduled_pods
+                await ungate_elastic_pods(self._context.client, unscheduled, self.kind, job, workloads)
+        except ApiError as refusal:
+            if change is None or not is_refusal(refusal):
+                raise
+            return await self._report_refusal(key, job, change, refusal)
+        self._refused.pop(key, None)
         return again_at
+
+    async def _report_refusal(self, key: Key, job: J, change: JobChange, refusal: ApiError) -> float:
+        """Tell on the job and its workload which change is refused; return when to try it again.
+
+        The pause is as long as it has been refused.
+        """
+        text = f"{change.refusal}: {refusal.message or refusal.reason}"
+        now, since, workload = self._context.clock.now(), None, change.workload
+        if workload is not None:
+            before = find_condition(workload.status.conditions, JOB_UPDATED)
+            since = None if before is None or before.reason != change.reason else transition_time(before)
+            status = refused_status(workload, change.reason, text, now)
+            await self.executor.execute(key, JobPlan(writes=status_patch(WORKLOADS, workload, status)))
+        event = warning_event(self.kind.reference(job), change.reason, text)
+        self.executor.record(key, (event,), unique=True)
+        pause_s = REFUSED_RETRY_S if since is None else max(REFUSED_RETRY_S, now - since)
+        until = now + min(pause_s, INVALID_RETRY_S)
+        self._refused[key] = _RefusedChange(job.metadata.resource_version, change.reason, until)
+        return until
 
     async def _decide(
         self, job: J | None, workloads: Sequence[Workload], context: ReconcileContext
@@ -183,9 +250,7 @@ class JobReconciler(Generic[J]):
         seen = versions(WORKLOADS, workloads if prebuilt is None else (*workloads, prebuilt))
         return seen if job is None else seen | self._source.versions(job)
 
-    async def _execute(self, key: Key, job: J | None, plan: JobPlan) -> float | None:
-        if job is None:
-            return await self.executor.execute(key, plan)
+    async def _execute(self, key: Key, job: J, plan: JobPlan) -> float | None:
         try:
             return await self.executor.execute(key, plan, partial(self._record, job, plan))
         except Invalid as refusal:
@@ -221,6 +286,7 @@ class JobReconciler(Generic[J]):
 
     def _forget(self, key: Key) -> None:
         self._set_ancestor(key, None)
+        self._refused.pop(key, None)
         self.executor.forget(key)
 
     def _reconcile_context(self, key: Key, job: J | None, ancestor: Uid | None) -> ReconcileContext:

@@ -32,7 +32,13 @@ from quorate.controllers.jobframework.interface import (
     JobState,
     Outcome,
 )
-from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
+from quorate.controllers.jobframework.job_plan import (
+    IDLE,
+    JobChange,
+    JobOptions,
+    JobPlan,
+    ReconcileContext,
+)
 from quorate.controllers.jobframework.pod_group_membership import with_group
 from quorate.controllers.jobframework.podset_info import (
     FlavorNotFound,
@@ -46,10 +52,13 @@ from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, status_patch
 from quorate.queueing.conditions import (
     EVICTED,
+    JOB_UPDATED,
     NODE_FIT,
     ON_HOLD,
     PENDING_EVALUATION,
     QUOTA_RESERVED,
+    START_REFUSED,
+    STOP_REFUSED,
     has_quota_reservation,
     is_admitted,
     is_evicted,
@@ -142,7 +151,7 @@ def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:
         events = _finished_events(state, workload) if writes and state.outcome is None else ()
         return JobPlan(concurrent=kind.finalize(job), writes=writes, events=events)
     if workload.metadata.deletion_timestamp is not None:
-        stop = kind.stop_plan(state, workload, WORKLOAD_DELETED, "Workload is deleted")
+        stop = _stop(state, workload, WORKLOAD_DELETED, "Workload is deleted")
         if stop.stopping:
             return stop
         release = remove_finalizer(WORKLOADS, workload.metadata)
@@ -167,6 +176,8 @@ def _follow_status(state: JobState[J], workload: Workload) -> JobPlan:
     ):
         return JobPlan(writes=patches)
     plan = _next_step(state, workload)
+    if not plan.all_writes and (patches := _note_updated(workload)):
+        return JobPlan(writes=patches)
     if plan == IDLE and (patches := _report_reclaimable(state, workload)):
         return JobPlan(writes=patches, deferrable=True)
     return plan
@@ -220,6 +231,15 @@ def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, .
     ready = pods_ready_condition(workload, all_ready, state.now) if waits else None
     if ready is not None:
         conditions = with_conditions(conditions, ready)
+    return status_patch(WORKLOADS, workload, msgspec.structs.replace(status, conditions=conditions))
+
+
+def _note_updated(workload: Workload) -> tuple[Patch, ...]:
+    """Remove the condition of a refused change once nothing is left to change."""
+    status = workload.status
+    if find_condition(status.conditions, JOB_UPDATED) is None:
+        return ()
+    conditions = without_condition(status.conditions, JOB_UPDATED)
     return status_patch(WORKLOADS, workload, msgspec.structs.replace(status, conditions=conditions))
 
 
@@ -286,7 +306,7 @@ def _next_step(state: JobState[J], workload: Workload) -> JobPlan:
         return JobPlan(events=_pending_check_events(state, workload))
     if is_admitted(workload) or is_elastic(state):
         return IDLE  # new pods of an elastic job are gated
-    return kind.stop_plan(state, workload, NOT_ADMITTED, "Not admitted by cluster queue")
+    return _stop(state, workload, NOT_ADMITTED, "Not admitted by cluster queue")
 
 
 def _delete_after_retention(state: JobState[J], workload: Workload) -> JobPlan | None:
@@ -304,7 +324,7 @@ def _evict(state: JobState[J], workload: Workload) -> JobPlan:
     kind = state.kind
     evicted = find_condition(workload.status.conditions, EVICTED)
     assert evicted is not None, f"{workload.metadata.key} is evicted without a condition"
-    stop = kind.stop_plan(state, workload, f"{WORKLOAD_EVICTED_DUE_TO}{evicted.reason}", evicted.message)
+    stop = _stop(state, workload, f"{WORKLOAD_EVICTED_DUE_TO}{evicted.reason}", evicted.message)
     if not kind.releases_quota_with_stop and (
         stop.all_writes or not kind.is_stopped(state.job) or kind.is_active(state.job)
     ):
@@ -314,7 +334,13 @@ def _evict(state: JobState[J], workload: Workload) -> JobPlan:
         return stop
     # A job that starts again needs quota for all its pods: its next admission counts the finished ones, too.
     fresh = msgspec.structs.replace(status, reclaimable_pods=_reclaimable_pods(state, workload))
-    return stop.then(JobPlan(writes=status_patch(WORKLOADS, workload, fresh)))
+    return stop.then(JobPlan(writes=status_patch(WORKLOADS, workload, fresh), change=stop.change))
+
+
+def _stop(state: JobState[J], workload: Workload, reason: str, message: str) -> JobPlan:
+    plan = state.kind.stop_plan(state, workload, reason, message)
+    change = JobChange(STOP_REFUSED, "the job cannot be stopped", workload)
+    return replace(plan, change=change) if plan.all_writes else plan
 
 
 def _start(state: JobState[J], workload: Workload) -> JobPlan:
@@ -346,7 +372,8 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
             writes=status_patch(WORKLOADS, workload, status),
             events=_finished_events(state, workload, plan.message),
         )
-    return plan
+    change = JobChange(START_REFUSED, "the job cannot be started", workload)
+    return replace(plan, change=change) if plan.all_writes else plan
 
 
 def _pending_check_events(state: JobState[J], workload: Workload) -> tuple[ObjectEvent, ...]:

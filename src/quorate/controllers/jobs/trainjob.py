@@ -121,12 +121,18 @@ class TrainJob(UnstructuredJobKind):
         return (*self._set_runtime_patch(job, added), self._patch(job, {"spec": {"suspend": False}}))
 
     def stop(self, job: UnstructuredJob, originals: Sequence[PodSet] | None) -> Stop:
-        """Suspend at once; the trainer accepts the restoration only when the last child job is gone."""
+        """Suspend at once; the trainer accepts the restoration only when the last child job is gone.
+
+        A job that never started has nothing to restore.  Any change of the runtime patches lets the trainer
+        write numbers of the job in another form, which it then refuses as a change of an immutable field.
+        """
         suspended = self.is_suspended(job)
         begin = () if suspended else (self._patch(job, {"spec": {"suspend": True}}),)
         if self.is_active(job):
             return Stop(begin, begins=not suspended, waits_for_pods=True)
-        return Stop((*begin, *self._set_runtime_patch(job, [])), begins=not suspended)
+        patched = any(each.get("manager") == MANAGER for each in read_entries(job.document, PATCHES))
+        restoring = self._set_runtime_patch(job, []) if patched or originals is None else ()
+        return Stop((*begin, *restoring), begins=not suspended)
 
     def _set_runtime_patch(self, job: UnstructuredJob, added: list[Json]) -> tuple[Patch, ...]:
         """Return the patch that replaces our runtime patch with ``added``; none if it is equal.

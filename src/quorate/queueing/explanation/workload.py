@@ -228,6 +228,9 @@ def _admitted(state: State, workload: Workload, started: Started) -> Explanation
     short = find_condition(workload.status.conditions, c.NODE_FIT)
     fit = () if short is None else (_of_condition(short, "nodes must have room for all its pods"),)
     group = () if started.group is None else (started.group,)
+    refused = find_condition(workload.status.conditions, c.JOB_UPDATED)
+    if refused is not None:
+        return _of_refused_change(workload, head, refused)
     if started.pods is None:
         return _of_unread_pods(workload, head, (*fit, *group), since)
     found = pods_found(state, workload, started.pods)
@@ -243,6 +246,14 @@ def _admitted(state: State, workload: Workload, started: Started) -> Explanation
     shortages = "".join(f"; {each.text}" for each in reasons if each.code == "NodesLackRoom")
     message = f"{head}{waits}; {found.text}{shortages}"
     return replace(_explanation(workload, state_, message, *reasons, since=since), pods=found.counts)
+
+
+def _of_refused_change(workload: Workload, head: str, refused: Condition) -> Explanation:
+    reason = _of_condition(
+        refused, "the API server must accept the change: correct the job or what refuses it"
+    )
+    since = refused.last_transition_time
+    return _explanation(workload, "Admitted", f"{head}, but {refused.message}", reason, since=since)
 
 
 def _of_unread_pods(

@@ -164,7 +164,7 @@ def _reconcile_active(context: WorkloadContext) -> Transition | None:
     parked_for = requeued.reason if requeued is not None and requeued.status == "False" else ""
     if parked_for.startswith(c.DEACTIVATED):
         return _requeue(context, "Reactivated", "The workload was reactivated")
-    if parked_for in (c.PODS_READY_TIMEOUT, c.ADMISSION_CHECK):
+    if parked_for in (c.PODS_READY_TIMEOUT, c.ADMISSION_CHECK, c.START_REFUSED):
         return _requeue(context, "BackoffFinished", "The workload backoff was finished")
     if c.has_quota_reservation(workload):
         return None

@@ -177,6 +177,12 @@ def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> Scheduli
     return SchedulingStats(evictions=tuple(evictions))
 
 
+def refused_status(workload: Workload, reason: str, message: str, now: float) -> WorkloadStatus:
+    """Return the status of a workload with a job that the API server keeps from being changed."""
+    refused = new_condition(c.JOB_UPDATED, "False", reason, message, now, workload.metadata.generation)
+    return replace(workload.status, conditions=with_conditions(workload.status.conditions, refused))
+
+
 def release_status(workload: Workload, now: float, gates: Gates = DEFAULT_GATES) -> WorkloadStatus | None:
     """Return the status of an evicted workload with a stopped job: without quota reservation.
 

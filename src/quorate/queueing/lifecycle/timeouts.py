@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from quorate.api.configuration.pods_ready import RequeuingStrategy
 from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition, is_true
 from quorate.queueing import conditions as c
@@ -22,7 +23,11 @@ from quorate.queueing.pods_ready import (
     running_timeout,
 )
 
+REFUSED_START_S: Final = 60.0  # how long a job that cannot be started keeps its quota
+_AFTER_REFUSED_STARTS: Final = RequeuingStrategy(backoff_limit_count=4)
+
 _DEACTIVATION_TEXT: Final = {
+    c.START_REFUSED: "exceeding the maximum number of refused starts",
     c.REQUEUING_LIMIT_EXCEEDED: "exceeding the maximum number of re-queuing retries",
     c.MAXIMUM_EXECUTION_TIME_EXCEEDED: "exceeding the maximum execution time",
 }
@@ -55,7 +60,10 @@ def job_deletion_time(workload: Workload, retention_s: float | None) -> float | 
 
 
 def check_timeouts(context: WorkloadContext) -> Transition:
-    """Apply the pods-ready timeouts and the maximum execution time of an admitted workload."""
+    """Apply the timeouts and the maximum execution time of an admitted workload."""
+    refused_until = _refused_start_until(context.workload)
+    if refused_until is not None and refused_until <= context.now:
+        return _on_refused_start(context)
     timeout = _pods_ready_timeout(context)
     if timeout is not None and timeout.expires_at <= context.now:
         return _on_pods_ready_timeout(context, timeout)
@@ -65,10 +73,37 @@ def check_timeouts(context: WorkloadContext) -> Transition:
     times = [] if timeout is None or timeout.expires_at == math.inf else [timeout.expires_at]
     if remaining_s is not None:
         times.append(context.now + remaining_s)
+    if refused_until is not None:
+        times.append(refused_until)
     backoff_ends_at = c.requeue_at(context.workload)
     if backoff_ends_at is not None and backoff_ends_at > context.now:
         times.append(backoff_ends_at)  # also while the workload is still being evicted
     return Transition(wake_at=min(times, default=None))
+
+
+def _refused_start_until(workload: Workload) -> float | None:
+    """Return until when a job that cannot be started keeps its quota; None if it is not refused."""
+    refused = find_condition(workload.status.conditions, c.JOB_UPDATED)
+    if refused is None or (refused.status, refused.reason) != ("False", c.START_REFUSED):
+        return None
+    if not c.is_admitted(workload) or c.is_evicted(workload) or not workload.spec.active:
+        return None
+    return c.transition_time(refused) + REFUSED_START_S
+
+
+def _on_refused_start(context: WorkloadContext) -> Transition:
+    """Give the quota back and try again after a backoff; deactivate a job that is always refused."""
+    workload, rules = context.workload, context.configuration.wait_for_pods_ready
+    limited = rules is not None and rules.requeuing_strategy.backoff_limit_count is not None
+    strategy = rules.requeuing_strategy if rules is not None and limited else _AFTER_REFUSED_STARTS
+    action = on_timeout(workload, "WaitForStart", strategy, context.now, context.jitter)
+    if isinstance(action, Deactivate):
+        return _deactivation_target(context, c.START_REFUSED)
+    refused = find_condition(workload.status.conditions, c.JOB_UPDATED)
+    assert refused is not None, f"{workload.metadata.key} is evicted for a start that was not refused"
+    eviction = evict(workload, c.START_REFUSED, refused.message, context.now)
+    assert eviction.status is not None, f"{workload.metadata.key} is evicted without a status"
+    return replace(eviction, status=replace(eviction.status, requeue_state=action.state))
 
 
 def _pods_ready_timeout(context: WorkloadContext) -> RunningTimeout | None:

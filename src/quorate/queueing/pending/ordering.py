@@ -58,7 +58,7 @@ def queue_order_timestamp(workload: Workload, configuration: Configuration) -> f
 
 
 def _loses_rank(evicted: Condition, configuration: Configuration) -> bool:
-    if evicted.reason == c.ADMISSION_CHECK:
+    if evicted.reason in (c.ADMISSION_CHECK, c.START_REFUSED):
         return True
     rules = configuration.wait_for_pods_ready
     by_eviction = rules is None or rules.requeuing_strategy.timestamp == "Eviction"
