@@ -73,7 +73,6 @@ def lose_the_places(world: World) -> None:
     reservation = world.state.ledger.reservations[W]
     reservation.places.count(-1)
     reservation.places = NO_PLACES
-    model_of(world).set_has_places(W, False)
 
 
 TREE, USAGE = ("tas",), ("tas",)

@@ -14,6 +14,7 @@ FILES = (
     "own-cases.yaml",
     "node-fit-cases.yaml",
     "retry-cases.yaml",
+    "ended-pods-cases.yaml",
 )
 
 

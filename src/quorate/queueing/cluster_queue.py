@@ -24,7 +24,7 @@ from quorate.api.validation.queues import stored_cluster_queue_findings
 from quorate.queueing import conditions as c
 from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.queueing.inactive_reasons import InactiveReason
-from quorate.queueing.pending.effective_requests import reclaimed_counts
+from quorate.queueing.pending.effective_requests import held_count, needed_counts
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.queue import PendingQueue
@@ -259,13 +259,12 @@ def usage_of(
     workload: Workload, admission: Admission, gates: Gates = DEFAULT_GATES
 ) -> dict[FlavorResource, int]:
     """Return the usage that a reservation counts: the recorded usage without the pods reclaimed since."""
-    reclaimed = reclaimed_counts(workload, gates)
+    needed = needed_counts(workload, gates)
     counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     usage: dict[FlavorResource, int] = {}
     for assigned in admission.pod_set_assignments:
-        total = counts.get(assigned.name, 0)
-        recorded = assigned.count if assigned.count is not None else total
-        left = min(recorded, max(0, total - reclaimed.get(assigned.name, 0)))
+        recorded = assigned.count if assigned.count is not None else counts.get(assigned.name, 0)
+        left = held_count(assigned, needed)
         for resource, flavor in assigned.flavors.items():
             quantity = assigned.resource_usage.get(resource)
             if quantity is None:

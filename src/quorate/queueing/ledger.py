@@ -31,6 +31,7 @@ from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import NO_PLACES, Places, has_places, recorded_places, without_places
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.topology.pod_templates import template_of
+from quorate.queueing.topology.shrunk_places import Domains, domains_without_ended
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
@@ -58,6 +59,9 @@ class Ledger(QueueTrees):
         self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
         # By the key of a replaced workload slice: the slice that holds quota in its place.
         self.replacement_slices: dict[Key, Key] = {}
+        self._with_ended_pods: set[Key] = (
+            set()
+        )  # exactly the reservations with ``reclaimablePods`` and places
         # Pending workloads that became inadmissible with the outcome of another one, until this is reported.
         self.parked: dict[Key, None] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
@@ -272,6 +276,7 @@ class Ledger(QueueTrees):
         reservation.places = self.places_of(reservation.workload, reservation.admission, shape)
         if self.holds_places(reservation):
             self.topology.set_has_places(key, True)
+        self._note_ended_pods(reservation)
         if key in self.replacement_slices:
             reservation.usage = {}
         replaced = replaced_slice(reservation.workload, self.configuration.gates)
@@ -286,9 +291,8 @@ class Ledger(QueueTrees):
             self.count_reservation(queue, reservation)
 
     def holds_places(self, reservation: Reservation) -> bool:
-        """Return True if places are recorded, even where a replacing slice counts all of them."""
-        is_on = self.topology.is_on and self.topology.gates.elastic_slices
-        return bool(reservation.places.all) or (is_on and has_places(reservation.admission))
+        """Return True if places are recorded, even if a replacing slice counts all, or no pod needs one."""
+        return self.topology.is_on and has_places(reservation.admission)
 
     def places_of(self, workload: Workload, admission: Admission, shape: Shape | None = None) -> Places:
         """Return the places of the pods of a workload, with the requests that they have now.
@@ -306,12 +310,41 @@ class Ledger(QueueTrees):
         templates = {
             pod_set.name: template_of(workload.metadata.namespace, pod_set.template) for pod_set in pod_sets
         }
-        places = recorded_places(self.topology, admission, per_pod, templates)
+        needed: dict[str, Domains] = {}
+        if self.configuration.gates.reclaimable_pods and workload.status.reclaimable_pods:
+            needed = domains_without_ended(workload, admission, self.topology.bound_pods)
+        places = recorded_places(self.topology, admission, per_pod, templates, needed)
         replacement_key = self.replacement_slices.get(workload.metadata.key)
         replacement = None if replacement_key is None else self.reservations.get(replacement_key)
         if replacement is None or not self.topology.gates.elastic_slices:
             return places
         return Places(self.topology, without_places(places.all, replacement.places.all))
+
+    def _note_ended_pods(self, reservation: Reservation) -> None:
+        """Record whether the places of ``reservation`` depend on where its other pods are bound."""
+        if reservation.workload.status.reclaimable_pods and has_places(reservation.admission):
+            self._with_ended_pods.add(reservation.key)
+        else:
+            self._with_ended_pods.discard(reservation.key)
+
+    def node_changed(self, node: str | None = None) -> None:
+        """Count the places that workloads with ended pods need after a change of a node, or of all."""
+        for key in sorted(self._with_ended_pods):
+            if node is None or node in self.topology.nodes_of(key):
+                self.pods_changed(key)
+
+    def pods_changed(self, workload: Key) -> frozenset[str]:
+        """Count the places that the workload needs after a change of its bound pods.
+
+        Returns the flavors of places that are free now.
+        """
+        if workload not in self._with_ended_pods:
+            return frozenset()
+        reservation = self.reservations[workload]
+        old = reservation.places.all
+        self.update_places(reservation)
+        freed = without_places(old, reservation.places.all) if reservation.places.all != old else ()
+        return frozenset(flavor for place in freed for flavor in place.flavors)
 
     def update_places(self, reservation: Reservation) -> None:
         """Count the places of ``reservation`` with the requests that its pods have now."""
@@ -334,6 +367,7 @@ class Ledger(QueueTrees):
             old.places.all
             and old.admission.pod_set_assignments == new.admission.pod_set_assignments
             and old.workload.spec.pod_sets == new.workload.spec.pod_sets
+            and old.workload.status.reclaimable_pods == new.workload.status.reclaimable_pods
         ):
             new.places = old.places
         else:
@@ -351,6 +385,7 @@ class Ledger(QueueTrees):
             return
         key = new.key
         self.reservations[key] = new  # the common case: no sum changes
+        self._note_ended_pods(new)
         if queue is not None:
             queue.reservations[key] = new
         if new.ready and not old.ready:
@@ -361,6 +396,7 @@ class Ledger(QueueTrees):
     def remove_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         del self.reservations[key]
+        self._with_ended_pods.discard(key)
         self._mark_ready(reservation)
         self.local_queues[reservation.local_queue].totals.count(reservation, -1)
         self.remove_local_queue_if_unused(reservation.local_queue)

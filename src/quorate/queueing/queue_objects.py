@@ -97,15 +97,24 @@ class QueueObjects:
 
     def put_node(self, node: ClusterNode) -> Collection[str]:
         """Return the topology flavors of the node, before and after the change."""
-        return self.ledger.topology.put_node(node)
+        flavors = self.ledger.topology.put_node(node)
+        self.ledger.node_changed(node.metadata.name)
+        return flavors
 
     def remove_node(self, name: str) -> Collection[str]:
         """Return the topology flavors of the node."""
-        return self.ledger.topology.remove_node(name)
+        flavors = self.ledger.topology.remove_node(name)
+        self.ledger.node_changed(name)
+        return flavors
 
     def put_pod(self, pod: BoundPod) -> Collection[str]:
         """Return the topology flavors in which the pod no longer uses what it used before."""
-        return self.ledger.topology.put_pod(pod)
+        freed = self.ledger.topology.put_pod(pod)
+        return self._with_needed_places(self.ledger.topology.workload_of(pod.metadata.key), freed)
+
+    def _with_needed_places(self, workload: Key | None, freed: Collection[str]) -> Collection[str]:
+        """Return ``freed`` with the flavors of the places that ``workload`` no longer needs."""
+        return freed if workload is None else {*freed, *self.ledger.pods_changed(workload)}
 
     def put_nominated_pod(self, pod: BoundPod) -> Collection[str]:
         """Count a pod on the node for which it is nominated, as ``put_pod`` does for one that is bound."""
@@ -124,7 +133,8 @@ class QueueObjects:
 
     def remove_pod(self, key: Key) -> Collection[str]:
         """Return the topology flavors of the node that the pod leaves."""
-        return self.ledger.topology.remove_pod(key)
+        workload = self.ledger.topology.workload_of(key)
+        return self._with_needed_places(workload, self.ledger.topology.remove_pod(key))
 
     def put_claim(self, claim: PersistentVolumeClaim) -> Collection[str]:
         """Return the flavors of which nodes may take pods that they did not take before."""

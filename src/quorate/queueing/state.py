@@ -58,6 +58,7 @@ class State(QueueObjects):
             fresh.put_unreadable(workload)
         ledger.topology.flavors = fresh.flavors
         ledger.topology.take_nodes(old.topology)
+        ledger.node_changed()
         self.ledger, self.flavors, self.checks, self._cohorts = (
             ledger,
             fresh.flavors,

@@ -14,7 +14,7 @@ from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import Container, LimitRangeItem, PodSpec, ResourceRequirements, Resources
 from quorate.api.core.pod_resources import default_requests
-from quorate.api.kueue import Workload
+from quorate.api.kueue import PodSetAssignment, Workload
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.workloads import PODS
 from quorate.quota.amount import base_units
@@ -184,11 +184,22 @@ def _min(one: Resources, other: Resources) -> Resources:
     return one | {name: min(one.get(name, amount), amount) for name, amount in other.items()}
 
 
-def reclaimed_counts(workload: Workload, gates: Gates) -> dict[str, int]:
-    """Return how many pods of each pod set need no quota any more."""
-    if not (workload.status.reclaimable_pods and gates.reclaimable_pods):
-        return {}
-    return {pods.name: pods.count for pods in workload.status.reclaimable_pods}
+def needed_counts(workload: Workload, gates: Gates) -> dict[str, int]:
+    """Return by pod set how many pods may still run: the size of the job without ``reclaimablePods``.
+
+    A workload that was admitted with fewer pods than its job requests needs no more than those.
+    """
+    counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    if gates.reclaimable_pods:
+        for pods in workload.status.reclaimable_pods:
+            counts[pods.name] = max(0, counts.get(pods.name, 0) - pods.count)
+    return counts
+
+
+def held_count(assigned: PodSetAssignment, needed: Mapping[str, int]) -> int:
+    """Return how many of the admitted pods of a pod set need quota; ``needed``: see ``needed_counts``."""
+    most = needed.get(assigned.name, 0)
+    return most if assigned.count is None else min(assigned.count, most)
 
 
 def quota_requests(request: Mapping[str, Quantity], options: ResourceOptions) -> dict[str, int]:

@@ -50,8 +50,8 @@ from quorate.queueing.pending.effective_requests import (
     invalid_requests,
     limit_range_bounds,
     limit_range_defaults,
+    needed_counts,
     quota_requests,
-    reclaimed_counts,
     requests_above_limits,
     uncounted_claims,
 )
@@ -239,14 +239,9 @@ class ShapeRegistry:
             claims += of_devices.findings
         invalid = [*errors, *negative]
         counted = [(each.amounts, each.replaced) for each in devices]
-        reclaimed = reclaimed_counts(workload, self._gates)
+        needed = needed_counts(workload, self._gates)
         pod_sets = [
-            (
-                pod_set.name,
-                max(0, pod_set.count - reclaimed.get(pod_set.name, 0)),
-                pod_set.min_count,
-                topology_request(pod_set),
-            )
+            (pod_set.name, max(0, needed[pod_set.name]), pod_set.min_count, topology_request(pod_set))
             for pod_set in workload.spec.pod_sets
         ]
         priority = effective_priority(workload, self._gates)

@@ -13,7 +13,7 @@ from quorate.api.kueue import PodSetAssignment
 from quorate.api.kueue.topology import topology_assignment
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import Profile
-from quorate.placement.topology.tree import Path
+from quorate.placement.topology.tree import HOSTNAME, Path
 from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused
 from quorate.queueing.pending.shape import PodSetShape
@@ -206,8 +206,9 @@ class SecondPassPlaces:
 
     def _staying(self, pod_set: str, before: Mapping[Path, int], *, on_hosts: bool) -> dict[str, int]:
         """Return how many pods run on each failed host and go on."""
+        running = self._model.bound_pods(self._reservation.key, pod_set, (HOSTNAME,)) if on_hosts else {}
         return {
-            host: min(self._model.running_on(self._reservation.key, pod_set, host), count) if on_hosts else 0
+            host: min(running.get((host,), 0), count)
             for (*_, host), count in before.items()
             if host in self._failed
         }

@@ -6,6 +6,7 @@ the usage of their own flavor only.
 Trees are filled in slices between the cycles, or at once where a decision needs one before.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -19,7 +20,7 @@ from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
-from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
+from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.topology.foreign_pods import (
     NodeUse,
@@ -286,16 +287,24 @@ class TopologyModel(TopologyFlavors):
         self._hosts.remove(labels)
         self._hosts_with(labels)
 
-    def running_on(self, workload: Key, pod_set: str, host: str) -> int:
-        """Return how many pods of a pod set with places are bound to the node of a host."""
-        return sum(
-            self._host_of(use.node) == host and self.constraints.pod_set_of(pod) == pod_set
+    def bound_pods(self, workload: Key, pod_set: str, levels: Sequence[str]) -> Counter[Path]:
+        """Return how many pods of a pod set are bound in each domain, by its values for ``levels``.
+
+        Pods of elastic jobs are not counted: they do not name the slice with their place.
+        """
+        return Counter(
+            tuple(node.metadata.labels.get(level, "") for level in levels)
             for pod, use in self._pods.uses_of(workload)
+            if self.constraints.pod_set_of(pod) == pod_set and (node := self.nodes.get(use.node)) is not None
         )
 
-    def _host_of(self, node: str) -> str:
-        known = self.nodes.get(node)
-        return "" if known is None else known.metadata.labels.get(HOSTNAME, "")
+    def nodes_of(self, workload: Key) -> AbstractSet[str]:
+        """Return the nodes of the bound pods of a workload that request a place."""
+        return {use.node for _, use in self._pods.uses_of(workload)}
+
+    def workload_of(self, pod: Key) -> Key | None:
+        """Return the workload of a bound pod that requests a place; None: unknown."""
+        return self._pods.workload_of(pod)
 
     def set_has_places(self, workload: Key, has_places: bool) -> None:
         """Tell if the places of a workload are counted: otherwise each of its pods is."""

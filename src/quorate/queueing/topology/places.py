@@ -1,14 +1,16 @@
 """Places of pods: equal pods in one leaf of a topology, and what they use of it."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from quorate.api.kueue import Admission
 from quorate.placement.topology.tree import Path
 from quorate.queueing.topology.host_trees import LEVELS
 from quorate.queueing.topology.pod_templates import Template
+from quorate.queueing.topology.shrunk_places import Domains
 
 Amounts = Mapping[str, int]
+_ALL_NEEDED: Final[Mapping[str, Domains]] = {}
 
 
 class Place(NamedTuple):
@@ -95,10 +97,12 @@ def recorded_places(
     admission: Admission,
     per_pod: Mapping[str, Amounts],
     templates: Mapping[str, Template],
+    needed: Mapping[str, Domains] = _ALL_NEEDED,
 ) -> Places:
     """Return the places that an admission records.
 
-    ``per_pod`` has the usage of one pod by pod set, ``templates`` the templates of the pods.
+    ``per_pod`` has the usage of one pod by pod set, ``templates`` the templates of the pods.  ``needed`` has
+    the domains of the pod sets of which some pods have ended for good.
     """
     return Places(
         usage,
@@ -113,6 +117,6 @@ def recorded_places(
             )
             for assigned in admission.pod_set_assignments
             if (assignment := assigned.topology_assignment) is not None and assigned.name in per_pod
-            for values, count in assignment.domains()
+            for values, count in (needed[assigned.name] if assigned.name in needed else assignment.domains())
         ),
     )

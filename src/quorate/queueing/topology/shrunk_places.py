@@ -1,12 +1,54 @@
-"""The places of an elastic job that has shrunk in place: those of the pods that are left.
+"""The places that fewer pods than admitted leave: of pods that ended for good, and of a job that has shrunk.
 
-Kueue (v0.19) keeps the places of all pods that there were.
+Kueue (v0.20) frees the places of a pod set when all its pods have ended, and keeps those of all pods that an
+elastic job had before it shrank in place.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from quorate.api.kueue import Admission, Workload
+from quorate.api.meta import Key
 
 Values = tuple[str, ...]  # of the recorded levels of a domain
+Domains = tuple[tuple[Values, int], ...]  # with the pods of each
+
+
+def needed_domains(domains: Iterable[tuple[Values, int]], count: int, bound: Mapping[Values, int]) -> Domains:
+    """Return how many places ``count`` pods that may still run need of each domain, at most those recorded.
+
+    ``bound`` are the pods with a node, by domain; they need the place that they use.  A pod without a node
+    may still come to any domain with a free place, so each such domain keeps a place for it.
+    """
+    kept = [(values, places, min(places, bound.get(values, 0))) for values, places in domains]
+    without_node = max(0, count - sum(here for _, _, here in kept))
+    return tuple(
+        (values, needed) for values, places, here in kept if (needed := min(places, here + without_node))
+    )
+
+
+def domains_without_ended(
+    workload: Workload, admission: Admission, bound: Callable[[Key, str, Sequence[str]], Mapping[Values, int]]
+) -> dict[str, Domains]:
+    """Return the domains of the pod sets of which ``reclaimablePods`` have ended, with the places needed.
+
+    ``bound`` returns the bound pods of a pod set by domain.  The size of an elastic job that shrinks does not
+    count: its pods keep their places until they are gone, and the admission records fewer.
+    """
+    ended = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
+    sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    found: dict[str, Domains] = {}
+    for assigned in admission.pod_set_assignments:
+        assignment, name = assigned.topology_assignment, assigned.name
+        if assignment is None or not ended.get(name):
+            continue
+        domains = tuple(assignment.domains())
+        recorded = sum(places for _, places in domains)
+        count = max(0, max(recorded, sizes.get(name, 0)) - ended[name])
+        if count < recorded:
+            here = bound(workload.metadata.key, name, assignment.levels)
+            found[name] = needed_domains(domains, count, here)
+    return found
 
 
 def shrunk_domains(

@@ -1,0 +1,117 @@
+"""Places of a workload of which pods have ended for good."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api import codec
+from quorate.api.core.bound_pod import BoundPod
+from quorate.api.meta import Key
+from quorate.queueing.topology.shrunk_places import Domains, needed_domains
+from tests.queueing.world import World, differences
+
+Domain = tuple[str, ...]
+A, B, C = ("a",), ("b",), ("c",)
+
+
+@pytest.mark.parametrize(
+    ("count", "bound", "needed"),
+    [
+        pytest.param(6, {}, {A: 4, B: 2}, id="no pod has ended"),
+        pytest.param(3, {}, {A: 3, B: 2}, id="it is unknown where the pods run"),
+        pytest.param(3, {A: 1, B: 2}, {A: 1, B: 2}, id="all pods have a node"),
+        pytest.param(3, {A: 1}, {A: 3, B: 2}, id="two pods may come to either domain"),
+        pytest.param(3, {A: 2}, {A: 3, B: 1}, id="one pod may come to either domain"),
+        pytest.param(1, {A: 2}, {A: 2}, id="a pod that ended still has its node"),
+        pytest.param(0, {}, {}, id="all pods have ended"),
+        pytest.param(2, {C: 1}, {A: 2, B: 2}, id="a pod runs outside of its places"),
+    ],
+)
+def test_places_that_pods_still_need(count: int, bound: dict[Domain, int], needed: dict[Domain, int]) -> None:
+    assert dict(needed_domains(((A, 4), (B, 2)), count, bound)) == needed
+
+
+@st.composite
+def _pods(draw: st.DrawFn) -> tuple[Domains, list[tuple[Domain, str]]]:
+    """Return domains, and the domain and state of the pod in each place."""
+    domains: Domains = tuple(((f"n{at}",), draw(st.integers(1, 4))) for at in range(draw(st.integers(1, 4))))
+    states = st.sampled_from(("bound", "not bound", "ended", "ended and bound"))
+    return domains, [(values, draw(states)) for values, places in domains for _ in range(places)]
+
+
+@given(_pods())
+def test_each_domain_keeps_a_place_for_each_of_its_pods_that_may_run(
+    case: tuple[Domains, list[tuple[Domain, str]]],
+) -> None:
+    """A pod that has ended may be known as bound for a moment; it never takes the place of another pod."""
+    domains, pods = case
+    alive = Counter(values for values, state in pods if not state.startswith("ended"))
+    bound = Counter(values for values, state in pods if state.endswith("bound") and state != "not bound")
+    count = alive.total()
+    needed = Counter(dict(needed_domains(domains, count, bound)))
+    is_late = any(state == "ended and bound" for _, state in pods)
+    if not is_late:
+        assert all(needed[values] >= alive[values] for values, _ in domains)
+    assert all(needed[values] <= places for values, places in domains)
+    if not any(state == "not bound" for _, state in pods):
+        assert needed == bound
+
+
+def _bound(name: str, node: str) -> BoundPod:
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "labels": {"kueue.x-k8s.io/podset": "main"},
+        "annotations": {
+            "kueue.x-k8s.io/workload": "w",
+            "kueue.x-k8s.io/podset-unconstrained-topology": "true",
+        },
+    }
+    requests = {"cpu": "1"}
+    spec = {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": requests}}]}
+    return codec.convert(BoundPod, {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+
+
+def _free(world: World) -> dict[str, int]:
+    tree = world.state.ledger.topology.host_tree(["default"])
+    assert tree is not None
+    amounts = tree.remaining("cpu")
+    return {tree.recorded_values(leaf)[-1]: int(amounts[leaf]) // 1000 for leaf in range(tree.leaf_count)}
+
+
+def test_the_hosts_of_pods_that_ended_are_free_wherever_the_others_are_bound() -> None:
+    """Whatever comes first: the end of the pod, the count of its job, or the node of another pod."""
+    world = World(
+        {
+            "config": {"nodeFit": {"mode": "Require"}},
+            "flavors": ["default"],
+            "nodes": {name: {"allocatable": {"cpu": 2, "pods": 10}} for name in ("a", "b")},
+            "clusterQueues": {"cq": {"quota": [{"default": {"cpu": 100}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "created": 1, "count": 4, "requests": {"cpu": 1}}],
+        }
+    )
+    world.run("cycle")
+
+    def check(**free: int) -> None:
+        assert _free(world) == free
+        assert differences(world.state, world.workloads.values()) == []
+
+    check(a=0, b=0)
+    for name, node in (("p1", "a"), ("p2", "a"), ("p3", "b")):
+        world.state.put_pod(_bound(name, node))
+    check(a=0, b=0)
+    world.run({"reclaim": {"w": {"main": 1}}})
+    check(a=0, b=1)  # the only pod without a node has ended: three pods have theirs
+    world.state.remove_pod(Key("default", "p1"))
+    check(a=0, b=0)  # one of three pods has no node now
+    world.run({"reclaim": {"w": {"main": 2}}})
+    check(a=1, b=1)
+    world.run({"reclaim": {"w": {"main": 3}}})
+    check(a=1, b=1)  # one of the two pods with a node has ended, it is not known yet which
+    assert set(world.state.remove_pod(Key("default", "p2"))) == {"default"}
+    check(a=2, b=1)
+    world.state.remove_node("b")
+    world.run({"update": {"nodes": {"b": {}}}})
+    check(a=2, b=1)
