@@ -7,14 +7,14 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
-from quorate.api.meta import Key, Uid, find_condition, is_true
+from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, is_true
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING
-from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, untyped
+from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, Resource, metadata_of, untyped
 from quorate.local.nodes import Fleet
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_pods import more_cpu, no_workloads, pods_of, until_event
@@ -259,6 +259,50 @@ def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
         await world.until("the set is on hold", is_on_hold)
         await imitate(world)
         await until_woken(world, 2)
+
+    run_story(story, None, FLEET)
+
+
+ALL_SETS = Integrations(frameworks=("leaderworkerset.x-k8s.io/leaderworkerset", "statefulset", "pod"))
+
+
+async def create(
+    world: World, resource: Resource[Any], name: str, labels: Json, spec: Json, *owners: Json
+) -> ObjectMeta:
+    metadata = {"name": name, "labels": labels, "ownerReferences": owners}
+    return metadata_of(await world.client.create(resource, {"metadata": metadata, "spec": spec}, NAMESPACE))
+
+
+def owned_by(resource: Resource[Any], owner: ObjectMeta) -> Json:
+    named = {"apiVersion": resource.api_version, "kind": resource.kind, "name": owner.name}
+    return {**named, "uid": owner.uid, "controller": True}
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_the_workers_of_a_leader_worker_set_are_counted_once(stamped: bool) -> None:
+    """The operator makes a StatefulSet of leaders, and one of workers for each leader, with all labels."""
+
+    async def story(world: World) -> None:
+        await install_definitions(world.client, [definition(LWS)])
+        await world.start_queueing(Configuration(integrations=ALL_SETS))
+        await world.queues("8")
+        labels = {"kueue.x-k8s.io/queue-name": "queue"}
+        made = labels | {"leaderworkerset.sigs.k8s.io/name": "serve"}
+        sets = a_set(0)["spec"]
+        stamp = {constants.SUSPENDING_PARENT: ALL_SETS.frameworks[0]} if stamped else {}
+        template = {**sets["template"], "metadata": {"labels": {"app": "web"}, "annotations": stamp}}
+        sets = {**sets, "template": template}
+        spec = {"replicas": 0, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template}}
+        top = await create(world, LWS, "serve", labels, spec)
+        leaders = await create(world, STATEFUL_SETS, "serve", made, sets, owned_by(LWS, top))
+        leader = await create(
+            world, PODS, "serve-0", made, template["spec"], owned_by(STATEFUL_SETS, leaders)
+        )
+        await create(world, STATEFUL_SETS, "serve-0", made, {**sets, "replicas": 1}, owned_by(PODS, leader))
+        await create(world, STATEFUL_SETS, WEB.name, labels, a_set(1)["spec"])
+        await until_ready(world, STATEFUL_SETS, 1)
+        controllers = [each.metadata.controller for each in (await world.client.list(WORKLOADS)).items]
+        assert [each.name for each in controllers if each is not None] == [WEB.name]
 
     run_story(story, None, FLEET)
 

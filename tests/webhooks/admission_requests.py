@@ -8,6 +8,7 @@ from typing import Any
 import jsonpatch
 
 from quorate.api.meta import ObjectMeta, Uid
+from quorate.kube.resources import Resource
 from quorate.webhooks.admission_review import (
     AdmissionRequest,
     AdmissionResponse,
@@ -70,7 +71,9 @@ class FakeReader:
     async def manages_namespace(self, name: str) -> bool:
         return self.managed and name == "team"
 
-    async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | None:
+    async def managing_ancestor(
+        self, metadata: ObjectMeta, resource: Resource[Any] | None = None
+    ) -> Uid | None:
         owner = metadata.controller
         return None if owner is None else self.managers.get(owner.name)
 

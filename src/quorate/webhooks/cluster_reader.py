@@ -30,8 +30,10 @@ class ClusterReader(Protocol):
         """Return True if jobs in the namespace are managed."""
         ...
 
-    async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | None:
-        """Return the managed job that owns the object, directly or indirectly."""
+    async def managing_ancestor(
+        self, metadata: ObjectMeta, resource: Resource[Any] | None = None
+    ) -> Uid | None:
+        """Return the managed job that owns an object of the kind ``resource``, directly or indirectly."""
         ...
 
     def has_job_owner(self, metadata: ObjectMeta) -> bool:
@@ -86,8 +88,10 @@ class CachedClusterReader:
         except NotFound:
             return None
 
-    async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | None:
-        found = await self._ancestors.managing_ancestor(metadata)
+    async def managing_ancestor(
+        self, metadata: ObjectMeta, resource: Resource[Any] | None = None
+    ) -> Uid | None:
+        found = await self._ancestors.managing_ancestor(metadata, resource)
         match found:
             case OwnerNotFound() | BrokenOwnerChain():
                 return None  # without its owner the object is treated as a job of its own

@@ -84,7 +84,9 @@ class _Settings:
         self._default_class = configuration.webhook_gates.default_priority_class
         self._topology = configuration.topology_gates is not None
 
-    async def of(self, metadata: ObjectMeta, namespace: str) -> DefaultingContext:
+    async def of(
+        self, metadata: ObjectMeta, namespace: str, resource: Resource[Any] | None = None
+    ) -> DefaultingContext:
         reader = self._reader
         if not await reader.manages_namespace(namespace):
             return DefaultingContext(namespace_managed=False, topology=self._topology)
@@ -92,7 +94,7 @@ class _Settings:
         names_none = not queue_name_of(metadata) and not reader.has_job_owner(metadata)
         return DefaultingContext(
             namespace_managed=True,
-            is_child=await reader.managing_ancestor(placed) is not None,
+            is_child=await reader.managing_ancestor(placed, resource) is not None,
             has_default_queue=names_none and await reader.has_default_queue(namespace),
             default_priority_class=self._default_class and await reader.has_default_priority_class(),
             manage_without_queue_name=self._manage_all,
@@ -188,7 +190,7 @@ class SetWebhook:
     def __init__(
         self,
         kind: SetKind,
-        name: str,
+        resource: Resource[Any],
         findings: SetFindings,
         reader: ClusterReader,
         settings: _Settings,
@@ -196,7 +198,7 @@ class SetWebhook:
     ) -> None:
         self._gates = gates
         self._kind = kind
-        self._name = name
+        self._resource = resource
         self._findings = findings
         self._reader = reader
         self._settings = settings
@@ -204,7 +206,7 @@ class SetWebhook:
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             given = await _decode(request.object)
-            setting = await self._settings.of(given.metadata, request.namespace)
+            setting = await self._settings.of(given.metadata, request.namespace, self._resource)
             defaulted = default_set(self._kind, given.document, setting)
             await yield_to_loop(request.object)
             return AdmissionResponse(patch=json_patch(given.document, defaulted))
@@ -234,7 +236,7 @@ class SetWebhook:
 
     def _job_info(self, metadata: ObjectMeta) -> JobInfo:
         return JobInfo(
-            kind=self._name,
+            kind=self._resource.kind,
             metadata=metadata,
             queue=queue_name_of(metadata),
             suspended=False,
@@ -256,7 +258,7 @@ def pod_webhooks(
         (LEADER_WORKER_SETS, LEADER_WORKER_SET, lambda new, old, _: of_groups(new, old)),
     )
     webhooks: dict[Resource[Any], AdmissionWebhook] = {
-        resource: SetWebhook(kind, resource.kind, findings, reader, settings, configuration.topology_gates)
+        resource: SetWebhook(kind, resource, findings, reader, settings, configuration.topology_gates)
         for resource, kind, findings in sets
     }
     webhooks[PODS] = PodWebhook(reader, configuration)

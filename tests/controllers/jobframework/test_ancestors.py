@@ -10,17 +10,19 @@ import pytest
 
 from quorate.api.batch import Job
 from quorate.api.configuration.integrations import ExternalFramework
+from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobs.unstructured import UnstructuredJob, unstructured_resource
 from quorate.kube.client import Client
-from quorate.kube.resources import JOBS, Resource
+from quorate.kube.resources import JOBS, PODS, Resource
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from tests.e2e.minimal_definitions import definition
 from tests.local.clusters import api_server
 
+STATEFUL_SETS = unstructured_resource("apps", "v1", "statefulsets", "StatefulSet")
 QUEUED = {"kueue.x-k8s.io/queue-name": "queue"}
 
 
@@ -73,6 +75,26 @@ def test_the_topmost_queued_ancestor_manages() -> None:
 
 def test_an_owner_of_another_kind_ends_the_chain() -> None:
     assert manager(job("a", "b", owner_kind="CronJob"), job("b", queued=True)) is None
+
+
+def owned(name: str, api_version: str, kind: str, owner: str) -> ObjectMeta:
+    reference = OwnerReference(
+        api_version=api_version, kind=kind, name=owner, uid=Uid(owner.upper()), controller=True
+    )
+    return ObjectMeta(name=name, namespace="default", uid=Uid(name.upper()), owner_references=(reference,))
+
+
+@pytest.mark.parametrize(("resource", "manages"), [(STATEFUL_SETS, True), (JOBS, False)])
+def test_a_pod_leads_from_its_stateful_set_to_the_job_that_counts_it_but_not_from_a_job(
+    resource: Resource[Any], manages: bool
+) -> None:
+    ancestors = AncestorFinder(NOWHERE, [JOBS, STATEFUL_SETS], [], [], False)
+    ancestors.add(
+        PODS, {Key("default", "leader"): Pod(metadata=owned("leader", "batch/v1", "Job", "top"))}.get
+    )
+    ancestors.add(JOBS, {Key("default", "top"): Job(metadata=job("top", queued=True))}.get)
+    child = owned("workers", "v1", "Pod", "leader")
+    assert asyncio.run(ancestors.managing_ancestor(child, resource)) == ("TOP" if manages else None)
 
 
 def test_an_owner_with_the_name_of_a_deleted_one_is_ignored() -> None:

@@ -3,7 +3,8 @@
 Kueue's rule: the topmost managed job in the chain of controllers manages all its descendants, which get no
 workload of their own.  The chain leads through kinds that are queued here, through kinds that another
 controller queues according to the configuration, and through intermediate kinds: frameworks that are not
-enabled, and ReplicaSets.  Any other kind ends it.
+enabled, and ReplicaSets.  A StatefulSet may also be owned by a pod: LeaderWorkerSets make workers of leaders.
+Any other kind ends the chain, also the pod that creates a Job: its own job does not count the pods of that.
 """
 
 from collections import OrderedDict
@@ -19,11 +20,13 @@ from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import JobObject
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import Resource
+from quorate.kube.resources import PODS, Resource
 from quorate.kube.rest.discovery import plural_of
 
 Find = Callable[[Key], JobObject | None]
 _KindName = tuple[str, str]  # apiVersion and kind
+_STATEFUL_SET: Final[_KindName] = ("apps/v1", "StatefulSet")
+_POD: Final[_KindName] = ("v1", "Pod")
 
 MAX_DEPTH: Final = 10  # as in Kueue
 MAX_REMEMBERED: Final = 10_000  # metadata of intermediate objects, a few hundred bytes each
@@ -79,13 +82,19 @@ class AncestorFinder:
         """Return True if the controller of an object is of a kind that is queued, here or elsewhere."""
         return metadata.controller is not None and self._is_managed(_kind_of(metadata.controller))
 
-    async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | OwnerNotFound | BrokenOwnerChain | None:
-        """Return the uid of the topmost managed ancestor of an object; None if there is none."""
+    async def managing_ancestor(
+        self, metadata: ObjectMeta, resource: Resource[Any] | None = None
+    ) -> Uid | OwnerNotFound | BrokenOwnerChain | None:
+        """Return the uid of the topmost managed ancestor of an object; None if there is none.
+
+        ``resource`` is the kind of the object; it matters only for StatefulSets.
+        """
         topmost: Uid | None = None
         visited = {metadata.uid}
+        kind = None if resource is None else (resource.api_version, resource.kind)
         for _ in range(MAX_DEPTH):
             owner = metadata.controller
-            if owner is None or not self._is_known(_kind_of(owner)):
+            if owner is None or not self._continues(kind, _kind_of(owner)):
                 return topmost
             found = await self._find(owner, metadata.namespace)
             if found is None:
@@ -97,11 +106,11 @@ class AncestorFinder:
                     f"its owners form a circle through {owner.kind} {owner.name}", circular=True
                 )
             visited.add(found.uid)
-            metadata = found
+            metadata, kind = found, _kind_of(owner)
             if self._is_managed(_kind_of(owner)) and (self._manage_all or queue_name_of(metadata)):
                 topmost = metadata.uid
         owner = metadata.controller
-        if owner is None or not self._is_known(_kind_of(owner)):
+        if owner is None or not self._continues(kind, _kind_of(owner)):
             return topmost
         text = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {MAX_DEPTH}"
         return BrokenOwnerChain(text, circular=False)
@@ -109,8 +118,10 @@ class AncestorFinder:
     def _is_managed(self, kind: _KindName) -> bool:
         return kind in self._queued or kind in self._external
 
-    def _is_known(self, kind: _KindName) -> bool:
-        return self._is_managed(kind) or kind in self._intermediate_kinds
+    def _continues(self, child: _KindName | None, owner: _KindName) -> bool:
+        """Return True if the chain leads from an object of the kind ``child`` to an ``owner``."""
+        is_worker = (child, owner) == (_STATEFUL_SET, _POD)
+        return is_worker or self._is_managed(owner) or owner in self._intermediate_kinds
 
     async def _find(self, owner: OwnerReference, namespace: str) -> ObjectMeta | None:
         kind, key = _kind_of(owner), Key(namespace, owner.name)
@@ -126,7 +137,7 @@ class AncestorFinder:
             stored: Owner = await self._client.get(resource, key)
         except NotFound:
             return None
-        if kind in self._intermediate_kinds:
+        if kind in self._intermediate_kinds or kind == _POD:
             self._remember(stored.metadata)
         return stored.metadata
 
@@ -144,6 +155,7 @@ class AncestorFinder:
         """Return the resource of a kind without an informer; None: it is not served (yet)."""
         if kind not in self._looked_up:
             known = self._queued.get(kind) or self._intermediate_kinds.get(kind)
+            known = PODS if kind == _POD else known
             plural = await plural_of(self._client, *kind) if known is None else known.plural
             if not plural:
                 return None

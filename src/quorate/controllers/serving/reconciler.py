@@ -18,6 +18,7 @@ from quorate.controllers.jobs.integrations import wait_until_served
 from quorate.controllers.metrics import record_workload_creations
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod
 from quorate.controllers.serving.kinds import ServingFramework, ServingSet
+from quorate.controllers.serving.set_templates import is_stamped_by_other
 from quorate.controllers.serving.template_gates import gate_plan
 from quorate.controllers.serving.workloads import is_adoptable, serving_plan
 from quorate.kube.controller.expectations import versions
@@ -136,8 +137,12 @@ class SetController:
         selector = self._context.configuration.managed_jobs_namespace_selector
         if namespace is None or not matches_selector(selector, namespace.metadata.labels):
             return False
+        if is_stamped_by_other(self._kind.templates, obj.document):
+            return False
         queued = queue_name_of(obj.metadata) or self._options.manage_jobs_without_queue_name
-        ancestor = await self._ancestors.managing_ancestor(obj.metadata) if queued else None
+        ancestor = (
+            await self._ancestors.managing_ancestor(obj.metadata, self._kind.resource) if queued else None
+        )
         if isinstance(ancestor, OwnerNotFound | BrokenOwnerChain):
             return None
         return bool(queued) and ancestor is None

@@ -48,7 +48,7 @@ def default_set(kind: SetKind, obj: Json, context: DefaultingContext) -> Json:
 
     Raises ``InvalidTemplate``.
     """
-    if not context.namespace_managed or context.is_child:
+    if not context.namespace_managed or context.is_child or is_stamped_by_other(kind, obj):
         return obj
     queued = with_default_queue(obj, context)
     if not (queue_of(queued) or context.manage_without_queue_name):
@@ -96,6 +96,13 @@ def templates_in(kind: SetKind, obj: Json) -> Sequence[Json]:
     """Return the existing templates; the caller may change them in place."""
     found = (look_up(obj, path) for path in kind.templates)
     return [template for template in found if isinstance(template, dict)]
+
+
+def is_stamped_by_other(kind: SetKind, obj: Json) -> bool:
+    """Return True if the pods of a set belong to a set of another kind, which made its template."""
+    path = ("metadata", "annotations", constants.SUSPENDING_PARENT)
+    stamps = {look_up(template, path) for template in templates_in(kind, obj)}
+    return not stamps <= {None, kind.framework}
 
 
 def queue_of(obj: Json) -> str:

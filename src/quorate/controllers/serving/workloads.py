@@ -63,6 +63,7 @@ def serving_plan(
     Raises ``InvalidTemplate``.
     """
     by_name = {workload.metadata.name: workload for workload in workloads}
+    present = frozenset(by_name)
     groups = [_as_named(each, by_name) for each in kind.groups(obj, options.gates.short_workload_names)]
     if options.topology is not None:
         groups = [with_requests(kind, group, options.topology) for group in groups]
@@ -76,7 +77,9 @@ def serving_plan(
         )
         plan = plan.then(step)
     surplus = [workload for workload in by_name.values() if not c.is_finished(workload)]
-    return plan.then(_delete(surplus)).then(Plan(concurrent=_add_to_groups(kind, obj, groups, pods)))
+    # A pod joins its group only once that has a workload: without one a running pod would be stopped.
+    counted = [group for group in groups if group.workload in present]
+    return plan.then(_delete(surplus)).then(Plan(concurrent=_add_to_groups(kind, obj, counted, pods)))
 
 
 def _as_named(group: ServingGroup, workloads: Collection[str]) -> ServingGroup:
