@@ -109,11 +109,11 @@ def resources(**fields: Any) -> Any:
 
 def test_the_requests_of_a_driver() -> None:
     assert resources(coreRequest="500m", memory="512m", coreLimit="1", memoryLimit="1G") == {
-        "requests": {"cpu": "500m", "memory": "512Mi"},
+        "requests": {"cpu": "500m", "memory": "896Mi"},
         "limits": {"cpu": "1", "memory": "1Gi"},
     }
     assert resources(memory="2Gi", gpu={"name": "nvidia.com/gpu", "quantity": 2}) == {
-        "requests": {"cpu": "1", "memory": "2Gi"},
+        "requests": {"cpu": "1", "memory": "2432Mi"},
         "limits": {"nvidia.com/gpu": "2"},
     }
 
@@ -150,6 +150,73 @@ def test_the_pod_template_combines_the_template_and_the_fields_beside_it() -> No
     assert [each["name"] for each in spec["containers"]] == ["first", "spark-kubernetes-executor", "log"]
     assert spec["containers"][1]["resources"] == {"requests": {"cpu": "2"}}
     assert (spec["nodeSelector"], spec["tolerations"]) == ({"disk": "ssd"}, [{"key": "all"}, {"key": "own"}])
+
+
+@pytest.mark.parametrize(
+    ("fields", "spec", "memory"),
+    [
+        pytest.param({"memory": "512m"}, {}, "896Mi", id="at least 384 MiB more"),
+        pytest.param({"memory": "8g"}, {}, "9011Mi", id="a tenth more"),
+        pytest.param({"memory": "8g"}, {"type": "Python"}, "11468Mi", id="outside of the JVM 4 tenths"),
+        pytest.param({"memory": "8g"}, {"memoryOverheadFactor": "0.25"}, "10240Mi", id="a stated factor"),
+        pytest.param({"memory": "8g", "memoryOverhead": "64m"}, {}, "8256Mi", id="a stated overhead"),
+        pytest.param({"memory": "1024"}, {}, "1408Mi", id="a number is in MiB"),
+        pytest.param({"memory": "2048kb", "memoryOverhead": "1"}, {}, "3Mi", id="kilobytes are kibibytes"),
+    ],
+)
+def test_spark_adds_an_overhead_to_the_memory(
+    fields: dict[str, Any], spec: dict[str, Any], memory: str
+) -> None:
+    driver, _ = SparkApplication().pod_sets(an_application(driver=fields, **spec))
+    (container,) = content(driver)["spec"]["containers"]
+    assert container["resources"]["requests"]["memory"] == memory
+
+
+def test_memory_that_is_no_amount_is_an_invalid_template() -> None:
+    with pytest.raises(InvalidTemplate, match=r"spec.driver.memory: 'much' is not a quantity"):
+        resources(memory="much")
+    with pytest.raises(InvalidTemplate, match=r"spec.memoryOverheadFactor: is 'some', not a decimal number"):
+        SparkApplication().pod_sets(an_application(driver={"memory": "1g"}, memoryOverheadFactor="some"))
+
+
+ON_FAILURE = {"type": "OnFailure", "onFailureRetries": 2, "onSubmissionFailureRetries": 1}
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "finished"),
+    [
+        pytest.param(ON_FAILURE, {"submissionAttempts": 1}, False, id="submitted again"),
+        pytest.param(ON_FAILURE, {"submissionAttempts": 2}, True, id="no retry is left"),
+        pytest.param(ON_FAILURE, {}, False, id="attempts are not counted yet"),
+        pytest.param({"type": "OnFailure"}, {}, True, id="no retry is allowed"),
+        pytest.param({"type": "Always"}, {"submissionAttempts": 9}, False, id="for ever"),
+        pytest.param({"type": "Never", "onSubmissionFailureRetries": 3}, {}, True, id="never"),
+        pytest.param({}, {}, True, id="no policy"),
+    ],
+)
+def test_a_failed_submission_that_is_retried_is_not_the_end(
+    policy: dict[str, Any], status: dict[str, Any], finished: bool
+) -> None:
+    state = {"applicationState": {"state": "SUBMISSION_FAILED"}}
+    job = foreign_job(an_application(restartPolicy=policy).spec, state | status)
+    assert (SparkApplication().finished(job) is not None) is finished
+
+
+def test_an_application_that_has_failed_is_retried_as_often_as_its_policy_allows() -> None:
+    def finished(attempts: int) -> bool:
+        status = {"applicationState": {"state": "FAILED"}, "executionAttempts": attempts}
+        job = foreign_job(an_application(restartPolicy=ON_FAILURE).spec, status)
+        return SparkApplication().finished(job) is not None
+
+    assert [finished(1), finished(2), finished(3)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("state", "active"), [("RUNNING", True), ("SUBMITTED", True), ("SUSPENDING", True), ("SUSPENDED", False)]
+)
+def test_an_application_holds_capacity_until_it_is_suspended(state: str, active: bool) -> None:
+    status = {"applicationState": {"state": state}}
+    assert SparkApplication().is_active(foreign_job(an_application().spec, status)) is active
 
 
 def test_an_application_is_ready_when_all_executors_run() -> None:

@@ -1,18 +1,28 @@
 """sparkoperator.k8s.io SparkApplication: a driver and its executors.
 
 There are no complete pod templates.  The template of the pods is composed, as the operator does it, of the
-optional template of the driver or executor and of the fields beside it.  What Spark itself adds, such as the
-memory overhead, is unknown before the application runs and is not counted.
+optional template of the driver or executor and of the fields beside it.  Spark adds an overhead to memory.
+An application that states no memory gets Spark's default, which is not counted.
 """
 
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any, Final
 
-from quorate.api.field_path import Path, look_up, read_count, read_entries, read_field, write_field
+from quorate.api.field_path import (
+    InvalidTemplate,
+    Path,
+    look_up,
+    read_count,
+    read_entries,
+    read_field,
+    write_field,
+)
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
+from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
 from quorate.controllers.jobs.unstructured import (
@@ -31,17 +41,17 @@ _CONTAINER: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kub
 _GATES: Final[Path] = ("template", "spec", "schedulingGates")
 _CORES: Final = 1  # Spark's default
 _STATE: Final[Path] = ("status", "applicationState", "state")
-_JAVA_MEMORY: Final = re.compile(r"([0-9.]+)(kb?|mb?|gb?|tb?)", re.IGNORECASE)
-_JAVA_UNITS: Final = {
-    "k": "Ki",
-    "kb": "Ki",
-    "m": "Mi",
-    "mb": "Mi",
-    "g": "Gi",
-    "gb": "Gi",
-    "t": "Ti",
-    "tb": "Ti",
-}
+_JAVA_MEMORY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([bkmgtp]?)b?", re.IGNORECASE)
+_JAVA_UNITS: Final = {"b": "", "k": "Ki", "": "Mi", "m": "Mi", "g": "Gi", "t": "Ti", "p": "Pi"}
+_FACTOR: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_MEBIBYTE: Final = 2**20
+_LEAST_OVERHEAD_MIB: Final = 384
+_OVERHEAD_FACTOR: Final = Fraction(1, 10)  # Spark's default
+_OVERHEAD_FACTOR_OUTSIDE_JVM: Final = Fraction(4, 10)  # of applications in Python or R
+# States in which the application may have pods; a suspension ends in SUSPENDED.
+_ACTIVE: Final = frozenset(
+    {"SUBMITTED", "RUNNING", "SUCCEEDING", "FAILING", "INVALIDATING", "SUSPENDING", "UNKNOWN"}
+)
 
 
 class SparkApplication(UnstructuredJobKind):
@@ -79,10 +89,10 @@ class SparkApplication(UnstructuredJobKind):
         )
 
     def is_active(self, job: UnstructuredJob) -> bool:
-        return _state(job) == "RUNNING"
+        return _state(job) in _ACTIVE
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
-        if _state(job) not in ("COMPLETED", "FAILED", "SUBMISSION_FAILED"):
+        if _state(job) not in ("COMPLETED", "FAILED", "SUBMISSION_FAILED") or _is_retried(job):
             return None
         message = read_field(job.document, ("status", "applicationState", "errorMessage"), str, "")
         return Outcome(_state(job) == "COMPLETED", message)
@@ -126,6 +136,25 @@ def _state(job: UnstructuredJob) -> str:
     return read_field(job.document, _STATE, str, "")
 
 
+def _is_retried(job: UnstructuredJob) -> bool:
+    """Return True if the operator submits the failed application again, with the same quota."""
+    policy: Path = ("spec", "restartPolicy")
+    retries, attempts = {
+        "FAILED": ("onFailureRetries", "executionAttempts"),
+        "SUBMISSION_FAILED": ("onSubmissionFailureRetries", "submissionAttempts"),
+    }.get(_state(job), ("", ""))
+    if not retries:
+        return False
+    match read_field(job.document, (*policy, "type"), str, "Never"):
+        case "Always":
+            return True
+        case "OnFailure":
+            allowed = read_count(job.document, (*policy, retries), 0)
+            return allowed > 0 and read_count(job.document, ("status", attempts), 1) <= allowed
+        case _:
+            return False
+
+
 def _template(document: Json, path: Path) -> Json:
     """Return the pod template of the driver or the executors, as the operator composes it."""
     role = str(path[-1])
@@ -158,7 +187,7 @@ def _resources(document: Json, path: Path) -> Json:
         return read_field(document, (*path, name), str, "")
 
     cores = text("coreRequest") or str(read_count(document, (*path, "cores"), _CORES))
-    requests = {"cpu": cores, "memory": _memory(text("memory"))}
+    requests = {"cpu": cores, "memory": _memory_with_overhead(document, path, text("memory"))}
     limits = {"cpu": text("coreLimit"), "memory": _memory(text("memoryLimit"))}
     gpu = read_field(document, (*path, "gpu", "name"), str, "")
     quantity = read_field(document, (*path, "gpu", "quantity"), int, 0)
@@ -170,9 +199,42 @@ def _resources(document: Json, path: Path) -> Json:
 
 
 def _memory(text: str) -> str:
-    """Convert Java's notation, in which ``512m`` means 512 MiB, to that of Kubernetes."""
+    """Convert Java's notation, in which ``512m`` and ``512`` mean 512 MiB, to that of Kubernetes."""
     parsed = _JAVA_MEMORY.fullmatch(text)
     return text if parsed is None else parsed[1] + _JAVA_UNITS[parsed[2].lower()]
+
+
+def _memory_with_overhead(document: Json, path: Path, text: str) -> str:
+    """Return the memory that Spark requests for a pod; empty if none is stated.
+
+    Spark counts in whole MiB.  Without a stated overhead it adds a part of the memory, at least 384 MiB.
+    """
+    if not text:
+        return ""
+    memory_mib = _mebibytes((*path, "memory"), text)
+    if stated := read_field(document, (*path, "memoryOverhead"), str, ""):
+        return f"{memory_mib + _mebibytes((*path, 'memoryOverhead'), stated)}Mi"
+    overhead_mib = int(memory_mib * _overhead_factor(document, path))
+    return f"{memory_mib + max(overhead_mib, _LEAST_OVERHEAD_MIB)}Mi"
+
+
+def _mebibytes(path: Path, text: str) -> int:
+    try:
+        return parse_quantity(_memory(text)).units // _MEBIBYTE
+    except InvalidQuantity as invalid:
+        raise InvalidTemplate(path, str(invalid)) from invalid
+
+
+def _overhead_factor(document: Json, path: Path) -> Fraction:
+    own: Path = (*path, "memoryOverheadFactor")
+    common: Path = ("spec", "memoryOverheadFactor")
+    text = read_field(document, own, str, "") or read_field(document, common, str, "")
+    if not text:
+        is_jvm = look_up(document, ("spec", "type")) not in ("Python", "R")
+        return _OVERHEAD_FACTOR if is_jvm else _OVERHEAD_FACTOR_OUTSIDE_JVM
+    if _FACTOR.fullmatch(text) is None:
+        raise InvalidTemplate(common, f"is {text!r}, not a decimal number such as 0.1")
+    return Fraction(text)
 
 
 def _selector_path(document: Json, path: Path) -> Path:
