@@ -41,8 +41,10 @@ def annotated(obj: ServingSet, *path: str, annotations: Json = RACK) -> ServingS
     return codec.convert(ServingSet, merged(body, change))
 
 
-def plan(kind: Any, obj: ServingSet, pods: Any = (), gates: TopologyGates | None = ON) -> Plan:
-    return serving_plan(kind.serving, obj, (), pods, NOTHING, JobOptions(topology=gates), NOW)
+def plan(
+    kind: Any, obj: ServingSet, gates: TopologyGates | None = ON, workloads: Any = (), pods: Any = ()
+) -> Plan:
+    return serving_plan(kind.serving, obj, workloads, pods, NOTHING, JobOptions(topology=gates), NOW)
 
 
 def requests(kind: Any, obj: ServingSet, gates: TopologyGates | None = ON) -> dict[str, object]:
@@ -99,7 +101,10 @@ def test_workers_are_numbered_after_their_leader(
         "leaderworkerset.sigs.k8s.io/worker-index": worker_index,
     }
     pod = a_pod("serve-0-2", group="", has_finalizer=False, labels=labels)
-    ((patch,),) = plan(LEADER_WORKER_SET, obj, (pod,)).concurrent
+    (create,) = plan(LEADER_WORKER_SET, obj).writes
+    assert isinstance(create, Create)
+    assert plan(LEADER_WORKER_SET, obj, pods=(pod,)).concurrent == (), "its group has no workload yet"
+    ((patch,),) = plan(LEADER_WORKER_SET, obj, workloads=(create.body,), pods=(pod,)).concurrent
     assert isinstance(patch, Patch)
     assert patch.body["metadata"]["annotations"].get("kueue.x-k8s.io/pod-index-offset") == want
 
