@@ -24,6 +24,8 @@ from quorate.queueing import inadmissible_reasons as r
 QUOTA_RESERVED: Final = "QuotaReserved"
 ADMITTED: Final = "Admitted"
 PODS_READY: Final = "PodsReady"
+# Of a pod group that is not whole; also the granular reason of QuotaReserved=False
+WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
 EVICTED: Final = "Evicted"
 PREEMPTED: Final = "Preempted"
 REQUEUED: Final = "Requeued"
@@ -63,6 +65,7 @@ _COARSE_REASONS: Final = {
     EXCEEDS_MAX_QUOTA: "Pending",
     WAITING_FOR_PREEMPTED: "Pending",
     PENDING_EVALUATION: "Pending",
+    WAITING_FOR_REPLACEMENT: "Pending",
     WAITING_FOR_PODS_READY: "Waiting",
     MISCONFIGURED: "Inadmissible",
     SUSPENDED: "Inadmissible",

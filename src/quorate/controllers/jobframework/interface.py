@@ -305,6 +305,10 @@ class JobKind(ABC, Generic[J]):
         """Return concurrent writes that release the objects of an ended or deleted job."""
         return ()
 
+    def release_ended(self, job: J) -> JobPlan:
+        """Release the objects of a job that is not managed (any more) if they have ended."""
+        return IDLE
+
     def delete_plan(self, state: JobState[J], message: str) -> JobPlan:
         metadata = state.job.metadata
         delete = Delete(self.resource, metadata.key, metadata.uid)

@@ -109,7 +109,7 @@ def _decide(
         admitted = any(is_admitted(each) and not is_finished(each) for each in context.ancestor_workloads)
         return kind.child_plan(job, ancestor_admitted=admitted)
     if not (context.namespace_managed and kind.is_managed(job, options)):
-        return IDLE
+        return kind.release_ended(job)
     state = JobState.of(kind, job, context, options, now)
     if isinstance(kind, ComposableJobKind):
         composed = kind.ensure_one_workload(state, owned[0] if owned else None)

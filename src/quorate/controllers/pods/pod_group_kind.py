@@ -7,7 +7,6 @@ group has taken its end into account: as succeeded, or as replaced by another po
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import PodSet, ReclaimablePod, Workload
@@ -34,14 +33,25 @@ from quorate.controllers.pods.group_workload import construct_group_workload, ma
 from quorate.controllers.pods.pod_group import CountedPods, PodGroup, by_precedence, count_pods
 from quorate.controllers.pods.pod_kind import PodsKind
 from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, can_count, is_deleted, is_suspended
+from quorate.controllers.pods.queued_pod import (
+    PODS,
+    QueuedPod,
+    can_count,
+    is_deleted,
+    is_suspended,
+    is_terminated,
+)
 from quorate.controllers.pods.roles import role_of
 from quorate.kube.resources import WORKLOADS, reference_to, versioned_reference_to
 from quorate.kube.writes import status_patch
-from quorate.queueing.conditions import EVICTED, is_evicted, is_finished, new_condition
+from quorate.queueing.conditions import (
+    EVICTED,
+    WAITING_FOR_REPLACEMENT,
+    is_evicted,
+    is_finished,
+    new_condition,
+)
 from quorate.queueing.lifecycle.statuses import release_status
-
-WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
 
 
 class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
@@ -125,9 +135,10 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
                 f'A Workload named "{group.name}" already exists but is not a pod group workload; '
                 "this pod group cannot be admitted"
             )
-            return JobPlan(events=(warning_event(self.reference(group), "WorkloadNameConflict", text),))
+            event = warning_event(self.reference(group), "WorkloadNameConflict", text)
+            return self.release_ended(group).then(JobPlan(events=(event,)))
         if not group.total:
-            return not_composed(state, malformed_total(group))
+            return self.release_ended(group).then(not_composed(state, malformed_total(group)))
         if workload is None:
             return self._without_workload(state)
         if is_finished(workload) or workload.metadata.deletion_timestamp is not None:
@@ -144,6 +155,10 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
             return plan
         kept = replace(group, pods=counted.kept, absent=counted.absent)
         return JobState.of(self, kept, state.context, state.options, state.now), workload
+
+    def release_ended(self, job: PodGroup) -> JobPlan:
+        ended = (pod for pod in job.pods if is_deleted(pod) or is_terminated(pod))
+        return JobPlan(concurrent=remove_finalizers(ended))
 
     def _without_workload(self, state: JobState[PodGroup]) -> JobPlan:
         group = state.job

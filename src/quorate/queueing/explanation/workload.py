@@ -307,6 +307,15 @@ def _kept_out(state: State, workload: Workload) -> Explanation | None:
     if reserved is not None and reserved.reason == c.ON_HOLD:
         reason = _of_condition(reserved, "its job must no longer be on hold")
         return _explanation(workload, "Held", f"its job is on hold: {reserved.message}", reason, since=since)
+    replacement = _true(workload, c.WAITING_FOR_REPLACEMENT)
+    if replacement is not None and workload.spec.active:
+        reason = Reason(
+            code=c.WAITING_FOR_REPLACEMENT,
+            text=f"its pod group waits for replacement pods ({replacement.message})",
+            since=replacement.last_transition_time,
+            enough="as many pods must be made as are missing in the group",
+        )
+        return _explanation(workload, "Held", reason.text, reason, since=reason.since)
     return None
 
 

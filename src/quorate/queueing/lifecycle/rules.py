@@ -304,21 +304,38 @@ def _expected_quota_reserved(context: WorkloadContext) -> Condition | None:
         return not_reserved(workload, reason, workload_reason_text(blocked), now, gates)
     if not gates.unadmitted_workloads_observability:
         # No longer true, and a workload is evaluated itself only if it is the first of its shape.
-        is_outdated = (
-            old is not None
-            and old.reason == "Inadmissible"
-            and (_is_about_queues(old.message) or _was_misconfigured(context))
+        is_outdated = old is not None and (
+            _is_about_other_wait(old, workload)
+            or (
+                old.reason == "Inadmissible"
+                and (_is_about_queues(old.message) or _was_misconfigured(context))
+            )
         )
-        return (
-            not_reserved(workload, c.PENDING_EVALUATION, _EVALUATION_TEXT, now, gates)
-            if is_outdated
-            else None
-        )
-    if old is not None and _may_still_hold(old, context.queues) and not _was_misconfigured(context):
+        return _not_evaluated(context) if is_outdated else None
+    if (
+        old is not None
+        and _may_still_hold(old, context.queues)
+        and not _was_misconfigured(context)
+        and not _is_about_other_wait(old, workload)
+    ):
         return None
     if old is None and not gates.unadmitted_workloads_explicit_status:
         return None
+    return _not_evaluated(context)
+
+
+def _not_evaluated(context: WorkloadContext) -> Condition:
+    """Return the QuotaReserved condition of a workload that no cycle has evaluated."""
+    workload, now, gates = context.workload, context.now, context.configuration.gates
+    if is_true(workload.status.conditions, c.WAITING_FOR_REPLACEMENT):
+        return not_reserved(workload, c.WAITING_FOR_REPLACEMENT, _REPLACEMENT_TEXT, now, gates)
     return not_reserved(workload, c.PENDING_EVALUATION, _EVALUATION_TEXT, now, gates)
+
+
+def _is_about_other_wait(reserved: Condition, workload: Workload) -> bool:
+    """Return True if a pod group waits for the cycle according to the condition, but for pods in fact."""
+    waits = is_true(workload.status.conditions, c.WAITING_FOR_REPLACEMENT)
+    return reserved.message == (_EVALUATION_TEXT if waits else _REPLACEMENT_TEXT)
 
 
 def _may_still_hold(reserved: Condition, queues: QueueView) -> bool:
@@ -369,6 +386,7 @@ def _blocked_by(queues: QueueView) -> QueueMissing | QueueInactive | Misconfigur
 
 _MISCONFIGURATIONS: Final = frozenset(reason.__name__ for reason in get_args(Misconfiguration))
 _DEACTIVATED_TEXT: Final = "The workload is deactivated"
+_REPLACEMENT_TEXT: Final = "The pod group waits for replacement pods"
 _EVALUATION_TEXT: Final = "Workload is pending evaluation in the scheduling queue"
 _RULES: Final[tuple[LifecycleRule, ...]] = (
     _finish_replaced,

@@ -5,14 +5,13 @@ from typing import Final
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import ADMISSION_GATED_BY, PRIORITY_BOOST, Workload
-from quorate.api.meta import Condition, find_condition
+from quorate.api.meta import Condition, find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import created_at, transition_time
 
 QueueOrder = tuple[int, float, str]  # negated priority, queue-order timestamp, uid: smaller comes first
 
 _MAX_BOOST_DIGITS: Final = 10  # of the largest 32-bit integer
-_WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
 _AFTER_PREEMPTOR_S: Final = (
     0.001  # stored times are whole seconds: this is after all workloads of that second
 )
@@ -82,8 +81,7 @@ def may_queue(workload: Workload, gates: Gates) -> bool:
     held_by = (c.ON_HOLD, c.ADMISSION_GATED) if gates.admission_gated_by else (c.ON_HOLD,)
     if reserved is not None and reserved.reason in held_by:
         return False  # until another reason is written
-    replacement = find_condition(conditions, _WAITING_FOR_REPLACEMENT)
-    if replacement is not None and replacement.status == "True":
+    if is_true(conditions, c.WAITING_FOR_REPLACEMENT):
         return False
     return not (gates.admission_gated_by and workload.metadata.annotations.get(ADMISSION_GATED_BY))
 

@@ -1,0 +1,97 @@
+"""Pod groups that cannot be admitted as they are: what their pods say, and that they end when deleted."""
+
+import pytest
+
+from quorate.api.meta import Key, find_condition
+from quorate.cli.verbs.explain.command import Answers
+from quorate.cli.verbs.explain.targets import named_targets
+from quorate.cli.verbs.options import Connection
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.queued_pod import PODS, is_gated
+from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json
+from quorate.queueing import conditions as c
+from tests.e2e.test_pods import (
+    FLEET,
+    FOREVER,
+    PODS_QUEUED,
+    has,
+    pod,
+    pods_of,
+    until_deleted,
+    until_event,
+    until_pod,
+    until_workload,
+)
+from tests.e2e.world import NAMESPACE, World, run_story
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_group_with_the_name_of_another_workload_is_refused_and_its_deleted_pods_are_gone() -> None:
+    async def story(world: World) -> None:
+        await world.queues("4")
+        await world.job("other", runs=FOREVER)
+        await world.until_admitted("other")
+        workload = await world.workload("other")
+        assert workload is not None
+        await pod(world, "thief", group=workload.metadata.name, total=1)
+        assert "already exists but is not a pod group workload" in await until_event(
+            world, "WorkloadNameConflict", "thief"
+        )
+        assert is_gated((await pods_of(world))["thief"])
+        malformed = {constants.TOTAL_COUNT: "many"}
+        await pod(world, "uncounted", group="group", total=1, annotations=malformed)
+        await until_event(world, "ErrWorkloadCompose", "uncounted")
+        for name in ("thief", "uncounted"):
+            await until_pod(world, name, "managed", lambda it: bool(it.metadata.finalizers))
+            await world.client.delete(PODS, Key(NAMESPACE, name))
+        await until_deleted(world, "thief", "uncounted")
+        still = await world.until_condition("other", "Admitted")
+        assert still.metadata.uid == workload.metadata.uid
+        assert still.metadata.owner_references == workload.metadata.owner_references
+
+    run_story(story, PODS_QUEUED, FLEET)
+
+
+def test_a_group_is_refused_only_while_a_workload_of_another_maker_has_its_name() -> None:
+    async def story(world: World) -> None:
+        container = {"name": "main", "image": "busybox"}
+        pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+        made = {"spec": {"queueName": "queue", "podSets": [pods]}}
+        await world.create(WORKLOADS, "train", NAMESPACE, **made)
+        await pod(world, "one", group="train", total=1)
+        await until_event(world, "WorkloadNameConflict", "one")
+        await world.client.delete(WORKLOADS, Key(NAMESPACE, "train"))
+        await world.queues("1")
+        await until_workload(world, "train", "finished", has("Finished", reason="Succeeded"))
+
+    run_story(story, PODS_QUEUED, FLEET)
+
+
+def test_an_evicted_group_waits_for_its_replacement_pods_and_says_so() -> None:
+    async def story(world: World) -> None:
+        await world.queues("4")
+        for name in ("a", "b"):
+            await pod(world, name, group="train", total=2, runs=FOREVER)
+        await until_workload(world, "train", "admitted", has("Admitted"))
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), stop("HoldAndDrain"))
+        await until_workload(world, "train", "released", has("QuotaReserved", "False"))
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), stop("None"))
+        waiting = await until_workload(world, "train", "waiting", has("QuotaReserved", "False", "Pending"))
+        reserved = find_condition(waiting.status.conditions, c.QUOTA_RESERVED)
+        assert reserved is not None
+        assert reserved.message == "The pod group waits for replacement pods"
+        connection = Connection(world.client, NAMESPACE)
+        (target,) = await named_targets(connection, "workload/train")
+        found = await Answers(connection, None).of(target)
+        assert found.state == "Held"
+        assert [each.code for each in found.reasons] == [c.WAITING_FOR_REPLACEMENT]
+        await pod(world, "c", group="train", total=2, runs=FOREVER)
+        await pod(world, "d", group="train", total=2, runs=FOREVER)
+        await until_workload(world, "train", "admitted again", has("Admitted"))
+
+    run_story(story, PODS_QUEUED, FLEET)
+
+
+def stop(policy: str) -> Json:
+    return {"spec": {"stopPolicy": policy}}
