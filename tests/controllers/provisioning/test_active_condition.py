@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from quorate.api import codec
@@ -46,3 +47,14 @@ def test_checks_of_other_controllers_are_ignored() -> None:
     check = a_named_check(VALID, "example.com/other")
     assert config_name(check) is None
     assert decide_active(check, a_config(), 1_000.0) == ()
+
+
+def test_a_check_that_stays_active_has_the_generation_that_was_observed() -> None:
+    check = a_named_check(VALID)
+    (patch,) = decide_active(check, a_config(), 1_000.0)
+    (active,) = patch.body["status"].conditions
+    told = a_named_check(VALID, conditions=[codec.to_builtins(active)])
+    changed = msgspec.structs.replace(told, metadata=msgspec.structs.replace(told.metadata, generation=2))
+    (patch,) = decide_active(changed, a_config(), 2_000.0)
+    (again,) = patch.body["status"].conditions
+    assert (again.observed_generation, again.last_transition_time) == (2, active.last_transition_time)

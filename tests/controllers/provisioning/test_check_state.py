@@ -139,3 +139,10 @@ def test_a_message_that_is_too_long_is_truncated() -> None:
     failed = Condition(type="Failed", status="True", message="x" * 40_000)
     request = msgspec.structs.replace(a_request(), status=ProvisioningRequestStatus(conditions=(failed,)))
     assert len(check_state(a_check(), RESERVED, request, 1, CONFIG, ["main"], NOW).message) == 32 * 1024
+
+
+def test_a_creation_error_is_not_the_message_of_a_later_request() -> None:
+    check = a_check(message='Error creating ProvisioningRequest "r": no connection')
+    for conditions in ("", "Accepted"):
+        request = a_request(*conditions.split())
+        assert show(check_state(check, RESERVED, request, 1, CONFIG, ["main"], NOW)) == "Pending"

@@ -179,11 +179,10 @@ def stored(owner: Any, obj: Any) -> dict[Key, PodTemplate]:
     return {TEMPLATE: PodTemplate(metadata=metadata)}
 
 
-def test_an_existing_template_is_used_and_then_controlled_by_the_request() -> None:
+def test_a_template_is_replaced_before_its_request_and_then_controlled_by_the_request() -> None:
     workload = with_check(a_check())
     own = stored(WORKLOADS, workload)
-    (new,) = planned(workload, templates=own).new
-    assert [each.resource for each in new.writes] == [PROVISIONING_REQUESTS]
+    assert show(planned(workload, templates=own)) == f"-{TEMPLATE.name} ?{NAME}-1 Pending"
     requested = RequestedPodSet(pod_template_ref=TemplateReference(name=TEMPLATE.name), count=3)
     request = a_request()
     request = msgspec.structs.replace(
@@ -197,4 +196,4 @@ def test_an_existing_template_is_used_and_then_controlled_by_the_request() -> No
     assert planned(workload, [request], templates=foreign).template_owners == ()
     assert show(planned(workload, templates=foreign)) == f"-{TEMPLATE.name} ?{NAME}-1 Pending"
     other = stored(WORKLOADS, msgspec.structs.replace(workload, metadata=ObjectMeta(name="w", uid=Uid("x"))))
-    assert show(planned(workload, templates=other)) == f"?{NAME}-1 Pending"
+    assert show(planned(workload, templates=other)) == f"-{TEMPLATE.name} ?{NAME}-1 Pending"

@@ -29,6 +29,7 @@ from quorate.queueing import conditions as c
 
 CONFIG_KIND: Final = "ProvisioningRequestConfig"
 INACTIVE: Final = "the check is not active"
+CREATION_ERROR: Final = "Error creating "  # begins the message of a check without a request
 NOT_NEEDED: Final = "the provisioning request is not needed"
 
 
@@ -48,7 +49,8 @@ def decide_active(
         return ()
     new = _active_condition(check, config, now)
     conditions = check.status.conditions
-    if c.is_unchanged(find_condition(conditions, new.type), new):
+    old = find_condition(conditions, new.type)
+    if old is not None and c.is_unchanged(old, new) and old.observed_generation == new.observed_generation:
         return ()
     metadata = check.metadata
     status = replace(check.status, conditions=with_condition(conditions, new))
@@ -130,7 +132,9 @@ def _check_state(
         return replace(check, state="Ready", message=provisioned.message, pod_set_updates=updates)
     if _true_condition(conditions, "Accepted"):
         estimate = find_condition(conditions, "Provisioned")
-        return check if estimate is None else replace(check, state="Pending", message=estimate.message)
+        if estimate is None:
+            return replace(check, message="") if check.message.startswith(CREATION_ERROR) else check
+        return replace(check, state="Pending", message=estimate.message)
     return replace(check, state="Pending", message="")
 
 

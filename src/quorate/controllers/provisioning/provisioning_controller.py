@@ -20,7 +20,7 @@ from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.informers import ByName, synced
 from quorate.controllers.jobs.integrations import wait_until_served
 from quorate.controllers.pods.constants import MANAGED
-from quorate.controllers.provisioning.check_state import config_name, decide_active
+from quorate.controllers.provisioning.check_state import CREATION_ERROR, config_name, decide_active
 from quorate.controllers.provisioning.provisioning_plan import (
     NewRequest,
     ProvisioningInput,
@@ -30,7 +30,7 @@ from quorate.controllers.provisioning.provisioning_plan import (
 )
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import AlreadyExists, ApiError, ServerError
+from quorate.kube.errors import AlreadyExists, ApiError, NotFound, ServerError
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import (
@@ -229,14 +229,30 @@ class ProvisioningController:
         try:
             await self._executor.execute(workload.metadata.key, plan)
         except AlreadyExists:
-            raise  # an earlier write created it: the next reconciliation finds it
+            # Mostly an earlier write created it, and the next reconciliation finds it.
+            await self._report_foreign_templates(workload, new)
+            raise
         except ServerError:
             raise  # it is not about the request
         except ApiError as refusal:
-            problem = f'Error creating ProvisioningRequest "{new.name}": {refusal.message}'
+            problem = f'{CREATION_ERROR}ProvisioningRequest "{new.name}": {refusal.message}'
             await self._report_problem(workload, new.check, problem)
             raise
         self._log.info("ProvisioningRequest created", key=workload.metadata.key, request=new.name)
+
+    async def _report_foreign_templates(self, workload: Workload, new: NewRequest) -> None:
+        """Name a PodTemplate without our label that has the name of one to create."""
+        for write in new.writes:
+            if write.resource is not POD_TEMPLATES:
+                continue
+            name = write.body["metadata"].name
+            try:
+                stored = await self._context.client.get(POD_TEMPLATES, Key(workload.metadata.namespace, name))
+            except NotFound:
+                continue
+            if stored.metadata.labels.get(MANAGED) != "true":
+                problem = f'{CREATION_ERROR}PodTemplate "{name}": another one has its name (delete that)'
+                await self._report_problem(workload, new.check, problem)
 
     async def _report_problem(self, workload: Workload, check: str, problem: str) -> None:
         """Write the problem into the check's state on the workload, unless it is there already."""

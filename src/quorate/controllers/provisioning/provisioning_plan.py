@@ -2,6 +2,8 @@
 
 The latest request of each check counts, if it still matches the check's configuration; all other requests are
 deleted, and their pod templates with them: a new request may need their names before garbage is collected.
+A template that exists before its request is never used: whoever may write PodTemplates would decide with it
+for which pods capacity is requested.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +25,13 @@ from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.controllers.jobframework.construct_workload import PROVISIONING_PREFIX, owner_of
 from quorate.controllers.jobframework.podset_info import FlavorNotFound, InjectionConflict
 from quorate.controllers.pods.constants import MANAGED
-from quorate.controllers.provisioning.check_state import check_state, inactive, is_failed, not_needed
+from quorate.controllers.provisioning.check_state import (
+    CREATION_ERROR,
+    check_state,
+    inactive,
+    is_failed,
+    not_needed,
+)
 from quorate.controllers.provisioning.request_names import attempt_of, request_name, template_name
 from quorate.controllers.provisioning.requested_pods import RequestedPods, pod_template, requested_pods
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS
@@ -193,8 +201,6 @@ def _build_request(
             RequestedPodSet(pod_template_ref=TemplateReference(name=template.name), count=pods.count)
         )
         stored = info.template(template)
-        if stored is not None and _is_controlled_by(stored.metadata, owner):
-            continue
         if stored is not None:
             waits_for = f"the deletion of the earlier PodTemplate {template.name}"
             return NewRequest(check, name, waits_for=waits_for, deletions=_deletion_of(stored))
@@ -203,7 +209,7 @@ def _build_request(
             case FlavorNotFound():
                 return NewRequest(check, name, waits_for=f"a flavor: {content}")
             case InjectionConflict(message=message):
-                problem = f'Error creating PodTemplate "{template.name}": {message}'
+                problem = f'{CREATION_ERROR}PodTemplate "{template.name}": {message}'
                 return NewRequest(check, name, problem=problem)
         body = {"metadata": _metadata(template, owner), "template": content}
         writes.append(Create(POD_TEMPLATES, body, template.namespace))
@@ -218,10 +224,9 @@ def _build_request(
 
 
 def _deletion_of(template: PodTemplate) -> tuple[Delete, ...]:
-    """Return the deletion of the template of an earlier request; empty if it is not one."""
+    """Return the deletion of a template with the name of a new one; empty if it is being deleted."""
     metadata = template.metadata
-    owner = metadata.controller
-    if owner is None or owner.kind != PROVISIONING_REQUESTS.kind or metadata.deletion_timestamp is not None:
+    if metadata.deletion_timestamp is not None:
         return ()
     return (Delete(POD_TEMPLATES, metadata.key, metadata.uid),)
 
