@@ -172,8 +172,9 @@ def _gates(job: Job) -> list[dict[str, Any]]:
 
 
 def _min_parallelism(job: Job) -> int | None:
-    # Missing or malformed: the job is admitted only as a whole.
-    return signed_int32(job.metadata.annotations.get(MIN_PARALLELISM, ""))
+    # Missing or malformed: the job is admitted only as a whole.  With no pods at all it would never end.
+    minimum = signed_int32(job.metadata.annotations.get(MIN_PARALLELISM, ""))
+    return None if minimum is None or minimum < 1 else minimum
 
 
 def _without_own_labels(template: msgspec.Raw) -> msgspec.Raw:

@@ -340,7 +340,7 @@ def _shape(fields: Section, name: str, *, count_field: str, min_field: str) -> P
     return PodSetShape(
         name=name,
         count=fields.take(count_field, counts, Constant(1.0)),
-        min_count=fields.take(min_field, integer(1), None),
+        min_count=fields.take(min_field, integer(0), None),
         template=msgspec.Raw(codec.encode(template)),
     )
 
