@@ -14,6 +14,7 @@ from typing import NamedTuple, assert_never
 import msgspec
 
 from bench.worlds import EPOCH_S, WorkloadClass, World, make_state, make_workload
+from quorate.api.configuration.feature_gates import DEFAULT_GATES
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key
 from quorate.queueing.decisions import (
@@ -142,9 +143,9 @@ class Simulation:
                 self._outcome.preemptions += 1
                 job.attempts += 1
                 self._write(job, preempt_status(job.workload, decision, now), now)
-                self._write(job, release_status(job.workload, now), now)
+                self._write(job, release_status(job.workload, now, DEFAULT_GATES), now)
             case Hold():
-                status = hold_status(job.workload, decision, now)
+                status = hold_status(job.workload, decision, now, DEFAULT_GATES)
                 self._outcome.holds += status is not None
                 self._write(job, status, now)
             case AssignTopology() | SecondPassFailed() | Evict():

@@ -8,6 +8,7 @@ import asyncio
 from typing import Final, NamedTuple
 
 from bench.admission.objects import RUNS_MS
+from quorate.api.configuration.feature_gates import DEFAULT_GATES
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key
 from quorate.kube.client import Client
@@ -46,7 +47,7 @@ class Jobs:
             self._stop(key)
         elif c.is_evicted(workload):
             self._stop(key)
-            self._write(workload, release_status(workload, self._clock.now()))
+            self._write(workload, release_status(workload, self._clock.now(), DEFAULT_GATES))
         elif c.is_admitted(workload) and key not in self._runs:
             runs_s = int(workload.metadata.labels[RUNS_MS]) / 1000
             timer = asyncio.get_running_loop().call_later(runs_s, self._finish, key)

@@ -25,7 +25,7 @@ from bench.worlds import (
 )
 from quorate.api import codec
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.configuration.feature_gates import DEFAULT_GATES, TopologyGates
 from quorate.api.configuration.queueing import NodeFit, NodeFitMode
 from quorate.api.core.host_node import HostNode
 from quorate.api.kueue import LocalQueue, ResourceFlavor, Workload
@@ -157,7 +157,7 @@ class WaitingQueues:
             for each in decisions:
                 assert isinstance(each, Hold), "no rack holds the pods"
                 refused += any(isinstance(reason, PlacementRefused) for reason in each.reasons)
-                status = hold_status(stored[each.key], each, EPOCH_S)
+                status = hold_status(stored[each.key], each, EPOCH_S, DEFAULT_GATES)
                 if status is not None:
                     self._state.put_workload(replace(stored[each.key], status=status), EPOCH_S)
         assert refused >= count, "each was evaluated"

@@ -64,7 +64,7 @@ async def until_admitted(world: World, *names: str) -> None:
 
 async def until_pending(world: World, *names: str) -> None:
     for name in names:
-        await until_workload_condition(world, name, "QuotaReserved", "False", "Pending")
+        await until_workload_condition(world, name, "QuotaReserved", "False", "WaitingForQuota")
 
 
 async def finish(world: World, *names: str) -> None:
@@ -98,7 +98,7 @@ async def release_quota(world: World, *names: str) -> None:
         status = {
             "conditions": [
                 *kept,
-                _condition("QuotaReserved", "False", "Pending"),
+                _condition("QuotaReserved", "False", "WaitingForQuota"),
                 _condition("Admitted", "False", "NoReservation"),
             ],
             **{key: stored["status"][key] for key in _OWNED if key in stored["status"]},

@@ -3,7 +3,6 @@
 import pytest
 
 from quorate.api.configuration import Configuration, load_configuration
-from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.queueing import Scheduling
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
@@ -128,8 +127,7 @@ def test_without_scheduling_a_workload_that_its_queue_never_admits_says_why() ->
         await world.client.patch(NAMESPACES, Key("", NAMESPACE), labels)
         await until_workload_condition(world, "elsewhere", "QuotaReserved", "False", "PendingEvaluation")
 
-    granular = Gates(unadmitted_workloads_observability=True)
-    run_story(story, Configuration(gates=granular, scheduling=Scheduling(enabled=False)))
+    run_story(story, Configuration(scheduling=Scheduling(enabled=False)))
 
 
 def test_without_scheduling_jobs_report_pods_that_are_not_ready() -> None:

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.feature_gates import DEFAULT_GATES
 from quorate.api.meta import Key
 from quorate.controllers.admission.writer import MAX_IN_FLIGHT
 from quorate.kube.resources import WORKLOADS
@@ -48,7 +49,7 @@ def test_a_victim_is_readmitted_while_the_response_to_its_eviction_is_late() -> 
         await world.until("early is evicted", evicted)
         await client.delete(WORKLOADS, Key(NAMESPACE, "late"))
         stopped = await client.get(WORKLOADS, early)
-        await send(client, status_patch(WORKLOADS, stopped, release_status(stopped, 0.0)))
+        await send(client, status_patch(WORKLOADS, stopped, release_status(stopped, 0.0, DEFAULT_GATES)))
         await world.until("the admission of early is decided again", decided)
         world.queueing_client.responding.set()
         await world.until("early is admitted again", admitted)

@@ -9,7 +9,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from quorate.api.configuration import Configuration, load_configuration
-from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.metric_labels import CustomLabel
 from quorate.api.configuration.process import Metrics
 from quorate.api.meta import Key
@@ -93,8 +92,7 @@ def test_metrics_count_pending_admitted_and_finished_workloads() -> None:
             await world.client.delete(CLUSTER_QUEUES, Key("", "research"))
             await world.until("the series of the queues are removed", lambda: series_are_removed(url))
 
-    gates = Gates(unadmitted_workloads_observability=True)
-    configuration = Configuration(metrics=Metrics(cluster_queue_resources=True), gates=gates)
+    configuration = Configuration(metrics=Metrics(cluster_queue_resources=True))
     run_story(story, configuration, Fleet(1, cpu="8"))
 
 

@@ -58,7 +58,7 @@ def test_pods_wait_for_nodes_and_hold_them_where_they_are_required() -> None:
         await world.until("the nodes are ready", lambda: nodes_are_ready(world))
         await world.queues(cpu="99")
         await world.job("large", pods=3, cpu="6", suspend=True)
-        waiting = await world.until_condition("large", "QuotaReserved", "False", "Pending")
+        waiting = await world.until_condition("large", "QuotaReserved", "False", "WaitingForQuota")
         condition = find_condition(waiting.status.conditions, "QuotaReserved")
         assert condition is not None
         assert condition.message == f"couldn't assign flavors to pod set main: {SHORTAGE}"
@@ -67,7 +67,7 @@ def test_pods_wait_for_nodes_and_hold_them_where_they_are_required() -> None:
         await world.until_admitted("small")
         assert await places_of(world, "small") == {"node-1": 1, "node-2": 1}
         await world.job("next", cpu="6", runs="1s", suspend=True)
-        await world.until_condition("next", "QuotaReserved", "False", "Pending")
+        await world.until_condition("next", "QuotaReserved", "False", "WaitingForQuota")
 
         async def running() -> set[str]:
             pods = (await world.client.list(PODS, NAMESPACE, "job-name=small")).items
@@ -92,7 +92,7 @@ async def a_claim_leads_to_the_node_of_its_volume(world: World) -> None:
         "couldn't assign flavors to pod set main: 1 of 1 pods fits no node: "
         'persistentvolumeclaim "data" not found'
     )
-    await world.until_condition("reader", "QuotaReserved", "False", "Pending", message)
+    await world.until_condition("reader", "QuotaReserved", "False", "WaitingForQuota", message)
     hostname = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-2"]}
     common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
     disk = {

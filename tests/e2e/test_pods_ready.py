@@ -4,18 +4,20 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.pods_ready import RequeuingStrategy, RequeuingTimestamp, WaitForPodsReady
 from quorate.api.kueue import PRIORITY_CLASS, Workload
-from quorate.api.meta import epoch, find_condition, is_true
+from quorate.api.kueue.wait_for_pods_ready import WAIT_FOR_PODS_READY
+from quorate.api.meta import Key, epoch, find_condition, is_true
 from quorate.controllers.pods.constants import FAST_ADMISSION
 from quorate.controllers.pods.queued_pod import is_gated
-from quorate.kube.resources import PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from quorate.kube.resources import JOBS, PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.local.nodes import Fleet
 from quorate.queueing.pods_ready import SCHEDULING_TIMEOUT_ANNOTATION, TIMEOUT_ANNOTATION
 from tests.e2e import bare_workloads
 from tests.e2e.test_pods import has, pod, until_pod, until_workload
-from tests.e2e.world import World, run_story
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -196,7 +198,7 @@ def test_block_admission_starts_one_workload_at_a_time() -> None:
         await world.job("first", pods=2, starts="2s", runs="forever")
         await world.until_admitted("first")
         await world.job("second", pods=2, starts="50ms", runs="forever")
-        await world.until_condition("second", "QuotaReserved", "False", "Waiting", ALL_WAIT)
+        await world.until_condition("second", "QuotaReserved", "False", "WaitingForPodsReady", ALL_WAIT)
         assert await world.admitted() == {"first"}
         second = await world.until_condition("second", "Admitted")
         first = await world.until_condition("first", "PodsReady")
@@ -211,7 +213,7 @@ def test_a_blocked_queue_continues_when_the_blocking_workload_is_evicted() -> No
         await world.job("stuck", starts="1h")
         stuck = await world.until_condition("stuck", "Admitted")
         await world.job("next", runs="200ms")
-        await world.until_condition("next", "QuotaReserved", "False", "Waiting", ALL_WAIT)
+        await world.until_condition("next", "QuotaReserved", "False", "WaitingForPodsReady", ALL_WAIT)
         hurry = {"metadata": {"annotations": {TIMEOUT_ANNOTATION: "1s"}}}
         await world.client.patch(WORKLOADS, stuck.metadata.key, hurry)
         await world.until_condition("stuck", "Evicted")
@@ -258,3 +260,35 @@ def test_a_workload_sets_shorter_timeouts() -> None:
         assert "patient" in await world.admitted()
 
     run_story(story, waiting(timeout_s=60), NODES)
+
+
+def test_a_workload_sets_its_timeouts_as_in_kueue_and_follows_its_job() -> None:
+    def of(timeout_s: int) -> dict[str, str]:
+        return {WAIT_FOR_PODS_READY: f'{{"timeoutSeconds": {timeout_s}}}'}
+
+    async def story(world: World) -> None:
+        await world.queues(cpu="8")
+        await world.job("hasty", starts="1h", annotations=of(1))
+        await world.job("patient", starts="1h", annotations=of(3600))
+        patient = await world.until_condition("patient", "Admitted")
+        await world.until_condition("hasty", "Evicted", "True", "PodsReadyTimeout")
+        assert "patient" in await world.admitted()
+        await world.client.patch(JOBS, Key(NAMESPACE, "patient"), {"metadata": {"annotations": of(1)}})
+        evicted = await world.until_condition("patient", "Evicted", "True", "PodsReadyTimeout")
+        assert evicted.metadata.uid == patient.metadata.uid
+
+    gates = Gates(workload_level_wait_for_pods_ready=True)
+    run_story(story, msgspec.structs.replace(waiting(timeout_s=60), gates=gates), NODES)
+
+
+def test_the_reason_of_unready_pods_says_whether_they_have_nodes() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="100")
+        await world.job("lost", pods=2, cpu="12", suspend=True)
+        lost = await world.until_condition("lost", "PodsReady", "False", "WaitForScheduling")
+        assert seconds(lost, "PodsReady") >= seconds(lost, "Admitted")
+        await world.job("slow", pods=2, starts="2s", suspend=True)
+        await world.until_condition("slow", "PodsReady", "False", "WaitForStart")
+        await world.until_condition("slow", "PodsReady", "True", "Started")
+
+    run_story(story, waiting(timeout_s=3600, scheduling_s=3600), NODES)

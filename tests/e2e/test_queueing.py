@@ -94,7 +94,7 @@ def test_the_second_of_two_jobs_waits_and_starts_when_the_first_finishes() -> No
         await world.until_admitted("first")
         await world.job("second", pods=2)
         held = await world.until_condition(
-            "second", "QuotaReserved", "False", reason="Pending", message=SHORT_BY_2
+            "second", "QuotaReserved", "False", reason="WaitingForQuota", message=SHORT_BY_2
         )
         assert str(held.status.resource_requests[0].resources["cpu"]) == "2"
         assert (await world.get_job("second")).spec.suspend
@@ -186,7 +186,7 @@ def test_a_job_with_an_invalid_template_gets_an_event_until_it_is_corrected() ->
 def test_a_job_waits_for_missing_queues_and_its_condition_names_them() -> None:
     async def story(world: World) -> None:
         async def held(message: str) -> None:
-            await world.until_condition("train", "QuotaReserved", "False", "Inadmissible", message)
+            await world.until_condition("train", "QuotaReserved", "False", message=message)
 
         await world.job("train")
         await held("LocalQueue queue doesn't exist")
@@ -373,7 +373,7 @@ def test_a_held_queue_keeps_admitted_workloads_and_admits_no_new_ones() -> None:
         await set_stop_policy(world, "Hold")
         await world.job("after", runs="forever")
         await world.until_condition(
-            "after", "QuotaReserved", "False", "Inadmissible", "ClusterQueue research is inactive"
+            "after", "QuotaReserved", "False", "Suspended", "ClusterQueue research is inactive"
         )
         assert await world.admitted() == {"before"}
         await set_stop_policy(world, "None")

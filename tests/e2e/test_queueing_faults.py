@@ -80,7 +80,7 @@ def test_a_reason_that_cannot_be_computed_is_shown_and_the_others_are_written(
         await world.job("odd", cpu="9")
         await world.job("large", cpu="9")
         await until_reported(world)
-        await world.until_condition("large", "QuotaReserved", "False", "Pending")
+        await world.until_condition("large", "QuotaReserved", "False", "ExceedsMaxQuota")
 
     run_story(story, CONFIGURATION)
 

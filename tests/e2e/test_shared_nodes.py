@@ -49,7 +49,7 @@ async def a_workload_waits_for_room_that_is_nominated(world: World) -> None:
         "couldn't assign flavors to pod set main: 1 of 1 pods fits no node: "
         "cpu: need 6, have 2 on the best of 1 node"
     )
-    await world.until_condition("late", "QuotaReserved", "False", "Pending", message)
+    await world.until_condition("late", "QuotaReserved", "False", "WaitingForQuota", message)
     await world.client.delete(PODS, Key(NAMESPACE, "next"))
     await world.until_finished("late")
 

@@ -36,7 +36,7 @@ def test_room_that_nodes_and_other_pods_give_is_assigned() -> None:
         assert await places_of(world, "large") == {"x1": 4, "x2": 2}
 
         await create_job_in(world, "small", RACK, pods=3)
-        waiting = await world.until_condition("small", "QuotaReserved", "False", "Pending")
+        waiting = await world.until_condition("small", "QuotaReserved", "False", "WaitingForQuota")
         (condition,) = (each for each in waiting.status.conditions if each.type == "QuotaReserved")
         assert 'topology "tree" allows to fit only 2 out of 3 pod(s)' in condition.message
         ended = {"status": {"phase": "Succeeded"}}
@@ -45,7 +45,7 @@ def test_room_that_nodes_and_other_pods_give_is_assigned() -> None:
         assert await places_of(world, "small") == {"x3": 3}
 
         await create_job_in(world, "host", HOST, pods=4)
-        await world.until_condition("host", "QuotaReserved", "False", "Pending")
+        await world.until_condition("host", "QuotaReserved", "False", "WaitingForQuota")
         await create_host(world, "x4", "r2", cpu="4")
         await world.until_condition("host", "QuotaReserved", "True")
         assert await places_of(world, "host") == {"x4": 4}

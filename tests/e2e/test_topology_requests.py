@@ -29,7 +29,7 @@ def test_a_workload_requests_the_topology_of_its_job() -> None:
         assert await requested(world, "plain") == {"podIndexLabel": INDEX}
 
         await create_in(world, "placed", "rack")
-        await world.until_condition("placed", "QuotaReserved", "False", "Pending")
+        await world.until_condition("placed", "QuotaReserved", "False", "WaitingForQuota")
         assert await requested(world, "placed") == {"podIndexLabel": INDEX, "required": "rack"}
 
         await create_in(world, "invalid", "not a label")
@@ -48,7 +48,7 @@ def test_a_workload_requests_the_topology_of_its_job() -> None:
         assert await world.workload("invalid") is None
         change = {"spec": {"template": {"metadata": {"annotations": {REQUIRED: "rack"}}}}}
         await world.client.patch(JOBS, Key(NAMESPACE, "invalid"), change)
-        await world.until_condition("invalid", "QuotaReserved", "False", "Pending")
+        await world.until_condition("invalid", "QuotaReserved", "False", "WaitingForQuota")
 
     run_story(story, default_configuration())
 

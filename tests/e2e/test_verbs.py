@@ -41,7 +41,7 @@ def test_the_lists_have_the_columns_of_kueuectl(run_with_commands: RunWithComman
         await world.job("train", pods=4)
         await world.until_admitted("train")
         await world.job("evaluate")
-        await world.until_condition("evaluate", "QuotaReserved", "False", "Pending")
+        await world.until_condition("evaluate", "QuotaReserved", "False", "WaitingForQuota")
         await until_counted(world, pending=1, admitted=1)
 
         listed = await command.output_of("queue", "list")

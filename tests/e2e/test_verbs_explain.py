@@ -59,9 +59,9 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(
         await world.job("train", pods=3)
         await world.until_admitted("train")
         await world.job("big", pods=2)
-        await world.until_condition("big", "QuotaReserved", "False", "Pending")
+        await world.until_condition("big", "QuotaReserved", "False", "WaitingForQuota")
         await world.job("huge", pods=5)
-        await world.until_condition("huge", "QuotaReserved", "False", "Pending")
+        await world.until_condition("huge", "QuotaReserved", "False", "ExceedsMaxQuota")
         train, big = await name_of(world, "train"), await name_of(world, "big")
 
         explanation = json.loads(await command.output_of("workload", "explain", "job/big", "-o", "json"))
@@ -182,12 +182,12 @@ def test_watch_follows_a_queue(
 def test_explain_reports_missing_and_stopped_queues(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("lost", queue="nowhere")
-        await world.until_condition("lost", "QuotaReserved", "False", "Inadmissible")
+        await world.until_condition("lost", "QuotaReserved", "False", "Misconfigured")
         output = await command.output_of("workload", "explain", "job/lost")
         assert f"create the LocalQueue {NAMESPACE}/nowhere" in output
         await command.output_of("queue", "stop", "research")
         await world.job("train")
-        await world.until_condition("train", "QuotaReserved", "False", "Inadmissible")
+        await world.until_condition("train", "QuotaReserved", "False", "Suspended")
         output = await command.output_of("workload", "explain", "job/train")
         assert (
             "make cluster queue research active again: is stopped (quorate queue resume research)" in output

@@ -18,6 +18,7 @@ from tests.queueing.world import World
 def test_a_preemptor_of_the_same_victim_counts_as_skipped() -> None:
     world = World(
         {
+            "config": {"featureGates": {"RecomputeAssignmentUponPreemptionTargetsOverlap": False}},
             "flavors": ["default"],
             "clusterQueues": RECLAIMING | {"hog": queue(0, cohort="c")},
             "workloads": [

@@ -22,19 +22,20 @@ from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView, Transition
 
 NOW = 1000.0
+# Reasons of Kueue 0.19, which the gate of the finer ones can still select.
+COARSE = Gates(unadmitted_workloads_observability=False)
 WAIT = Configuration(
+    gates=COARSE,
     wait_for_pods_ready=WaitForPodsReady(
         timeout_s=300,
         recovery_timeout_s=300,
         block_admission=None,
         requeuing_strategy=RequeuingStrategy(backoff_limit_count=1),
-    )
+    ),
 )
-KEPT_100_S = Configuration(retention=ObjectRetention(finished_s=100))
-GRANULAR = Configuration(gates=Gates(unadmitted_workloads_observability=True))
-EXPLICIT = Configuration(
-    gates=Gates(unadmitted_workloads_observability=True, unadmitted_workloads_explicit_status=True)
-)
+KEPT_100_S = Configuration(gates=COARSE, retention=ObjectRetention(finished_s=100))
+GRANULAR = Configuration()
+EXPLICIT = Configuration(gates=Gates(unadmitted_workloads_explicit_status=True))
 RUNNING = QueueView(LocalQueueView("lq", found=True), ClusterQueueView("cq", found=True, active=True))
 replace = msgspec.structs.replace
 

@@ -20,6 +20,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.feature_gates import DEFAULT_GATES
 from quorate.api.kueue import (
     Admission,
     BorrowWithinCohort,
@@ -298,7 +299,7 @@ class Simulation:
         stopping = [name for name in stopping if c.has_quota_reservation(self._workloads[name])]
         if stopping:
             for name in self._choices.choose((self._fingerprint(), "stop"), _subsets(stopping)):
-                self._put_status(name, release_status(self._workloads[name], self._now))
+                self._put_status(name, release_status(self._workloads[name], self._now, DEFAULT_GATES))
                 events.append(f"{name} stops")
         return len(events) > before
 

@@ -66,8 +66,8 @@ VICTIM = Key("ns", "w")
 )
 def test_the_reason(reasons: tuple[r.InadmissibleReason, ...], granular: str, coarse: str) -> None:
     assert granular_reason(reasons) == granular
-    assert shown_reason(granular, Gates(unadmitted_workloads_observability=True)) == granular
-    assert shown_reason(granular, Gates()) == coarse
+    assert shown_reason(granular, Gates()) == granular
+    assert shown_reason(granular, Gates(unadmitted_workloads_observability=False)) == coarse
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_reason(reasons: tuple[r.InadmissibleReason, ...], granular: str, co
         ),
         pytest.param(
             "Pending", ["Pending"], True,
-            ("UnsatisfiedChecks", "The workload has not all checks ready"), id="a check comes first",
+            ("UnsatisfiedAdmissionChecks", "The workload has not all checks ready"), id="a check comes first",
         ),
         pytest.param(
             "Pending", [], False, ("NoReservation", "The workload has no reservation"), id="no quota",

@@ -8,6 +8,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing.inadmissible_reasons import NamespaceMismatched
 from quorate.queueing.lifecycle.transition import QueueView
 from tests.queueing.lifecycle_builders import (
+    COARSE,
     GRANULAR,
     RUNNING,
     a_workload,
@@ -34,7 +35,7 @@ def test_the_granular_reason_of_an_inactive_or_missing_queue(view: QueueView, re
     assert show(a_workload(), decide(a_workload(), view, GRANULAR)) == want
 
 
-UNSCHEDULED = Configuration(scheduling=Scheduling(enabled=False))
+UNSCHEDULED = Configuration(gates=COARSE, scheduling=Scheduling(enabled=False))
 MISMATCHED = replace(RUNNING, misconfiguration=NamespaceMismatched("ns", "cq"))
 
 
@@ -48,7 +49,7 @@ MISMATCHED = replace(RUNNING, misconfiguration=NamespaceMismatched("ns", "cq"))
             "not QuotaReserved PendingEvaluation",
         ),
     ],
-    ids=["Kueue's default gates", "granular reasons"],
+    ids=["coarse reasons", "granular reasons"],
 )
 def test_a_misconfiguration_that_no_cycle_reports_is_reported_and_withdrawn(
     configuration: Configuration, reported: str, withdrawn: str

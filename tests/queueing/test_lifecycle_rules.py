@@ -416,7 +416,13 @@ DONE = is_(c.FINISHED, "OwnerNotFound", at=900)
             id="the gate is cleared",
         ),
         # granular reasons
-        pytest.param(a_workload(), GRANULAR, "not Admitted NoReservation", id="never admitted"),
+        pytest.param(a_workload(), GRANULAR, "nothing", id="never evaluated"),
+        pytest.param(
+            a_workload(not_(c.QUOTA_RESERVED, "WaitingForQuota")),
+            GRANULAR,
+            "not Admitted NoReservation",
+            id="never admitted",
+        ),
         pytest.param(
             a_workload(),
             EXPLICIT,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.kueue import (
     Admission,
     EvictionCount,
@@ -133,19 +133,19 @@ def test_a_release_removes_the_reservation_and_sets_requeued(reason: str, requeu
         is_(c.EVICTED, reason, message="why"),
         accumulated_past_execution_time_seconds=5,
     )
-    status = release_status(workload, NOW)
+    status = release_status(workload, NOW, DEFAULT_GATES)
     assert status is not None
     assert status.admission is None
     assert status.accumulated_past_execution_time_seconds == 105
     got = {condition.type: (condition.status, condition.reason) for condition in status.conditions}
     assert got == {
-        c.QUOTA_RESERVED: ("False", "Pending"),
+        c.QUOTA_RESERVED: ("False", "PendingEvaluation"),
         c.ADMITTED: ("False", "NoReservation"),
         c.PODS_READY: ("False", "WaitForStart"),
         c.EVICTED: ("True", reason),
         c.REQUEUED: (requeued, reason),
     }
-    assert release_status(replace(workload, status=status), NOW) is None
+    assert release_status(replace(workload, status=status), NOW, DEFAULT_GATES) is None
 
 
 @pytest.mark.parametrize(("gate", "requeued"), [(True, "False"), (False, "True")])
@@ -162,7 +162,7 @@ def test_the_workload_of_a_single_pod_is_not_requeued(gate: bool, requeued: str)
 
 @pytest.mark.parametrize("conditions", [[RESERVED, ADMITTED], [is_(c.EVICTED, "Preempted")]])
 def test_without_eviction_or_reservation_there_is_nothing_to_release(conditions: list[Condition]) -> None:
-    assert release_status(a_workload(*conditions), NOW) is None
+    assert release_status(a_workload(*conditions), NOW, DEFAULT_GATES) is None
 
 
 conditions_of_any_kind = st.lists(

@@ -48,7 +48,7 @@ RECLAIMING: Json = {
     name: queue(4, cohort="c", preemption={"reclaimWithinCohort": "Any"}) for name in ("a", "b")
 }
 BUSY = {"name": "busy", "queue": "b", "requests": {"cpu": 5}, "admitted": "default"}
-RECOMPUTING = {"featureGates": {"RecomputeAssignmentUponPreemptionTargetsOverlap": True}}
+FIXED_TARGETS = {"featureGates": {"RecomputeAssignmentUponPreemptionTargetsOverlap": False}}
 DRIVER_AND_WORKERS = [
     {"name": "driver", "requests": {"cpu": 1}},
     {"name": "workers", "count": 3, "requests": {"cpu": 2}},
@@ -170,6 +170,7 @@ DRIVER_AND_WORKERS = [
         ),
         pytest.param(
             {
+                "config": FIXED_TARGETS,
                 "clusterQueues": RECLAIMING | {"hog": queue(0, cohort="c")},
                 "workloads": [
                     {"name": "victim", "queue": "hog", "requests": {"cpu": 8}, "admitted": "default"},
@@ -182,7 +183,6 @@ DRIVER_AND_WORKERS = [
         ),
         pytest.param(
             {
-                "config": RECOMPUTING,
                 "clusterQueues": RECLAIMING | {"hog": queue(0, cohort="c")},
                 "workloads": [
                     {"name": "victim", "queue": "hog", "requests": {"cpu": 8}, "admitted": "default"},
@@ -195,7 +195,6 @@ DRIVER_AND_WORKERS = [
         ),
         pytest.param(
             {
-                "config": RECOMPUTING,
                 "clusterQueues": RECLAIMING | {"hog": queue(0, cohort="c")},
                 "workloads": [
                     {

@@ -13,9 +13,11 @@ from quorate.queueing.pods_ready import (
     queue_overrides,
 )
 
+OWN = "kueue.x-k8s.io/wait-for-pods-ready"
 TIMEOUT = "quorate.dev/pods-ready-timeout"
 RECOVERY = "quorate.dev/pods-recovery-timeout"
 SCHEDULING = "quorate.dev/pods-scheduling-timeout"
+RULES = WaitForPodsReady(timeout_s=300, recovery_timeout_s=60, block_admission=None)
 
 
 def given(
@@ -26,6 +28,8 @@ def given(
     scheduling_s: float | None = None,
     shortest_s: float = 0,
     longest_s: float | None = None,
+    *,
+    per_workload: bool = True,
 ) -> Timeouts:
     """Return the effective timeouts; ``timeout`` is configured as 300 s."""
     rules = WaitForPodsReady(
@@ -37,7 +41,7 @@ def given(
         longest_override_s=longest_s,
     )
     overrides = queue_overrides(ClusterQueueSpec(wait_for_pods_ready=field), queue or {})
-    return effective_timeouts(workload or {}, overrides, rules)
+    return effective_timeouts(workload or {}, overrides, rules, per_workload=per_workload)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +73,34 @@ def given(
         pytest.param(
             given({SCHEDULING: "15s"}), Timeouts(300, 60, 15), id="a scheduling timeout of the workload"
         ),
+        pytest.param(
+            given({OWN: '{"timeoutSeconds": 600}'}), Timeouts(600, 600), id="Kueue's annotation may have more"
+        ),
+        pytest.param(
+            given({OWN: '{"timeoutSeconds": 10, "recoveryTimeoutSeconds": 0}', TIMEOUT: "20s"}),
+            Timeouts(10, math.inf),
+            id="Kueue's annotation comes first; 0 never expires",
+        ),
+        pytest.param(
+            given({OWN: '{"timeoutSeconds": 9000, "recoveryTimeoutSeconds": 7201}'}),
+            Timeouts(7200, 7200),
+            id="at most two hours",
+        ),
+        pytest.param(
+            given({OWN: '{"timeoutSeconds": 600, "recoveryTimeoutSeconds": 30}'}, longest_s=60),
+            Timeouts(60, 30),
+            id="at most maxTimeoutOnWorkload",
+        ),
+        pytest.param(
+            given({OWN: '{"timeoutSeconds": 10}'}, per_workload=False),
+            Timeouts(300, 60),
+            id="without its gate",
+        ),
+        pytest.param(
+            given({OWN: '{"recoveryTimeoutSeconds": 10}'}), Timeouts(300, 60), id="a recovery timeout alone"
+        ),
+        pytest.param(given({OWN: '{"timeoutSeconds": 0}'}), Timeouts(300, 60), id="a timeout of 0"),
+        pytest.param(given({OWN: "10m"}), Timeouts(300, 60), id="not JSON"),
         pytest.param(given({TIMEOUT: "soon"}), Timeouts(300, 60), id="an invalid duration is ignored"),
         pytest.param(given({TIMEOUT: "-5s"}), Timeouts(300, 60), id="a negative duration is ignored"),
         pytest.param(
@@ -96,8 +128,50 @@ def test_the_effective_timeouts(timeouts: Timeouts, want: Timeouts) -> None:
 
 
 def test_invalid_overrides_are_reported() -> None:
-    assert override_findings({TIMEOUT: "soon", RECOVERY: "1m", SCHEDULING: "-1s"}) == (
+    annotations = {TIMEOUT: "soon", RECOVERY: "1m", SCHEDULING: "-1s"}
+    assert override_findings(annotations, RULES, per_workload=False) == (
         "metadata.annotations[quorate.dev/pods-ready-timeout]: 'soon' is not a duration "
         "(write 10m, 1h30m or 500ms)",
         "metadata.annotations[quorate.dev/pods-scheduling-timeout]: '-1s' is negative (write 0s or more)",
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "rules", "gate", "rule"),
+    [
+        pytest.param('{"timeoutSeconds": 600}', RULES, True, "", id="valid"),
+        pytest.param(
+            '{"timeoutSeconds": 600}',
+            None,
+            True,
+            "has no effect without waitForPodsReady in the configuration",
+            id="nothing waits for pods",
+        ),
+        pytest.param(
+            '{"timeoutSeconds": 600}',
+            RULES,
+            False,
+            "has no effect without the feature gate WorkloadLevelWaitForPodsReady",
+            id="without the gate",
+        ),
+        pytest.param(
+            '{"timeoutSeconds": 7201}',
+            RULES,
+            True,
+            "is reduced to maxTimeoutOnWorkload, which is 7200s",
+            id="too long",
+        ),
+        pytest.param(
+            '{"timeoutSeconds": -1}',
+            RULES,
+            True,
+            'is not valid: Expected `int` >= 1 - at `$.timeoutSeconds` (write {"timeoutSeconds": 600})',
+            id="negative",
+        ),
+    ],
+)
+def test_a_timeout_of_a_job_that_does_not_count_is_reported(
+    text: str, rules: WaitForPodsReady | None, gate: bool, rule: str
+) -> None:
+    found = override_findings({OWN: text}, rules, per_workload=gate)
+    assert found == ((f"metadata.annotations[{OWN}]: {text!r} {rule}",) if rule else ())

@@ -15,6 +15,7 @@ FILES = (
     "node-fit-cases.yaml",
     "retry-cases.yaml",
     "ended-pods-cases.yaml",
+    "kueue-0.20-cases.yaml",
 )
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorate.api.configuration.feature_gates import DEFAULT_GATES
 from quorate.api.kueue import Workload
 from quorate.api.meta import Condition, Key, ObjectMeta, Uid, at_epoch, find_condition, with_condition
 from quorate.queueing import conditions as c
@@ -59,7 +60,7 @@ def waiting(workload: Workload) -> Condition | None:
 
 
 def held(workload: Workload, now: float, *reasons: r.InadmissibleReason) -> Workload:
-    status = hold_status(workload, a_hold(*reasons), now)
+    status = hold_status(workload, a_hold(*reasons), now, DEFAULT_GATES)
     assert status is not None
     return Workload(metadata=workload.metadata, spec=workload.spec, status=status)
 
@@ -80,7 +81,7 @@ def test_it_costs_no_write_of_its_own() -> None:
     """Kueue's message of the second outcome is the same, so nothing is written."""
     first = held(Workload(metadata=ObjectMeta(name="w", namespace="ns")), 10.0, SHORT)
     more_needed = r.QuotaShort("main", "default", "cpu", needed=3000, available=2000, maximum=4000)
-    assert hold_status(first, a_hold(more_needed), 20.0) is None
+    assert hold_status(first, a_hold(more_needed), 20.0, DEFAULT_GATES) is None
 
 
 def test_it_ends_with_the_wait() -> None:

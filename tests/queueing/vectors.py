@@ -15,6 +15,7 @@ from quorate.api.configuration.pods_ready import RequeuingStrategy
 from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.meta import epoch
 from quorate.api.quantity import parse_quantity
+from quorate.queueing import conditions as c
 from quorate.queueing.pods_ready import backoff_s
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.quota import tree
@@ -39,6 +40,17 @@ TOPOLOGY_GATES = frozenset(
 )
 
 
+GRANULAR_REASONS = (
+    c.WAITING_FOR_QUOTA,
+    c.NO_MATCHING_FLAVOR,
+    c.EXCEEDS_MAX_QUOTA,
+    c.WAITING_FOR_PREEMPTED,
+    c.WAITING_FOR_PODS_READY,
+    c.PENDING_EVALUATION,
+    c.SUSPENDED,
+    c.MISCONFIGURED,
+)
+
 # Vectors of which we decide otherwise, and why.
 OVERBOOKED = "Kueue checks the pod sets of a workload one by one, and so gives a host too many pods"
 NO_PLACES = "Kueue admits pods without any place if they are fewer than a slice"
@@ -58,6 +70,8 @@ def run_vector(vector: Json) -> list[str]:
     if unknown := [*findings(vector), *unread_gates(vector["given"])]:
         return unknown
     given, expected = vector["given"], vector["expected"]
+    gates = given.setdefault("config", {}).setdefault("featureGates", {})
+    gates.setdefault("UnadmittedWorkloadsObservability", _is_granular(vector))
     if "probe" in given:
         return probe(given["probe"], expected)
     world = World(given)
@@ -68,6 +82,12 @@ def run_vector(vector: Json) -> list[str]:
         else:
             world.run(step)
     return found + [f"expected.{difference}" for difference in compare(world, expected)]
+
+
+def _is_granular(vector: Json) -> bool:
+    """Return True if the vector expects reasons of Kueue 0.20; those of 0.19 are coarser."""
+    text = repr(vector)
+    return any(f"'reason': {reason!r}" in text for reason in GRANULAR_REASONS)
 
 
 def unread_gates(given: Json) -> Iterator[str]:

@@ -86,10 +86,12 @@ class World(GivenWorld):
                     reserve = replace(decision, admitted=admitted)
                     self.put_status(name, admit(self.workloads[name], reserve, self.now))
                 case Hold():
-                    self.put_status(name, hold_status(self.workloads[name], decision, self.now))
+                    gates = self.configuration.gates
+                    self.put_status(name, hold_status(self.workloads[name], decision, self.now, gates))
                 case SecondPassFailed(message=message):
                     self.second_pass_failures.append(f"{self.now:g} {name}: {message}")
-                    self.put_status(name, unplaced_status(self.workloads[name], self.now))
+                    gates = self.configuration.gates
+                    self.put_status(name, unplaced_status(self.workloads[name], self.now, gates))
                 case _:
                     status = decided_status(self.workloads[name], decision, self.now, self.configuration)
                     self.put_status(name, status)
@@ -118,7 +120,9 @@ class World(GivenWorld):
             case "evictionDone":
                 for name in argument:
                     self.ready.discard(name)
-                    self.put_status(name, release_status(self.workloads[name], self.now))
+                    self.put_status(
+                        name, release_status(self.workloads[name], self.now, self.configuration.gates)
+                    )
             case "advance":
                 self.advance(self.now + seconds(argument))
             case "podsReady":

@@ -23,7 +23,7 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 CLASS = "kueue.x-k8s.io/priority-class"
 DEFAULTS = default_configuration()
 MANAGE_ALL = msgspec.structs.replace(DEFAULTS, manage_jobs_without_queue_name=True)
-DEFAULT_CLASSES = msgspec.structs.replace(DEFAULTS, webhook_gates=WebhookGates(default_priority_class=True))
+NO_DEFAULT_CLASS = msgspec.structs.replace(DEFAULTS, webhook_gates=WebhookGates(default_priority_class=False))
 RAY_SPEC = {
     "suspend": False,
     "headGroupSpec": {"template": {"spec": {"containers": [{"name": "head", "image": "i"}]}}},
@@ -98,16 +98,16 @@ def changes(job: Json, reader: FakeReader, configuration: Configuration = DEFAUL
             id="owner is not managed",
         ),
         pytest.param(
-            a_job("q"), FakeReader(default_class=True), DEFAULT_CLASSES,
+            a_job("q"), FakeReader(default_class=True), DEFAULTS,
             (True, {QUEUE: "q", CLASS: "default"}),
             id="default priority class",
         ),
         pytest.param(
-            a_job("q"), FakeReader(default_class=True), DEFAULTS, (True, {QUEUE: "q"}),
+            a_job("q"), FakeReader(default_class=True), NO_DEFAULT_CLASS, (True, {QUEUE: "q"}),
             id="feature gate of the default priority class is off",
         ),
         pytest.param(
-            a_job(), FakeReader(default_class=True), DEFAULT_CLASSES, (False, {}),
+            a_job(), FakeReader(default_class=True), DEFAULTS, (False, {}),
             id="no default priority class without a queue",
         ),
     ],

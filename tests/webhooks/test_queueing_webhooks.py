@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import Configuration, default_configuration
-from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.feature_gates import Gates, WebhookGates
 from quorate.webhooks.queueing_webhooks import queueing_webhooks
 from tests.webhooks.admission_requests import a_request, patched, refusals
 
@@ -31,8 +31,9 @@ def mutated(document: Json, configuration: Configuration = DEFAULTS) -> Json:
     return patched(document, asyncio.run(webhook.mutate(a_request(document))))
 
 
-def findings_of(new: Json, old: Json | None = None) -> list[str]:
-    webhook = queueing_webhooks(DEFAULTS)[new["kind"]]
+def findings_of(new: Json, old: Json | None = None, gates: WebhookGates | None = None) -> list[str]:
+    configuration = msgspec.structs.replace(DEFAULTS, webhook_gates=gates or DEFAULTS.webhook_gates)
+    webhook = queueing_webhooks(configuration)[new["kind"]]
     return refusals(asyncio.run(webhook.validate(a_request(new, old))))
 
 
@@ -111,8 +112,12 @@ def test_a_finding_that_the_old_queue_had_does_not_refuse_an_update() -> None:
         )
 
     path = "spec.admissionChecksStrategy.admissionChecks[0].onFlavors[0]"
-    assert findings_of(queue("f", stop="Hold"), queue("f")) == []
-    assert findings_of(queue("f", "g"), queue("f")) == [
+    lenient = WebhookGates(strict_on_flavors=False)
+    assert findings_of(queue("f", stop="Hold"), queue("f")) == [
+        f"{path}: 'gone' is not a flavor of this queue (known: f)"
+    ]
+    assert findings_of(queue("f", stop="Hold"), queue("f"), lenient) == []
+    assert findings_of(queue("f", "g"), queue("f"), lenient) == [
         f"{path}: 'gone' is not a flavor of this queue (known: f, g)"
     ]
 

@@ -1,19 +1,19 @@
 """waitForPodsReady: timeouts of admitted workloads, requeuing with backoff, and blocked admission.
 
 From its admission a workload has ``timeout`` to get all its pods ready; when it loses one later, it has
-``recoveryTimeout`` to get it back.  With ``schedulingTimeout`` each of its pods has that long to get a node:
+``recoveryTimeout`` to get it back.  With ``unscheduledTimeout`` each of its pods has that long to get a node:
 a pod that pulls a large image may take longer than one for which there is no capacity.  An expired timeout
 evicts the workload and requeues it after a backoff that grows with every retry, or deactivates it once its
 retries are used up.
 
 Nothing is remembered between calls: each timeout starts at the transition time of a condition, so a restarted
-controller computes the same remaining time.  Specified in Kueue's KEP-349 and KEP-1282, except
-``schedulingTimeout``, which is an addition of Quorate.
+controller computes the same remaining time.  Specified in Kueue's KEP-349, KEP-1282, KEP-4803 and KEP-13502.
 
 The configuration sets the timeouts of all workloads.  A cluster queue may set others for its workloads in
 ``spec.waitForPodsReady``, or by annotations where the installed CRD is Kueue's, which lacks the field.  A
-workload may request others by annotations, within the bounds of ``waitForPodsReady.overrides``.  Without an
-upper bound a workload gets no longer timeout than the default: a longer one keeps quota from other workloads.
+workload may request others by Kueue's annotation, up to ``maxTimeoutOnWorkload``, or by annotations of
+Quorate, within the bounds of ``waitForPodsReady.overrides``.  With the latter and without an upper bound a
+workload gets no longer timeout than the default: a longer one keeps quota from other workloads.
 """
 
 import math
@@ -22,8 +22,14 @@ from typing import Final, Literal, assert_never
 
 import msgspec
 
-from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration.pods_ready import OVERRIDE_GATE, RequeuingStrategy, WaitForPodsReady
 from quorate.api.kueue import ClusterQueueSpec, RequeueState, Workload
+from quorate.api.kueue.wait_for_pods_ready import (
+    WAIT_FOR_PODS_READY,
+    InvalidTimeouts,
+    WorkloadTimeouts,
+    parse_workload_timeouts,
+)
 from quorate.api.meta import Condition, Key, at_epoch, find_condition
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
@@ -42,8 +48,11 @@ TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-ready-timeout"
 RECOVERY_TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-recovery-timeout"
 SCHEDULING_TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-scheduling-timeout"
 OVERRIDE_ANNOTATIONS: Final = (TIMEOUT_ANNOTATION, RECOVERY_TIMEOUT_ANNOTATION, SCHEDULING_TIMEOUT_ANNOTATION)
+# Annotations of a job that its workload gets.
+TIMEOUT_ANNOTATIONS: Final = (WAIT_FOR_PODS_READY, *OVERRIDE_ANNOTATIONS)
 
 # Reasons of PodsReady
+WAIT_FOR_SCHEDULING: Final = "WaitForScheduling"
 STARTED: Final = "Started"
 WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
 RECOVERED: Final = "Recovered"
@@ -78,18 +87,32 @@ NO_OVERRIDES: Final = TimeoutOverrides()
 
 
 def effective_timeouts(
-    annotations: Mapping[str, str], queue: TimeoutOverrides, rules: WaitForPodsReady
+    annotations: Mapping[str, str], queue: TimeoutOverrides, rules: WaitForPodsReady, *, per_workload: bool
 ) -> Timeouts:
-    """Return the timeouts of a workload with ``annotations`` in a cluster queue with overrides ``queue``."""
+    """Return the timeouts of a workload with ``annotations`` in a cluster queue with overrides ``queue``.
+
+    ``per_workload``: Kueue's annotation counts (gate WorkloadLevelWaitForPodsReady); it precedes the others.
+    """
     configured = Timeouts(
         rules.timeout_s, _or_infinite(rules.recovery_timeout_s), _or_infinite(rules.scheduling_timeout_s)
     )
     defaults = queue.apply_to(configured)
     requested = annotation_overrides(annotations).apply_to(defaults)
-    return Timeouts(
+    bounded = Timeouts(
         _bounded(requested.timeout_s, defaults.timeout_s, rules),
         _bounded(requested.recovery_timeout_s, defaults.recovery_timeout_s, rules),
         _bounded(requested.scheduling_timeout_s, defaults.scheduling_timeout_s, rules),
+    )
+    text = annotations.get(WAIT_FOR_PODS_READY) if per_workload else None
+    own = parse_workload_timeouts(text) if text else None
+    return _of_workload(own, rules).apply_to(bounded) if isinstance(own, WorkloadTimeouts) else bounded
+
+
+def _of_workload(own: WorkloadTimeouts, rules: WaitForPodsReady) -> TimeoutOverrides:
+    recovery_s = own.timeout_seconds if own.recovery_timeout_seconds is None else own.recovery_timeout_seconds
+    return TimeoutOverrides(
+        _within_bounds(own.timeout_seconds, rules.longest_on_workload_s, rules),
+        _within_bounds(recovery_s, rules.longest_on_workload_s, rules) if recovery_s else math.inf,
     )
 
 
@@ -107,9 +130,26 @@ def annotation_overrides(annotations: Mapping[str, str]) -> TimeoutOverrides:
     return _overrides(*(annotations.get(key) for key in OVERRIDE_ANNOTATIONS))
 
 
-def override_findings(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Return one text for each invalid override among ``annotations``, which counts as not set."""
+def override_findings(
+    annotations: Mapping[str, str], rules: WaitForPodsReady | None, *, per_workload: bool
+) -> tuple[str, ...]:
+    """Return one text for each timeout among ``annotations`` that does not count as it is.
+
+    ``rules`` is None if no timeouts are configured; ``per_workload`` as in ``effective_timeouts``.
+    """
     findings = []
+    if text := annotations.get(WAIT_FOR_PODS_READY):
+        own, rule = parse_workload_timeouts(text), ""
+        if rules is None:
+            rule = "has no effect without waitForPodsReady in the configuration"
+        elif not per_workload:
+            rule = f"has no effect without the feature gate {OVERRIDE_GATE}"
+        elif isinstance(own, InvalidTimeouts):
+            rule = own.rule
+        elif own.longest_s > rules.longest_on_workload_s:
+            rule = f"is reduced to maxTimeoutOnWorkload, which is {rules.longest_on_workload_s:g}s"
+        if rule:
+            findings.append(f"metadata.annotations[{WAIT_FOR_PODS_READY}]: {text!r} {rule}")
     for key in OVERRIDE_ANNOTATIONS:
         error = _duration_error(annotations[key]) if key in annotations else ""
         if error:
@@ -129,6 +169,10 @@ def _bounded(requested_s: float, default_s: float, rules: WaitForPodsReady) -> f
     if requested_s == default_s:
         return default_s
     longest_s = default_s if rules.longest_override_s is None else rules.longest_override_s
+    return _within_bounds(requested_s, longest_s, rules)
+
+
+def _within_bounds(requested_s: float, longest_s: float, rules: WaitForPodsReady) -> float:
     return min(max(requested_s, rules.shortest_override_s), longest_s)
 
 
@@ -174,18 +218,24 @@ class Deactivate(msgspec.Struct, frozen=True):
     retries: int
 
 
-def pods_ready_condition(workload: Workload, all_ready: bool, now: float) -> Condition | None:
+def pods_ready_condition(
+    workload: Workload, all_ready: bool, now: float, *, unscheduled: bool | None = None
+) -> Condition | None:
     """Return the PodsReady condition; None if the stored condition is the same already.
 
-    ``all_ready``: all pods of the job are ready or succeeded.
+    ``all_ready``: all pods of the job are ready or succeeded.  ``unscheduled``: some of them have no node;
+    None if that is not known, so that the stored reason stays.
     """
     old = find_condition(workload.status.conditions, PODS_READY)
     reason = _pods_ready_reason(old, is_admitted(workload), all_ready)
+    if reason == "WaitForStart" and is_admitted(workload):
+        was_unscheduled = old is not None and old.reason == WAIT_FOR_SCHEDULING
+        reason = "WaitForScheduling" if unscheduled or (unscheduled is None and was_unscheduled) else reason
     ready = reason in (STARTED, RECOVERED)
     if old is not None and (old.status == "True", old.reason) == (ready, reason):
         return None
     match reason:
-        case "WaitForStart":
+        case "WaitForStart" | "WaitForScheduling":
             text = "Not all pods are ready or succeeded"
         case "WaitForRecovery":
             text = "At least one pod has failed, waiting for recovery"
@@ -200,7 +250,7 @@ def pods_ready_condition(workload: Workload, all_ready: bool, now: float) -> Con
 
 def _pods_ready_reason(
     old: Condition | None, admitted: bool, all_ready: bool
-) -> Literal["WaitForStart", "Started", "WaitForRecovery", "Recovered"]:
+) -> Literal["WaitForStart", "WaitForScheduling", "Started", "WaitForRecovery", "Recovered"]:
     if not admitted:
         return "WaitForStart"
     was_ready = old is not None and old.status == "True"

@@ -39,6 +39,7 @@ class JobWebhook(Generic[J]):
         self._manage_all = configuration.manage_jobs_without_queue_name and not kind.requires_queue_name
         self._gates = configuration.webhook_gates
         self._topology = configuration.topology_gates
+        self._longest_timeout_s = configuration.longest_workload_timeout_s
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
@@ -158,12 +159,17 @@ class JobWebhook(Generic[J]):
             suspended=kind.is_suspended(job),
             supports_prebuilt=kind.supports_prebuilt,
             supports_elastic=kind.supports_elastic and self._gates.elastic_jobs,
+            longest_timeout_s=self._longest_timeout_s,
         )
 
     async def _scope(self, job: J, request: AdmissionRequest) -> ValidationScope:
         queued = bool(queue_name_of(job.metadata)) or self._manage_all
         managed = queued and await self._reader.manages_namespace(request.namespace)
-        return ValidationScope(queued=managed, elastic=self._is_elastic(job))
+        return ValidationScope(
+            queued=managed,
+            elastic=self._is_elastic(job),
+            upgrade_strategy=self._gates.upgrade_strategy,
+        )
 
     def _is_elastic(self, job: J) -> bool:
         return self._gates.elastic_jobs and self._job_info(job).elastic

@@ -107,6 +107,7 @@ class PodWebhook:
         self._reader = reader
         self._settings = _Settings(reader, configuration)
         self._gates = configuration.topology_gates
+        self._longest_timeout_s = configuration.longest_workload_timeout_s
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
@@ -124,11 +125,12 @@ class PodWebhook:
             warnings = tuple(pod_warnings(pod.document, self._reader.has_job_owner(pod.metadata)))
             if request.operation == "CREATE":
                 own = (*pod_findings(pod.document, None), *self._topology(pod))
-                return AdmissionResponse((*job_findings(await _pod_info(request.object)), *own), warnings)
+                info = await _pod_info(request.object, self._longest_timeout_s)
+                return AdmissionResponse((*job_findings(info), *own), warnings)
             before = await _decode(request.old_object)
             general = job_update_findings(
-                await _pod_info(request.old_object),
-                await _pod_info(request.object),
+                await _pod_info(request.old_object, self._longest_timeout_s),
+                await _pod_info(request.object, self._longest_timeout_s),
                 has_default_queue=await self._reader.has_default_queue(request.namespace),
             )
             own = (*pod_findings(pod.document, before.document), *self._topology(pod, before))
@@ -140,21 +142,19 @@ class PodWebhook:
         """Return the findings about topology annotations that ``old`` does not have."""
         if self._gates is None:
             return ()
-        path, multi_layer = ANNOTATIONS, self._gates.multi_layer
+        path, gates = ANNOTATIONS, self._gates
         found, known = (
             ()
             if each is None
             else tuple(
-                annotated_topology_findings(
-                    AnnotatedPodSet(path, None, each.metadata.annotations), multi_layer=multi_layer
-                )
+                annotated_topology_findings(AnnotatedPodSet(path, None, each.metadata.annotations), gates)
             )
             for each in (new, old)
         )
         return added_findings(known, found)
 
 
-async def _pod_info(body: msgspec.Raw) -> JobInfo:
+async def _pod_info(body: msgspec.Raw, longest_timeout_s: float | None) -> JobInfo:
     pod = await decode_object(QueuedPod, body)
     return JobInfo(
         kind="Pod",
@@ -163,6 +163,7 @@ async def _pod_info(body: msgspec.Raw) -> JobInfo:
         suspended=is_suspended(pod),
         supports_prebuilt=True,
         supports_elastic=False,
+        longest_timeout_s=longest_timeout_s,
     )
 
 
@@ -194,9 +195,10 @@ class SetWebhook:
         findings: SetFindings,
         reader: ClusterReader,
         settings: _Settings,
-        gates: TopologyGates | None,
+        configuration: Configuration,
     ) -> None:
-        self._gates = gates
+        self._gates = configuration.topology_gates
+        self._longest_timeout_s = configuration.longest_workload_timeout_s
         self._kind = kind
         self._resource = resource
         self._findings = findings
@@ -242,6 +244,7 @@ class SetWebhook:
             suspended=False,
             supports_prebuilt=False,
             supports_elastic=False,
+            longest_timeout_s=self._longest_timeout_s,
         )
 
 
@@ -258,7 +261,7 @@ def pod_webhooks(
         (LEADER_WORKER_SETS, LEADER_WORKER_SET, lambda new, old, _: of_groups(new, old)),
     )
     webhooks: dict[Resource[Any], AdmissionWebhook] = {
-        resource: SetWebhook(kind, resource, findings, reader, settings, configuration.topology_gates)
+        resource: SetWebhook(kind, resource, findings, reader, settings, configuration)
         for resource, kind, findings in sets
     }
     webhooks[PODS] = PodWebhook(reader, configuration)

@@ -59,7 +59,27 @@ def waiting(body: str, version: str) -> WaitForPodsReady | None:
                 shortest_override_s=1.0,
                 longest_override_s=3600.0,
             ),
-            id="fields that Kueue lacks",
+            id="fields that Kueue lacks, and older names",
+        ),
+        pytest.param(
+            "v1beta2",
+            "featureGates: {WaitForPodsReadyUnscheduledTimeout: true, WorkloadLevelWaitForPodsReady: true}\n"
+            "waitForPodsReady: {timeout: 10s, unscheduledTimeout: 5s, maxTimeoutOnWorkload: 1h}",
+            WaitForPodsReady(
+                timeout_s=10.0,
+                recovery_timeout_s=10.0,
+                block_admission=None,
+                scheduling_timeout_s=5.0,
+                longest_override_s=3600.0,
+            ),
+            id="the names of Kueue 0.20",
+        ),
+        pytest.param(
+            "v1beta1",
+            "featureGates: {WaitForPodsReadyUnscheduledTimeout: true}\n"
+            "waitForPodsReady: {enable: true, timeout: 10s, blockAdmission: false, unscheduledTimeout: 0s}",
+            WaitForPodsReady(timeout_s=10.0, recovery_timeout_s=10.0, block_admission=None),
+            id="an unscheduled timeout of zero disables it",
         ),
         pytest.param(
             "v1beta2",

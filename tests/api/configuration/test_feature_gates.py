@@ -27,7 +27,7 @@ KUEUE_GATES: dict[str, dict[str, Any]] = yaml.safe_load(
 
 def test_every_gate_of_kueue_is_known_with_its_default() -> None:
     assert {gate: row["default"] for gate, row in KUEUE_GATES.items()} == FEATURE_GATES
-    assert len(KUEUE_GATES) == 89
+    assert len(KUEUE_GATES) == 123
 
 
 @pytest.mark.parametrize(("gate", "row"), KUEUE_GATES.items())
@@ -59,7 +59,12 @@ def test_defaults_of_queueing_gates_match_the_list() -> None:
             "MetricsForCohorts: false", "is always true here: the series of cohorts", id="cannot be disabled"
         ),
         pytest.param(
-            "UnadmittedWorkloadsExplicitStatus: true",
+            "WaitForPodsReadyUnscheduledTimeout: true, DisableWaitForPodsReady: true",
+            "excludes DisableWaitForPodsReady",
+            id="gates that exclude each other",
+        ),
+        pytest.param(
+            "UnadmittedWorkloadsExplicitStatus: true, UnadmittedWorkloadsObservability: false",
             "needs UnadmittedWorkloadsObservability",
             id="without its prerequisite",
         ),

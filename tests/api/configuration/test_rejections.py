@@ -65,6 +65,22 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "(write AllQueues or SameFlavors)", id="an unknown scope",
         ),
         pytest.param(
+            "v1beta2", "waitForPodsReady: {unscheduledTimeout: 5m}",
+            "waitForPodsReady.unscheduledTimeout: '5m' is alpha "
+            "(set featureGates.WaitForPodsReadyUnscheduledTimeout: true)", id="an alpha field",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {timeout: 1m, unscheduledTimeout: 5m}\n"
+            "featureGates: {WaitForPodsReadyUnscheduledTimeout: true}",
+            "waitForPodsReady.unscheduledTimeout: '5m' is longer than timeout, which is 60s",
+            id="a part longer than the whole",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {overrides: {longest: 5m}, maxTimeoutOnWorkload: 5m}",
+            "waitForPodsReady.maxTimeoutOnWorkload: '5m' is the same as overrides.longest "
+            "(leave overrides.longest out)", id="two names of one field",
+        ),
+        pytest.param(
             "v1beta2", "waitForPodsReady: {timout: 10m}",
             "waitForPodsReady.timout: '10m' is in an unknown field (did you mean timeout?)", id="a typo",
         ),

@@ -48,7 +48,7 @@ def test_fields_that_controllers_decide_by_apply_at_once(body: str) -> None:
         ("internalCertManagement: {enable: false}", "internalCertManagement"),
         ("tls: {minVersion: VersionTLS13}", "tls"),
         ("clientConnection: {qps: 10}", "clientConnection"),
-        ("featureGates: {RejectUpdatesToCQWithInvalidOnFlavors: true}", "featureGates, for webhooks"),
+        ("featureGates: {RejectUpdatesToCQWithInvalidOnFlavors: false}", "featureGates, for webhooks"),
     ],
 )
 def test_sockets_and_shared_settings_need_a_restart(body: str, waiting: str) -> None:

@@ -1,5 +1,6 @@
 """Validation of the labels and annotations of jobs at creation and update."""
 
+import msgspec
 import pytest
 import yaml
 
@@ -131,6 +132,45 @@ def test_an_update_of_a_job(old: str, new: str, want: list[str]) -> None:
 
 def test_a_job_may_leave_its_queue_without_a_default_queue() -> None:
     assert not list(job_update_findings(a_job("queue-name: q"), a_job(""), has_default_queue=False))
+
+
+TIMEOUTS = "kueue.x-k8s.io/wait-for-pods-ready"
+
+
+def with_timeouts(text: str | None, *, suspended: bool, longest_s: float | None = 60.0) -> JobInfo:
+    job = a_job("queue-name: q")
+    metadata = msgspec.structs.replace(job.metadata, annotations={TIMEOUTS: text} if text else {})
+    return msgspec.structs.replace(job, metadata=metadata, suspended=suspended, longest_timeout_s=longest_s)
+
+
+@pytest.mark.parametrize(
+    ("text", "longest_s", "rule"),
+    [
+        pytest.param('{"timeoutSeconds": 60}', 60.0, "", id="as long as allowed"),
+        pytest.param(
+            '{"timeoutSeconds": 9, "recoveryTimeoutSeconds": 61}',
+            60.0,
+            "is more than maxTimeoutOnWorkload, which is 60s (write less)",
+            id="too long",
+        ),
+        pytest.param("soon", 60.0, "is not valid: JSON is malformed", id="not JSON"),
+        pytest.param("soon", None, "", id="without the gate"),
+    ],
+)
+def test_timeouts_of_a_new_job(text: str, longest_s: float | None, rule: str) -> None:
+    found = [each.rule for each in job_findings(with_timeouts(text, suspended=True, longest_s=longest_s))]
+    assert [each.startswith(rule) for each in found] == ([True] if rule else [])
+
+
+def test_timeouts_change_only_while_the_job_is_suspended() -> None:
+    def rules(new: str | None, *, suspended: bool) -> list[str]:
+        old, changed = (with_timeouts(text, suspended=suspended) for text in ('{"timeoutSeconds": 9}', new))
+        return [each.rule for each in job_update_findings(old, changed, has_default_queue=False)]
+
+    was = 'cannot change while the job is not suspended (it was {"timeoutSeconds": 9})'
+    assert rules('{"timeoutSeconds": 8}', suspended=True) == []
+    assert rules('{"timeoutSeconds": 61}', suspended=True) != []
+    assert rules(None, suspended=False) == rules('{"timeoutSeconds": 8}', suspended=False) == [was]
 
 
 def test_a_running_elastic_job_may_change_its_prebuilt_workload() -> None:

@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.kueue.topology_annotations import topology_request
 from quorate.api.validation.topology import (
     AnnotatedPodSet,
@@ -148,9 +149,27 @@ def test_layers_that_are_no_list_are_refused(text: str) -> None:
 
 def test_layers_are_refused_without_their_gate() -> None:
     pod_set = a_pod_set(f"{LAYERS}: '[]'")
-    assert short(annotated_topology_findings(pod_set, multi_layer=False)) == [
+    assert short(annotated_topology_findings(pod_set, TopologyGates(multi_layer=False))) == [
         f"t[{LAYERS}]: '[]' the TASMultiLayerTopology feature gate must be enabled to use this annotation"
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "gate", "want"),
+    [
+        ("true", True, []),
+        ("false", False, []),
+        (
+            "false",
+            True,
+            ["""t[unconstrained-topology]: 'false' must be "true" (or leave the annotation out)"""],
+        ),
+    ],
+)
+def test_a_false_annotation_is_refused_with_its_gate(value: str, gate: bool, want: list[str]) -> None:
+    gates = TopologyGates(reject_false_unconstrained=gate)
+    pod_set = a_pod_set(f"unconstrained-topology: '{value}'")
+    assert short(annotated_topology_findings(pod_set, gates)) == want
 
 
 def test_sizes_are_not_compared_with_an_unknown_number_of_pods() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from quorate.api.batch import Job
+from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.core import Toleration
 from quorate.api.kueue import (
     ResourceFlavor,
@@ -24,7 +25,9 @@ from tests.controllers.objects import a_flavor
 NOW = 2_000.0
 SPOT = a_flavor("spot", node_labels={"pool": "spot"}, tolerations=(Toleration(key="spot"),))
 OPTIONS = JobOptions()
-WAITING = JobOptions(wait_for_pods_ready=True)
+WAITING = JobOptions(
+    wait_for_pods_ready=WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission=None)
+)
 
 
 def plan(

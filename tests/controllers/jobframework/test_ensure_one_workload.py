@@ -170,10 +170,10 @@ def test_with_the_gate_workload_names_fit_a_label() -> None:
 
 def test_with_the_gate_the_default_priority_class_applies() -> None:
     default = WorkloadPriorityClass(metadata=ObjectMeta(name="default"), value=7)
-    by_default = JobOptions(gates=Gates(workload_priority_class_defaulting=True))
+    without = JobOptions(gates=Gates(workload_priority_class_defaulting=False))
     priorities = [
         write.body.spec.priority
-        for options, classes in ((OPTIONS, [default]), (by_default, []), (by_default, [default]))
+        for options, classes in ((without, [default]), (OPTIONS, []), (OPTIONS, [default]))
         for write in plan(a_job(), options=options, classes=classes).writes
         if isinstance(write, Create)
     ]

@@ -198,7 +198,7 @@ def test_an_evicted_job_is_stopped_before_its_quota_is_released() -> None:
     assert show(release) == [
         "patch Workload/status status.accumulatedPastExecutionTimeSeconds status.admission status.conditions"
     ]
-    assert written(release, "QuotaReserved") == ("False", "Pending", "PodsReadyTimeout happened")
+    assert written(release, "QuotaReserved") == ("False", "PendingEvaluation", "PodsReadyTimeout happened")
     assert written(release, "Requeued") == ("False", "PodsReadyTimeout", "PodsReadyTimeout happened")
 
 
@@ -328,7 +328,7 @@ def test_a_job_on_hold_keeps_its_workload_without_quota() -> None:
     back = decided(BatchJob(), a_workload("!QuotaReserved=OnHold"))
     assert written(back, "QuotaReserved") == (
         "False",
-        "Pending",
+        "PendingEvaluation",
         "Workload no longer on hold; waiting for quota reservation",
     )
 

@@ -21,6 +21,10 @@ from quorate.controllers.jobs.unstructured import ReferencedObject, Unstructured
 from quorate.kube.patches import merged
 from tests.controllers.jobs.test_unstructured import MANAGED, foreign_job, with_sections
 
+UPGRADES = (
+    "spec.upgradeStrategy.type: '' would start a second cluster, for which there is no quota (write None, or "
+    'make the service elastic by the annotation kueue.x-k8s.io/elastic-job: "true")'
+)
 HEAD = {"spec": {"containers": [{"name": "ray", "image": "ray:2"}]}}
 CLUSTER: dict[str, Any] = {
     "headGroupSpec": {"template": HEAD},
@@ -248,7 +252,7 @@ def test_a_job_that_selects_a_cluster_is_skipped() -> None:
         pytest.param(
             RayService(), a_service(enableInTreeAutoscaling=True), False,
             ["spec.rayClusterConfig.enableInTreeAutoscaling: true a kueue managed job should only use "
-             "autoscaling when workload slicing is enabled"], id="a service with an autoscaler",
+             "autoscaling when workload slicing is enabled", UPGRADES], id="a service with an autoscaler",
         ),
         pytest.param(
             RayJob(), a_ray_job({"enableInTreeAutoscaling": True}), False,
@@ -283,3 +287,27 @@ def test_findings(kind: UnstructuredJobKind, job: UnstructuredJob, elastic: bool
         str(each) for each in kind.findings(None, job, ValidationScope(queued=True, elastic=elastic))
     ] == want
     assert list(kind.findings(None, job, ValidationScope(queued=False, elastic=elastic))) == []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "elastic", "gate", "want"),
+    [
+        pytest.param({}, False, True, [UPGRADES], id="the default of KubeRay starts a second cluster"),
+        pytest.param({"type": "None"}, False, True, [], id="no upgrade"),
+        pytest.param(
+            {"type": "NewCluster"},
+            False,
+            True,
+            [UPGRADES.replace("''", "'NewCluster'")],
+            id="a second cluster",
+        ),
+        pytest.param({"type": "NewCluster"}, True, True, [], id="elastic"),
+        pytest.param({"type": "NewCluster"}, False, False, [], id="without the gate"),
+    ],
+)
+def test_a_queued_service_starts_no_second_cluster(
+    strategy: dict[str, str], elastic: bool, gate: bool, want: list[str]
+) -> None:
+    service = foreign_job({"rayClusterConfig": copy.deepcopy(CLUSTER), "upgradeStrategy": strategy})
+    scope = ValidationScope(queued=True, elastic=elastic, upgrade_strategy=gate)
+    assert [str(each) for each in RayService().findings(None, service, scope)] == want

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.kueue import Workload, WorkloadPriorityClass
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
@@ -18,6 +19,7 @@ from quorate.controllers.pods.queued_pod import QueuedPod
 from quorate.kube.writes import Create
 from tests.controllers.pods.notation import NOW, START, a_group_workload, a_pod, pods, show
 
+RULES = WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission=None)
 NOTHING = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
 OPTIONS = JobOptions()
 
@@ -34,8 +36,7 @@ def decide_group(
     options: JobOptions,
     now: float,
 ) -> JobPlan:
-    fast = options.gates.fast_quota_release_in_pod_integration
-    group = PodGroup.of("train", members, now, fast_quota_release=fast) if members else None
+    group = PodGroup.of("train", members, now, options.gates) if members else None
     workloads = () if workload is None else (workload,)
     return decide_job(PodGroupKind(), group, workloads, context, options, now)
 
@@ -141,7 +142,8 @@ def test_a_group_without_workload(line: str, want: str) -> None:
         pytest.param(
             "a=failed-gone b=failed-gone",
             "QuotaReserved Admitted Evicted:Preempted WaitingForReplacementPods:Preempted",
-            "status QuotaReserved=False:Pending Admitted=False:NoReservation Requeued=True:Preempted",
+            "status QuotaReserved=False:PendingEvaluation Admitted=False:NoReservation "
+            "Requeued=True:Preempted",
             id="evicted, quota released",
         ),
         pytest.param(
@@ -203,7 +205,8 @@ def test_the_workload_of_a_group_without_pods_is_released() -> None:
         pytest.param("QuotaReserved Admitted", "", id="no pod exists yet"),
         pytest.param(
             "QuotaReserved Admitted Evicted:PodsReadyTimeout",
-            "status QuotaReserved=False:Pending Admitted=False:NoReservation Requeued=False:PodsReadyTimeout",
+            "status QuotaReserved=False:PendingEvaluation Admitted=False:NoReservation "
+            "Requeued=False:PodsReadyTimeout",
             id="evicted before the first pod",
         ),
         pytest.param("not-QuotaReserved Evicted:PodsReadyTimeout", "", id="evicted, quota released"),
@@ -322,7 +325,60 @@ def test_excess_pods_of_a_set_stay_gated() -> None:
 def test_a_group_is_ready_when_all_pods_are_ready_or_succeeded(line: str, want: str) -> None:
     members = pods(line)
     workload = a_group_workload(conditions="QuotaReserved Admitted", owners=members)
-    assert show(decide(members, workload, wait_for_pods_ready=True)) == want
+    assert show(decide(members, workload, wait_for_pods_ready=RULES)) == want
+
+
+@pytest.mark.parametrize(
+    ("line", "counts", "ready"),
+    [
+        pytest.param(
+            "a=running b=pending c=running", ("1", "2", "1"), True, id="as many as the least allows"
+        ),
+        pytest.param("a=running b=pending c=pending", ("1", "2", "2"), False, id="more"),
+        pytest.param("a=running b=running", ("1", "1"), True, id="a pod does not exist"),
+        pytest.param(
+            "a=running b=pending c=running", ("1", "", "1"), False, id="a pod without the annotation"
+        ),
+        pytest.param("a=running b=pending c=running", ("1", "3", "1"), False, id="as many as the group has"),
+        pytest.param("a=running b=pending c=running", ("1", "-1", "1"), False, id="no count"),
+    ],
+)
+def test_with_the_gate_a_group_is_ready_without_some_of_its_pods(
+    line: str, counts: tuple[str, ...], ready: bool
+) -> None:
+    members = [
+        a_pod(name, state, total="3", annotations={constants.MAX_NOT_READY: count} if count else {})
+        for (name, state), count in zip((each.split("=") for each in line.split()), counts, strict=True)
+    ]
+    for gate in (True, False):
+        gates = Gates(wait_for_pods_ready_max_not_ready=gate)
+        assert PodGroup.of("train", members, NOW, gates).is_ready is (ready and gate)
+
+
+def test_a_group_without_the_annotation_needs_all_its_pods() -> None:
+    members = [a_pod(name, "running", total="3") for name in "abc"]
+    gates = Gates(wait_for_pods_ready_max_not_ready=True)
+    assert PodGroup.of("train", members, NOW, gates).is_ready
+    assert not PodGroup.of("train", members[:2], NOW, gates).is_ready
+
+
+def test_pod_sets_are_in_the_order_of_what_their_pods_need() -> None:
+    def orders(roles: tuple[str, str]) -> list[str]:
+        small, large = (
+            msgspec.structs.replace(
+                a_pod(name, role=role),
+                spec=msgspec.Raw(
+                    b'{"schedulingGates":[{"name":"kueue.x-k8s.io/admission"}],"containers":'
+                    b'[{"name":"c","resources":{"requests":{"cpu":"%d"}}}]}' % cpu
+                ),
+            )
+            for name, role, cpu in (("a", roles[0], 1), ("b", roles[1], 4))
+        )
+        (create,) = decide([small, large], None).writes
+        assert isinstance(create, Create)
+        return [(b'"1"' in bytes(each.template) and "small") or "large" for each in create.body.spec.pod_sets]
+
+    assert orders(("x", "y")) == orders(("y", "x"))
 
 
 def test_with_the_gate_quota_is_released_before_the_pods_are_gone() -> None:

@@ -65,7 +65,8 @@ def a_workload(conditions: str = "", of: str = "a", name: str = "pod-a-00000", s
             "running",
             a_workload("QuotaReserved Admitted Evicted"),
             "end a WorkloadEvictedDueToWhy; delete a; "
-            "status QuotaReserved=False:Pending Admitted=False:NoReservation Requeued=False:Why; +Stopped",
+            "status QuotaReserved=False:PendingEvaluation Admitted=False:NoReservation "
+            "Requeued=False:Why; +Stopped",
             id="evicted: the quota is released with the deletion, without requeueing",
         ),
         pytest.param(

@@ -38,7 +38,7 @@ def gated(name: str, **fields: Any) -> QueuedPod:
 def composed(*pods: QueuedPod) -> tuple[PodSet, ...] | str:
     """Return the pod sets of the workload that is made of the pods, or the message of the event."""
     if pods[0].metadata.labels.get(constants.GROUP_NAME):
-        group = PodGroup.of("train", pods, NOW, fast_quota_release=False)
+        group = PodGroup.of("train", pods, NOW)
         plan = decide(PodGroupKind(), group, (), NOTHING, ON, NOW)
     else:
         plan = decide(PodKind(), pods[0], (), NOTHING, ON, NOW)

@@ -124,6 +124,16 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     certificates: CertificateManagement = CertificateManagement()
     tls: TlsOptions = TlsOptions()
 
+    @property
+    def longest_workload_timeout_s(self) -> float | None:
+        """The upper bound of timeouts in the annotation ``wait-for-pods-ready``, seconds.
+
+        None if the annotation has no effect.
+        """
+        rules = self.wait_for_pods_ready
+        counts = rules is not None and self.gates.workload_level_wait_for_pods_ready
+        return rules.longest_on_workload_s if rules is not None and counts else None
+
 
 class LoadedConfiguration(msgspec.Struct, frozen=True):
     configuration: Configuration
@@ -171,7 +181,7 @@ def _version(root: Field) -> Version:
 def _configuration(fields: Section, version: Version) -> Configuration:
     namespace = fields.take("namespace", text_matching(is_dns_label, "a namespace's name"), DEFAULT_NAMESPACE)
     gates = fields.take("featureGates", decode_feature_gates, {})
-    wait = decode_wait_for_pods_ready(fields, version)
+    wait = decode_wait_for_pods_ready(fields, version, gates)
     admission_sharing = fields.take("admissionFairSharing", section(decode_admission_fair_sharing), None)
     visibility = fields.take("visibilityServer", section(decode_visibility), Visibility())
     integrations = fields.take("integrations", decode_integrations(version), Integrations())
@@ -202,7 +212,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         namespace=namespace,
         manage_jobs_without_queue_name=fields.take("manageJobsWithoutQueueName", boolean, False),
         managed_jobs_namespace_selector=_namespace_selector(fields, namespace),
-        wait_for_pods_ready=None if gates.get("DisableWaitForPodsReady") else wait,
+        wait_for_pods_ready=wait,
         integrations=integrations,
         resources=_resource_options(fields, gates),
         fair_sharing=fields.take("fairSharing", section(decode_fair_sharing(version)), None),

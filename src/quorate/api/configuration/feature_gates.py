@@ -1,6 +1,7 @@
-"""Kueue's feature gates (v0.19): defaults, supported gates, decoding.
+"""Kueue's feature gates (v0.20): defaults, supported gates, decoding.
 
-Kueue refuses to start with a gate that is not listed, and so does Quorate. The value of each supported gate
+Kueue refuses to start with a gate that is not listed, and so does Quorate. Gates that only v0.19 has are
+listed too, so that its configuration files keep working. The value of each supported gate
 is read in one place, where the rule that it switches is implemented; the configuration carries it there.
 """
 
@@ -13,41 +14,59 @@ import msgspec
 from quorate.api.decoding.strict import Field, boolean, map_of
 
 _ON: Final = (
-    "AdmissionFairSharing", "AdmissionGatedBy", "AssignQueueLabelsForPods",
-    "CleanupProvisioningRequestsOnEviction", "DeferRayServiceFinalizationForRedisCleanup",
-    "ElasticJobsViaWorkloadSlices", "FairSharingPreemptWithinNominal", "FairSharingPrioritizeNonBorrowing",
-    "FinishOrphanedWorkloads", "FlavorFungibility", "FlavorFungibilityPreserveScanProgress",
-    "HierarchicalCohorts", "KueueDRAIntegration", "KueueDRAIntegrationExtendedResource",
+    "AdmissionFairSharing", "AdmissionFairSharingAnchorAtQuotaReservation", "AdmissionGatedBy",
+    "AssignQueueLabelsForPods", "CleanupProvisioningRequestsOnEviction", "DeploymentJobUIDLabel",
+    "ElasticJobsViaWorkloadSlices", "EnforceProvisioningPodTemplateContents",
+    "FairSharingPreemptWithinNominal", "FairSharingPrioritizeNonBorrowing",
+    "FinalizeTerminatingPodGroups", "FinishOrphanedWorkloads", "FlavorFungibility",
+    "FlavorFungibilityPreserveScanProgress", "HierarchicalCohorts", "HighMaxParallelismWithinReconcile",
+    "KueueDRAIntegration", "KueueDRAIntegrationExtendedResource",
     "KueueDRAIntegrationPartitionableDevices", "KueueDRARejectWorkloadsWhenDRADisabled",
     "LWSImmutableGroupSize", "LocalQueueMetrics", "ManagedJobsNamespaceSelectorAlwaysRespected",
-    "MetricForWorkloadCreationLatency", "MetricsForCohorts", "MultiKueue", "MultiKueueAdaptersForCustomJobs",
-    "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
-    "MultiKueueRedoAdmissionOnEvictionInWorker", "MultiKueueRemoteSpecSync",
+    "MetricForWorkloadCreationLatency", "MetricsForCohorts", "MultiKueue",
+    "MultiKueueAdaptersForCustomJobs", "MultiKueueIncrementalDispatcherConfig",
+    "MultiKueueIncrementalDispatcherRespectConfigOrder", "MultiKueueKubeConfigPathValidation",
+    "MultiKueueOrchestratedPreemption", "MultiKueueRedoAdmissionOnEvictionInWorker",
+    "MultiKueueRemoteSpecSync", "MultiKueueReuseClientConnectionConfigForWorkers",
     "MultiKueueWaitForWorkloadAdmitted", "ObjectRetentionPolicies", "PartialAdmission",
-    "PodIntegrationValidateGroupOwner", "PrioritySortingWithinCohort", "PropagateBatchJobLabelsToWorkload",
-    "QuotaCheckStrategy", "ReclaimablePods", "RemoveFinalizersWithStrictPatch",
-    "SchedulingEquivalenceHashing", "SkipAncestorCheckForDeletedWorkloads",
+    "PodGroupSchedulingShapeOrdering", "PodIntegrationCountSucceededPodsAsReady",
+    "PodIntegrationValidateGroupOwner", "PrioritySortingWithinCohort",
+    "PropagateBatchJobLabelsToWorkload", "QuotaCheckStrategy", "RayServiceValidateUpgradeStrategy",
+    "ReclaimablePods", "RecomputeAssignmentUponPreemptionTargetsOverlap",
+    "RejectUpdatesToCQWithInvalidOnFlavors", "RemoveFinalizersWithStrictPatch",
+    "ReservedResourceNameValidation", "SchedulingEquivalenceHashing",
+    "SchedulingEquivalenceHashingIgnorePodSetName", "SkipAncestorCheckForDeletedWorkloads",
     "SkipFinalizersForPodsSuspendedByParent", "SkipReassignmentForPodOwnedWorkloads",
-    "TASAssignmentsEncodingByHostnamePrefix", "TASCacheNodeMatchResults", "TASCachingRemainingResources",
-    "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors",
-    "TASMultiLayerTopology", "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle",
-    "TASReplaceNodeOnNodeTaints", "TASReplaceNodeOnPodTermination", "TASValidateWorkloadSliceSize",
-    "TLSOptions", "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates", "VectorizedResourceRequests",
-    "VisibilityOnDemand", "WorkloadIdentifierAnnotations", "WorkloadValidateResourcesAreNonNegative",
+    "TASAssignmentsEncodingByHostnamePrefix", "TASCacheNodeMatchResults", "TASCacheTopologyTree",
+    "TASCachingRemainingResources", "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast",
+    "TASGroupedPodSetSlicing", "TASHandleOverlappingFlavors", "TASLeaderPodSetFeasibility",
+    "TASMultiLayerTopology", "TASNodeFeasibilityForAllLevels", "TASPartialSlices", "TASProfileMixed",
+    "TASRecomputeAssignmentWithinSchedulingCycle", "TASReplaceNodeOnNodeTaints",
+    "TASReplaceNodeOnPodTermination", "TASValidateWorkloadSliceSize", "TLSOptions",
+    "TopologyAwareScheduling", "UnadmittedWorkloadsObservability", "ValidateRayAndSparkJobUpdates",
+    "VectorizedResourceRequests", "VisibilityOnDemand", "WorkloadIdentifierAnnotations",
+    "WorkloadPriorityClassDefaulting", "WorkloadValidateResourcesAreNonNegative",
     "WorkloadValidationForPodSetMetadata",
 )  # fmt: skip
 _OFF: Final = (
-    "ConcurrentAdmission", "CustomMetricLabels", "DisableWaitForPodsReady",
-    "ElasticJobsViaWorkloadSlicesWithTAS", "FailureRecoveryPolicy", "FastQuotaReleaseInPodIntegration",
-    "KueueDRAIntegrationConsumableCapacity", "MultiKueueAllowInsecureKubeconfigs",
-    "MultiKueueClusterProfile", "MultiKueueKubeConfigPathValidation", "MultiKueueManagerQuotaAutomation",
-    "MultiKueueOrchestratedPreemption", "PrioritizePreemptorWorkloads", "PriorityBoost",
-    "RecomputeAssignmentUponPreemptionTargetsOverlap", "RejectUpdatesToCQWithInvalidOnFlavors",
-    "SchedulerLibraryIntegration", "SchedulerLongRequeueInterval", "SchedulerTimestampPreemptionBuffer",
-    "ShortWorkloadNames", "SparkApplicationIntegration", "TASBalancedPlacement", "TASCacheTopologyTree",
-    "TASReplaceNodeDueToNotReadyOverFixedTime", "TASRespectNodeAffinityPreferred",
-    "UnadmittedWorkloadsExplicitStatus", "UnadmittedWorkloadsObservability",
-    "WorkloadPriorityClassDefaulting", "WorkloadRequestUseMergePatch",
+    "ConcurrentAdmission", "ConfigurablePreemptions", "CustomMetricLabels",
+    "DeferRayServiceFinalizationForRedisCleanup", "DisableWaitForPodsReady", "DynamicQuotaOrchestration",
+    "ElasticJobsViaWorkloadSlicesFlavorChangeFromZero",
+    "ElasticJobsViaWorkloadSlicesForProvisioningRequests",
+    "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp", "ElasticJobsViaWorkloadSlicesWithTAS",
+    "FailureRecoveryPolicy", "FairSharingReevaluatePreemptionCandidates", "FairSharingRefill",
+    "FastQuotaReleaseInPodIntegration", "KueueDRADeviceFeasibility",
+    "KueueDRAIntegrationConsumableCapacity", "KueueDRAIntegrationDeviceTaints",
+    "KueueDRAIntegrationPrioritizedList", "MultiKueueAllowInsecureKubeconfigs",
+    "MultiKueueBatchJobClearingTTLSecondsAfterFinishedOnWorkerCluster", "MultiKueueClusterProfile",
+    "MultiKueueManagerQuotaAutomation", "MultiKueueRayInTreeAutoscaling", "PrioritizePreemptorWorkloads",
+    "PriorityBoost", "SchedulerLibraryIntegration", "SchedulerLongRequeueInterval",
+    "SchedulerTimestampPreemptionBuffer", "ShortWorkloadNames", "SkipChildJobSuspension",
+    "SparkApplicationIntegration", "TASBalancedPlacement", "TASRejectFalseUnconstrainedTopology",
+    "TASReplaceMultipleFailedNodes", "TASReplaceNodeDueToNotReadyOverFixedTime",
+    "TASRespectNodeAffinityPreferred", "TASTopologySpreading", "UnadmittedWorkloadsExplicitStatus",
+    "WaitForPodsReadyMaxNotReady", "WaitForPodsReadyUnscheduledTimeout", "WorkloadLevelWaitForPodsReady",
+    "WorkloadRequestUseMergePatch",
 )  # fmt: skip
 FEATURE_GATES: Final = dict.fromkeys(_ON, True) | dict.fromkeys(_OFF, False)
 
@@ -68,27 +87,43 @@ REMOVED_GATES: Final = frozenset(
 # Prerequisite gates.
 PREREQUISITES: Final = {
     "ElasticJobsViaWorkloadSlicesWithTAS": "ElasticJobsViaWorkloadSlices",
+    "SchedulingEquivalenceHashingIgnorePodSetName": "SchedulingEquivalenceHashing",
     "UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObservability",
 }
 # Gates of features that do not exist here. Disabling them is accepted; enabling one is rejected unless
 # Kueue's default is true.
 ABSENT_FEATURES: Final = frozenset(
     (
-        "ConcurrentAdmission", "KueueDRAIntegrationConsumableCapacity",
-        "KueueDRAIntegrationPartitionableDevices", "MultiKueue", "MultiKueueAdaptersForCustomJobs",
-        "MultiKueueAllowInsecureKubeconfigs", "MultiKueueClusterProfile",
+        "ConcurrentAdmission", "ConfigurablePreemptions", "DeploymentJobUIDLabel",
+        "DynamicQuotaOrchestration",
+        "ElasticJobsViaWorkloadSlicesForProvisioningRequests",
+        "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp", "FairSharingReevaluatePreemptionCandidates",
+        "FairSharingRefill", "KueueDRADeviceFeasibility", "KueueDRAIntegrationConsumableCapacity",
+        "KueueDRAIntegrationDeviceTaints", "KueueDRAIntegrationPartitionableDevices",
+        "KueueDRAIntegrationPrioritizedList", "MultiKueue", "MultiKueueAdaptersForCustomJobs",
+        "MultiKueueAllowInsecureKubeconfigs",
+        "MultiKueueBatchJobClearingTTLSecondsAfterFinishedOnWorkerCluster", "MultiKueueClusterProfile",
         "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
         "MultiKueueKubeConfigPathValidation", "MultiKueueManagerQuotaAutomation",
-        "MultiKueueOrchestratedPreemption", "MultiKueueRemoteSpecSync", "SchedulerLibraryIntegration",
-        "SchedulerLongRequeueInterval",
+        "MultiKueueOrchestratedPreemption", "MultiKueueRayInTreeAutoscaling", "MultiKueueRemoteSpecSync",
+        "MultiKueueReuseClientConnectionConfigForWorkers", "SchedulerLibraryIntegration",
+        "SchedulerLongRequeueInterval", "SkipChildJobSuspension", "TASGroupedPodSetSlicing",
+        "TASPartialSlices", "TASReplaceMultipleFailedNodes", "TASTopologySpreading",
     )
 )  # fmt: skip
 # Gates that have one value here, and why.
 FIXED_GATES: Final = {
-    "DeferRayServiceFinalizationForRedisCleanup": "the finalizer of a RayService is left to KubeRay",
+    "AdmissionFairSharingAnchorAtQuotaReservation": "usage counts from the reservation of quota",
+    "EnforceProvisioningPodTemplateContents": "a PodTemplate has the contents of its workload",
+    "FinalizeTerminatingPodGroups": "a group of which all pods terminate gets no workload",
     "MetricsForCohorts": "the series of cohorts cannot be disabled",
+    "PodGroupSchedulingShapeOrdering": "the roles of a pod group are ordered by what their pods need",
+    "PodIntegrationCountSucceededPodsAsReady": "a pod that succeeded counts as ready",
     "RemoveFinalizersWithStrictPatch": "a finalizer is removed only from the version that was read",
+    "ReservedResourceNameValidation": "the name pods is reserved for the number of pods",
     "SkipAncestorCheckForDeletedWorkloads": "the ancestors of a deleted job are not read",
+    "TASLeaderPodSetFeasibility": "the constraints of a leader are always checked",
+    "TASNodeFeasibilityForAllLevels": "nodes are checked in every topology",
     "VectorizedResourceRequests": "it concerns only how Kueue stores requests",
 }
 
@@ -106,19 +141,19 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     fair_sharing_preempt_within_nominal: bool = True  # within nominal quota, reclaim without comparing shares
     fair_sharing_prioritize_non_borrowing: bool = True  # non-borrowing workloads precede any smaller share
     prioritize_preemptor_workloads: bool = False  # workloads that wait for their victims go first
-    recompute_assignment_upon_preemption_targets_overlap: bool = False  # assign again without these targets
+    recompute_assignment_upon_preemption_targets_overlap: bool = True  # assign again without these targets
     scheduler_timestamp_preemption_buffer: bool = False  # preempt equal priority only if minutes newer
     priority_boost: bool = False  # add the annotation priority-boost to the priority
     admission_gated_by: bool = True  # do not queue workloads with the annotation admission-gated-by
     skip_reassignment_for_pod_owned_workloads: bool = True  # never requeue the workload of a single pod
     finish_orphaned_workloads: bool = True  # finish a workload if its owner was deleted
-    unadmitted_workloads_observability: bool = False  # condition reasons in the granular vocabulary
+    unadmitted_workloads_observability: bool = True  # condition reasons in the granular vocabulary
     unadmitted_workloads_explicit_status: bool = False  # a new workload gets its pending condition at once
     elastic_jobs_via_workload_slices: bool = True  # a replaced slice does not count beside its replacement
     reclaimable_pods: bool = True  # finished pods release quota before the job ends
     assign_queue_labels_for_pods: bool = True  # label pods with the names of their queues
     short_workload_names: bool = False  # workload names fit into a label
-    workload_priority_class_defaulting: bool = False  # jobs without a class get the class "default"
+    workload_priority_class_defaulting: bool = True  # jobs without a class get the class "default"
     workload_identifier_annotations: bool = True  # long names are stored in annotations, not labels
     pod_integration_validate_group_owner: bool = True  # pods of a group have at most one owner
     fast_quota_release_in_pod_integration: bool = False  # terminating pods hold no quota
@@ -133,6 +168,9 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     # without KueueDRAIntegration, a workload with such pods is not admitted
     hold_device_claims: bool = msgspec.field(default=True, name="KueueDRARejectWorkloadsWhenDRADisabled")
     failure_recovery_policy: bool = False  # delete pods on lost nodes if they opt in
+    # a group is ready although a number of its pods, set by an annotation, is not
+    wait_for_pods_ready_max_not_ready: bool = False
+    workload_level_wait_for_pods_ready: bool = False  # timeouts in the annotation wait-for-pods-ready
 
 
 class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,11 +190,16 @@ class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
     fail_on_taints: bool = msgspec.field(name="TASReplaceNodeOnNodeTaints", default=True)
     # a node has failed that is not ready for a fixed time
     fail_after_delay: bool = msgspec.field(name="TASReplaceNodeDueToNotReadyOverFixedTime", default=False)
+    # refuse ``unconstrained: "false"``, which requests nothing
+    reject_false_unconstrained: bool = msgspec.field(
+        name="TASRejectFalseUnconstrainedTopology", default=False
+    )
     # the pods of a replaced slice of an elastic job keep their places
     elastic_slices: bool = msgspec.field(name="ElasticJobsViaWorkloadSlicesWithTAS", default=False)
 
 
 DEFAULT_GATES: Final = Gates()
+DEFAULT_TOPOLOGY_GATES: Final = TopologyGates()
 QUEUEING_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(Gates))
 
 
@@ -177,12 +220,13 @@ class WebhookGates(msgspec.Struct, frozen=True, kw_only=True):
     elastic_jobs: bool = msgspec.field(name="ElasticJobsViaWorkloadSlices", default=True)
     non_negative_resources: bool = msgspec.field(name="WorkloadValidateResourcesAreNonNegative", default=True)
     pod_set_metadata: bool = msgspec.field(name="WorkloadValidationForPodSetMetadata", default=True)
-    strict_on_flavors: bool = msgspec.field(name="RejectUpdatesToCQWithInvalidOnFlavors", default=False)
+    strict_on_flavors: bool = msgspec.field(name="RejectUpdatesToCQWithInvalidOnFlavors", default=True)
     priority_boost: bool = msgspec.field(name="PriorityBoost", default=False)
-    default_priority_class: bool = msgspec.field(name="WorkloadPriorityClassDefaulting", default=False)
+    default_priority_class: bool = msgspec.field(name="WorkloadPriorityClassDefaulting", default=True)
     immutable_group_size: bool = msgspec.field(name="LWSImmutableGroupSize", default=True)
     ray_and_spark_updates: bool = msgspec.field(name="ValidateRayAndSparkJobUpdates", default=True)
     slice_sizes: bool = msgspec.field(name="TASValidateWorkloadSliceSize", default=True)
+    upgrade_strategy: bool = msgspec.field(name="RayServiceValidateUpgradeStrategy", default=True)
 
 
 def webhook_gates(given: Mapping[str, bool]) -> WebhookGates:
@@ -203,12 +247,17 @@ _OTHER_GATES: Final = (
     "AdmissionFairSharing",
     "CustomMetricLabels",
     "DisableWaitForPodsReady",
+    "WaitForPodsReadyUnscheduledTimeout",
     "LocalQueueMetrics",
     "QuotaCheckStrategy",
     "TLSOptions",
     "SparkApplicationIntegration",
     "VisibilityOnDemand",
     "WorkloadRequestUseMergePatch",  # every status is written as a merge patch anyway
+    "DeferRayServiceFinalizationForRedisCleanup",  # the finalizer of a RayService is left to KubeRay
+    "ElasticJobsViaWorkloadSlicesFlavorChangeFromZero",  # pods that do not exist have no flavor
+    "HighMaxParallelismWithinReconcile",  # writes of many objects are always in flight at once
+    "SchedulingEquivalenceHashingIgnorePodSetName",  # it only makes Kueue faster
 )  # read where the field that they switch is decoded
 SUPPORTED_GATES: Final = tuple(
     dict.fromkeys((*QUEUEING_GATES, *_WEBHOOK_GATES, *_TOPOLOGY_GATES, *_OTHER_GATES))

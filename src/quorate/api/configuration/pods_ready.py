@@ -1,6 +1,7 @@
 """``waitForPodsReady`` of Configuration: timeouts of unready pods, and requeuing."""
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -35,6 +36,11 @@ class RequeuingStrategy(msgspec.Struct, frozen=True, kw_only=True):
     backoff_factor: float = 2.0
 
 
+UNSCHEDULED_GATE: Final = "WaitForPodsReadyUnscheduledTimeout"
+OVERRIDE_GATE: Final = "WorkloadLevelWaitForPodsReady"
+LONGEST_WORKLOAD_TIMEOUT_S: Final = 7200.0  # without ``maxTimeoutOnWorkload``
+
+
 class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
     """Evict an admitted workload if not all of its pods are ready within a timeout."""
 
@@ -46,12 +52,39 @@ class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
     shortest_override_s: float = 0.0  # lower bound of overrides by workloads
     longest_override_s: float | None = None  # upper bound of overrides; None: the configured timeout
 
+    @property
+    def longest_on_workload_s(self) -> float:
+        """The upper bound of timeouts in the annotation ``wait-for-pods-ready``, seconds."""
+        longest_s = self.longest_override_s
+        return LONGEST_WORKLOAD_TIMEOUT_S if longest_s is None else longest_s
 
-def decode_wait_for_pods_ready(fields: Section, version: Version) -> WaitForPodsReady | None:
-    if version == "v1beta1":
-        return fields.take("waitForPodsReady", section(_wait_v1beta1), None)
+
+def decode_wait_for_pods_ready(
+    fields: Section, version: Version, gates: Mapping[str, bool]
+) -> WaitForPodsReady | None:
+    """Decode ``waitForPodsReady``; None if it is disabled."""
+    if gates.get("DisableWaitForPodsReady") and gates.get(UNSCHEDULED_GATE):
+        rule = "excludes DisableWaitForPodsReady (leave one of them out)"
+        fields.at("featureGates").entry(UNSCHEDULED_GATE).reject(rule)
     default = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=None)
-    return fields.take("waitForPodsReady", section(_wait_v1beta2), default)
+    if version == "v1beta1":
+        wait = fields.take("waitForPodsReady", section(_wait_v1beta1), None)
+    else:
+        wait = fields.take("waitForPodsReady", section(_wait_v1beta2), default)
+    _check_gates(fields, gates)
+    return None if gates.get("DisableWaitForPodsReady") else wait
+
+
+def _check_gates(fields: Section, gates: Mapping[str, bool]) -> None:
+    """Reject or warn about fields of which the feature gate is off, as Kueue does."""
+    given = fields.field.value.get("waitForPodsReady")
+    if not isinstance(given, dict):
+        return
+    field = fields.at("waitForPodsReady")
+    if given.get("unscheduledTimeout") is not None and not gates.get(UNSCHEDULED_GATE):
+        field.entry("unscheduledTimeout").reject(f"is alpha (set featureGates.{UNSCHEDULED_GATE}: true)")
+    if given.get("maxTimeoutOnWorkload") is not None and not gates.get(OVERRIDE_GATE):
+        field.entry("maxTimeoutOnWorkload").warn(f"has no effect without the gate {OVERRIDE_GATE}")
 
 
 def _wait_v1beta1(fields: Section) -> WaitForPodsReady | None:
@@ -78,6 +111,11 @@ def _wait(
     all_queues: BlockAdmissionScope = "AllQueues"
     scope = fields.take("blockAdmissionScope", choice(get_args(BlockAdmissionScope)), all_queues)
     overrides = fields.take("overrides", section(_overrides), _OverrideBounds())
+    longest_s = _renamed(fields, "maxTimeoutOnWorkload", "overrides.longest", overrides.longest_s)
+    scheduling_s = fields.take("schedulingTimeout", duration(), None)
+    unscheduled_s = _renamed(fields, "unscheduledTimeout", "schedulingTimeout", scheduling_s)
+    if scheduling_s is None and (unscheduled_s or 0.0) > timeout_s:
+        fields.at("unscheduledTimeout").reject(f"is longer than timeout, which is {timeout_s:g}s")
     if flat is not None:
         given = fields.field.value.get("requeuingStrategy")
         if isinstance(given, dict) and given.get("timestamp") not in (None, flat):
@@ -90,10 +128,20 @@ def _wait(
         recovery_timeout_s=recovery_s or None,
         block_admission=scope if fields.take("blockAdmission", boolean, block_admission) else None,
         requeuing_strategy=strategy,
-        scheduling_timeout_s=fields.take("schedulingTimeout", duration(), 0.0) or None,
+        scheduling_timeout_s=unscheduled_s or None,
         shortest_override_s=overrides.shortest_s,
-        longest_override_s=overrides.longest_s,
+        longest_override_s=longest_s,
     )
+
+
+def _renamed(fields: Section, name: str, alias: str, under_alias: float | None) -> float | None:
+    """Return the duration of the field ``name`` in seconds, or that of its older name ``alias``."""
+    value = fields.take(name, duration(), None)
+    if value is None:
+        return under_alias
+    if under_alias is not None:
+        fields.at(name).reject(f"is the same as {alias} (leave {alias} out)")
+    return value
 
 
 class _OverrideBounds(msgspec.Struct, frozen=True):

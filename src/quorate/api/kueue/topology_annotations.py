@@ -91,8 +91,8 @@ def topology_request(
         fields["required"] = annotations[REQUIRED]
     elif PREFERRED in annotations:
         fields["preferred"] = annotations[PREFERRED]
-    elif UNCONSTRAINED in annotations:
-        fields["unconstrained"] = parse_boolean(annotations[UNCONSTRAINED])
+    elif parse_boolean(annotations.get(UNCONSTRAINED, "")):
+        fields["unconstrained"] = True  # "false" requests nothing
     fields |= _slice_fields(annotations, multi_layer=multi_layer)
     if GROUP_NAME in annotations and (REQUIRED in annotations or PREFERRED in annotations):
         fields["pod_set_group_name"] = annotations[GROUP_NAME]

@@ -10,6 +10,11 @@ from quorate.api.kueue import (
     PRIORITY_CLASS,
     QUEUE_NAME,
 )
+from quorate.api.kueue.wait_for_pods_ready import (
+    WAIT_FOR_PODS_READY,
+    InvalidTimeouts,
+    parse_workload_timeouts,
+)
 from quorate.api.meta import ObjectMeta
 from quorate.api.syntax import is_dns_subdomain, signed_int32
 from quorate.api.validation.fields import Findings, gate_findings, gate_update_findings
@@ -24,6 +29,8 @@ class JobInfo(msgspec.Struct, frozen=True):
     suspended: bool
     supports_prebuilt: bool  # capabilities of the kind
     supports_elastic: bool
+    # upper bound of timeouts in the annotation wait-for-pods-ready, seconds; None: it has no effect
+    longest_timeout_s: float | None = None
 
     @property
     def priority_class(self) -> str:
@@ -56,6 +63,7 @@ def job_findings(job: JobInfo) -> Findings:
             _annotation(ELASTIC_JOB), "true", f"is not supported for kind {job.kind} (leave it out)"
         )
     yield from gate_findings(job.metadata.annotations)
+    yield from _timeout_findings(job)
 
 
 def job_update_findings(old: JobInfo, new: JobInfo, *, has_default_queue: bool) -> Findings:
@@ -81,6 +89,25 @@ def job_update_findings(old: JobInfo, new: JobInfo, *, has_default_queue: bool) 
         rule = f"cannot change (it was {'true' if old.elastic else 'not set'})"
         yield Finding(_annotation(ELASTIC_JOB), new.metadata.annotations.get(ELASTIC_JOB), rule)
     yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
+    before, after = (each.metadata.annotations.get(WAIT_FOR_PODS_READY) for each in (old, new))
+    if before != after and new.longest_timeout_s is not None:
+        if not (old.suspended and new.suspended):
+            rule = f"cannot change while the job is not suspended (it was {before or 'not set'})"
+            yield Finding(_annotation(WAIT_FOR_PODS_READY), after, rule)
+        else:
+            yield from _timeout_findings(new)
+
+
+def _timeout_findings(job: JobInfo) -> Findings:
+    text = job.metadata.annotations.get(WAIT_FOR_PODS_READY)
+    if not text or job.longest_timeout_s is None:
+        return
+    timeouts = parse_workload_timeouts(text)
+    if isinstance(timeouts, InvalidTimeouts):
+        yield Finding(_annotation(WAIT_FOR_PODS_READY), text, timeouts.rule)
+    elif timeouts.longest_s > job.longest_timeout_s:
+        rule = f"is more than maxTimeoutOnWorkload, which is {job.longest_timeout_s:g}s (write less)"
+        yield Finding(_annotation(WAIT_FOR_PODS_READY), text, rule)
 
 
 def _queue_update(old: JobInfo, new: JobInfo, *, has_default_queue: bool) -> Findings:

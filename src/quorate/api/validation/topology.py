@@ -1,6 +1,6 @@
 """Validation of topology requests: annotations of pod templates, and fields of Workloads.
 
-Rules and texts are those of Kueue's webhooks (v0.19).  The order of the levels of slice layers is not checked
+Rules and texts are those of Kueue's webhooks (v0.20).  The order of the levels of slice layers is not checked
 here, because the topology is known only once a flavor is assigned.
 """
 
@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.configuration.feature_gates import DEFAULT_TOPOLOGY_GATES, TopologyGates
 from quorate.api.findings import Finding, child_path
 from quorate.api.kueue.topology import PodSetTopologyRequest, SliceConstraint
 from quorate.api.kueue.topology_annotations import (
@@ -46,11 +47,10 @@ def added_findings(old: Sequence[Finding], new: Sequence[Finding]) -> tuple[Find
     return tuple(finding for finding in new if finding not in old)
 
 
-def annotated_topology_findings(pod_set: AnnotatedPodSet, *, multi_layer: bool = True) -> Findings:
-    """Validate the topology request of one pod set.
-
-    ``multi_layer``: the gate TASMultiLayerTopology, without which slice constraints are refused.
-    """
+def annotated_topology_findings(
+    pod_set: AnnotatedPodSet, gates: TopologyGates = DEFAULT_TOPOLOGY_GATES
+) -> Findings:
+    """Validate the topology request of one pod set."""
     given = pod_set.annotations
     if not any(key.startswith(POD_SET_PREFIX) for key in given):
         return
@@ -64,12 +64,15 @@ def annotated_topology_findings(pod_set: AnnotatedPodSet, *, multi_layer: bool =
             yield Finding(child_path(pod_set.path, key), given[key], _LEVEL_RULE)
     if GROUP_NAME in given:
         yield from _group_name(pod_set)
-    if UNCONSTRAINED in given and parse_boolean(given[UNCONSTRAINED]) is None:
-        path = child_path(pod_set.path, UNCONSTRAINED)
-        yield Finding(path, given[UNCONSTRAINED], "must be a boolean value")
+    if UNCONSTRAINED in given:
+        path, is_true = child_path(pod_set.path, UNCONSTRAINED), parse_boolean(given[UNCONSTRAINED])
+        if is_true is None:
+            yield Finding(path, given[UNCONSTRAINED], "must be a boolean value")
+        elif not is_true and gates.reject_false_unconstrained:
+            yield Finding(path, given[UNCONSTRAINED], 'must be "true" (or leave the annotation out)')
     yield from _slice_size(pod_set)
     if SLICE_CONSTRAINTS in given:
-        yield from _constraints(pod_set, multi_layer=multi_layer)
+        yield from _constraints(pod_set, multi_layer=gates.multi_layer)
 
 
 def _excluded(pod_set: AnnotatedPodSet, key: str, others: Iterable[str]) -> Findings:

@@ -66,9 +66,18 @@ class WorkloadController:
                 self.reconciler.enqueue(replaced)
 
     def _unscheduled_pod_changed(self, change: Change[UnscheduledPod]) -> None:
-        if change.old is None and change.new is not None:  # may start a timeout; a deletion starts none
-            for workload in workloads_of(change.new):
+        """Reconcile the workload of a pod that needs a node; with a timeout, also once the pod has one."""
+        pod = change.new if change.old is None else None
+        if pod is None and change.new is None and self._reports_unscheduled:
+            pod = change.old
+        if pod is not None:
+            for workload in workloads_of(pod):
                 self.reconciler.enqueue(workload)
+
+    @property
+    def _reports_unscheduled(self) -> bool:
+        rules = self._configuration.wait_for_pods_ready
+        return rules is not None and rules.scheduling_timeout_s is not None
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
         old, new = change.old, change.new

@@ -25,7 +25,7 @@ from quorate.api.kueue import (
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.syntax import is_label_value, positive_int32
 from quorate.kube.resources import Resource
-from quorate.queueing.pods_ready import OVERRIDE_ANNOTATIONS
+from quorate.queueing.pods_ready import TIMEOUT_ANNOTATIONS
 
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 
@@ -156,7 +156,7 @@ def copied_annotations(metadata: ObjectMeta, keys: Collection[str] = (), *, gate
         key: value
         for key, value in metadata.annotations.items()
         if key.startswith(PROVISIONING_PREFIX)
-        or key in OVERRIDE_ANNOTATIONS
+        or key in TIMEOUT_ANNOTATIONS
         or (gated and key == ADMISSION_GATED_BY)
         or key in keys
     }

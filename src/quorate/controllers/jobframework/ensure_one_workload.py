@@ -165,7 +165,10 @@ def without_workload(state: JobState[J]) -> JobPlan:
     plan = create_workload(state, constructed)
     if isinstance(constructed, NotComposed) or not state.kind.reports_workload:
         return plan
-    ignored = override_findings(state.job.metadata.annotations)
+    options = state.options
+    per_workload = options.gates.workload_level_wait_for_pods_ready
+    annotations = state.job.metadata.annotations
+    ignored = override_findings(annotations, options.wait_for_pods_ready, per_workload=per_workload)
     if state.options.topology is None:
         ignored = (*ignored, *ignored_topology_findings(state.pod_sets))
     reference = state.kind.reference(state.job)

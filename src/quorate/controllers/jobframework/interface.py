@@ -67,6 +67,7 @@ class ValidationScope:
 
     queued: bool  # it names a queue, or jobs without a queue name are managed as well
     elastic: bool  # it may change its size while it runs
+    upgrade_strategy: bool = True  # the gate RayServiceValidateUpgradeStrategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates, TopologyGates
+from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.controllers.executor import Plan
@@ -46,7 +47,7 @@ class JobOptions:
     """The part of the configuration that concerns jobs."""
 
     manage_jobs_without_queue_name: bool = False
-    wait_for_pods_ready: bool = False
+    wait_for_pods_ready: WaitForPodsReady | None = None  # None: disabled
     scheduling: bool = True  # the cycle writes the first status of each workload
     label_keys_to_copy: tuple[str, ...] = ()
     annotation_keys_to_copy: tuple[str, ...] = ()
@@ -59,7 +60,7 @@ class JobOptions:
 def job_options(configuration: Configuration) -> JobOptions:
     return JobOptions(
         manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
-        wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
+        wait_for_pods_ready=configuration.wait_for_pods_ready,
         scheduling=configuration.scheduling.enabled,
         label_keys_to_copy=(
             *configuration.integrations.label_keys_to_copy,

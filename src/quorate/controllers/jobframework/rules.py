@@ -219,10 +219,8 @@ def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, .
     Pods that are ready have found nodes, so that a NodeFit condition is true no more.
     """
     status = workload.status
-    waits, is_reported = (
-        state.options.wait_for_pods_ready,
-        find_condition(status.conditions, NODE_FIT) is not None,
-    )
+    waits = state.options.wait_for_pods_ready is not None
+    is_reported = find_condition(status.conditions, NODE_FIT) is not None
     is_unwritten = state.options.scheduling and not status.conditions
     if is_unwritten or not (waits or is_reported):
         return ()

@@ -1,4 +1,4 @@
-"""Changes of a job that its workload follows: queue, priority and external gates."""
+"""Changes of a job that its workload follows: queue, priority, external gates and timeouts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,12 +11,18 @@ from quorate.api.kueue import (
     Workload,
     WorkloadPriorityClass,
 )
+from quorate.api.kueue.wait_for_pods_ready import WAIT_FOR_PODS_READY
 from quorate.api.meta import ObjectMeta
-from quorate.controllers.jobframework.construct_workload import MissingPriorityClass, queue_name_of
+from quorate.controllers.jobframework.construct_workload import (
+    MissingPriorityClass,
+    prebuilt_name_of,
+    queue_name_of,
+)
 from quorate.controllers.jobframework.ensure_one_workload import update
 from quorate.controllers.jobframework.interface import J, JobState
 from quorate.controllers.jobframework.job_plan import JobPlan
 from quorate.queueing.conditions import has_quota_reservation
+from quorate.queueing.pods_ready import OVERRIDE_ANNOTATIONS, TIMEOUT_ANNOTATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,8 @@ def workload_update(
     else:
         spec |= priority
     body: dict[str, object] = {"spec": spec} if spec else {}
-    if gated and (gates := _gates(metadata, workload)):
-        body["metadata"] = {"annotations": gates}
+    if annotations := _annotations(metadata, workload, gated=gated):
+        body["metadata"] = {"annotations": annotations}
     return WorkloadUpdate(body, missing)
 
 
@@ -88,9 +94,16 @@ def _priority(
     return {"priorityClassRef": ref, "priority": wanted.value}
 
 
-def _gates(metadata: ObjectMeta, workload: Workload) -> dict[str, str | None]:
-    """Return the gates of the job if those of the workload differ; null removes them."""
-    wanted = metadata.annotations.get(ADMISSION_GATED_BY)
-    if wanted == workload.metadata.annotations.get(ADMISSION_GATED_BY):
-        return {}
-    return {ADMISSION_GATED_BY: wanted}
+def _annotations(metadata: ObjectMeta, workload: Workload, *, gated: bool) -> dict[str, str | None]:
+    """Return the gates and timeouts of the job if those of the workload differ; null removes one.
+
+    A workload that somebody else made, or gave timeouts of Quorate to, keeps those that its job does not set.
+    """
+    is_prebuilt = bool(prebuilt_name_of(metadata, by_annotation=True))
+    differing: dict[str, str | None] = {}
+    for key in (ADMISSION_GATED_BY, *TIMEOUT_ANNOTATIONS) if gated else TIMEOUT_ANNOTATIONS:
+        wanted = metadata.annotations.get(key)
+        is_own = key in OVERRIDE_ANNOTATIONS or (is_prebuilt and key == WAIT_FOR_PODS_READY)
+        if wanted != workload.metadata.annotations.get(key) and not (wanted is None and is_own):
+            differing[key] = wanted
+    return differing

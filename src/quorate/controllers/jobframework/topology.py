@@ -56,7 +56,7 @@ def topology_findings(
     ]
     findings: list[Finding] = []
     for pod_set in annotated:
-        findings += annotated_topology_findings(pod_set, multi_layer=gates.multi_layer)
+        findings += annotated_topology_findings(pod_set, gates)
     if grouped:
         findings += pod_set_group_findings(annotated)
     return tuple(findings)

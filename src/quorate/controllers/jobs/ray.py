@@ -41,6 +41,7 @@ READY: Final = "ready"  # the state of a cluster when all its pods are ready
 
 _CLUSTER_SPEC: Final[Path] = ("spec",)
 _SERVICE_CLUSTER: Final[Path] = ("spec", "rayClusterConfig")
+_UPGRADE_STRATEGY: Final[Path] = ("spec", "upgradeStrategy", "type")
 _AUTOSCALER: Final[Json] = {"requests": {"cpu": "500m", "memory": "512Mi"}}
 _REDIS_CLEANUP: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
 _FAULT_TOLERANCE: Final = "ray.io/ft-enabled"
@@ -204,7 +205,16 @@ class RayService(UnstructuredJobKind):
     def findings(
         self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
     ) -> Iterable[Finding]:
-        return cluster_findings(new, _SERVICE_CLUSTER, may_grow=scope.elastic) if scope.queued else ()
+        if not scope.queued:
+            return
+        yield from cluster_findings(new, _SERVICE_CLUSTER, may_grow=scope.elastic)
+        strategy = read_field(new.document, _UPGRADE_STRATEGY, str, "")
+        if scope.upgrade_strategy and not scope.elastic and strategy != "None":
+            rule = (
+                "would start a second cluster, for which there is no quota (write None, or make the service "
+                f'elastic by the annotation {ELASTIC_JOB}: "true")'
+            )
+            yield Finding(format_path(_UPGRADE_STRATEGY), strategy, rule)
 
     def referenced_object(self, job: UnstructuredJob) -> ReferencedObject | None:
         return child_cluster(job, _SERVICE_CLUSTER, _ACTIVE_CLUSTER)

@@ -9,6 +9,7 @@ ADMISSION_GATE: Final = kueue.ADMISSION_GATE
 
 GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"  # a label, or an annotation if it is too long for a label
 TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+MAX_NOT_READY: Final = "kueue.x-k8s.io/pod-group-max-not-ready-count"
 FAST_ADMISSION: Final = "kueue.x-k8s.io/pod-group-fast-admission"
 SERVING: Final = "kueue.x-k8s.io/pod-group-serving"
 RETRIABLE: Final = "kueue.x-k8s.io/retriable-in-group"

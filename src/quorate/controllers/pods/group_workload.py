@@ -15,12 +15,13 @@ from quorate.controllers.jobframework.construct_workload import (
     resolve_priority,
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
+from quorate.controllers.jobframework.podset_info import read_template
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup, by_age, by_precedence
 from quorate.controllers.pods.pod_topology import request_topology
 from quorate.controllers.pods.pod_writes import template_of
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, can_count
-from quorate.controllers.pods.roles import role_of
+from quorate.controllers.pods.roles import role_hash, role_of
 from quorate.kube.events import truncate
 
 MAX_ROLES: Final = 18  # pod sets of a Workload
@@ -95,10 +96,14 @@ def owner_reference(pod: QueuedPod) -> OwnerReference:
 
 
 def _pod_sets(pods: Sequence[QueuedPod], group: PodGroup) -> tuple[tuple[QueuedPod, ...], tuple[PodSet, ...]]:
-    """Return one pod set for each role, by name, and its first pod; with fast admission one in all."""
+    """Return one pod set for each role and its first pod; with fast admission one in all.
+
+    They are in the order of what their pods need: the names of roles, which users may choose, do not decide
+    which pods get a flavor first.
+    """
     counts = Counter({role_of(pods[0]): group.total} if group.is_fast else map(role_of, pods))
     firsts = {role_of(pod): pod for pod in reversed(pods)}
-    roles = sorted(counts)
+    roles = sorted(counts, key=lambda role: (role_hash(read_template(firsts[role].spec)), role))
     pod_sets = tuple(
         PodSet(name=role, count=counts[role], template=template_of(firsts[role])) for role in roles
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.kueue import ReclaimablePod, Workload
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.api.syntax import positive_int32
@@ -35,14 +36,22 @@ class PodGroup:
     total: int  # the size of the whole group; 0 if the annotation of its first pod is malformed
     now: float  # epoch seconds
     fast_quota_release: bool = False
+    tolerates_unready: bool = False  # the annotation ``pod-group-max-not-ready-count`` counts
     absent: int = 0  # pods that count and have to be replaced
 
     @classmethod
-    def of(cls, name: str, pods: Iterable[QueuedPod], now: float, *, fast_quota_release: bool) -> "PodGroup":
+    def of(cls, name: str, pods: Iterable[QueuedPod], now: float, gates: Gates = DEFAULT_GATES) -> "PodGroup":
         """Return the group of all managed ones among ``pods``."""
         managed = tuple(by_age(pod for pod in pods if is_managed(pod)))
         text = managed[0].metadata.annotations.get(constants.TOTAL_COUNT, "") if managed else ""
-        return cls(name, managed, positive_int32(text) or 0, now, fast_quota_release)
+        return cls(
+            name,
+            managed,
+            positive_int32(text) or 0,
+            now,
+            gates.fast_quota_release_in_pod_integration,
+            gates.wait_for_pods_ready_max_not_ready,
+        )
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -64,9 +73,20 @@ class PodGroup:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all pods of the group are ready or have succeeded."""
-        done = (is_ready(pod) or pod.status.phase == "Succeeded" for pod in self.pods)
-        return len(self.pods) >= self.total and all(done)
+        """Whether all pods of the group, except as many as it tolerates, are ready or have succeeded."""
+        done = sum(is_ready(pod) or pod.status.phase == "Succeeded" for pod in self.pods)
+        return max(self.total, len(self.pods)) - done <= self._tolerated
+
+    @property
+    def _tolerated(self) -> int:
+        """The least that the annotation of a pod allows; 0 if one pod has none, or an invalid one."""
+        if not self.tolerates_unready:
+            return 0
+        counts = (
+            positive_int32(pod.metadata.annotations.get(constants.MAX_NOT_READY, "")) or 0
+            for pod in self.pods
+        )
+        return min((count if count < self.total else 0 for count in counts), default=0)
 
     @property
     def outcome(self) -> Outcome | None:

@@ -80,8 +80,7 @@ class PodGroups(JobSource[PodGroup]):
         pods = self._pods.by_index(_GROUP, key)
         if not pods:
             return None
-        fast = self._gates.fast_quota_release_in_pod_integration
-        return PodGroup.of(key.name, pods, self._clock.now(), fast_quota_release=fast)
+        return PodGroup.of(key.name, pods, self._clock.now(), self._gates)
 
     async def live(self, key: Key) -> PodGroup | None:
         return self.cached(key)  # a workload of a group that lost its pods is only released

@@ -281,11 +281,19 @@ def _update_unadmitted_conditions(context: WorkloadContext) -> Transition | None
         reserved = _expected_quota_reserved(context)
         if reserved is not None and not has_condition(workload, reserved):
             new += [reserved, *_waiting(context, reserved)]
-    if gates.unadmitted_workloads_observability and not c.is_admitted(workload):
+    if gates.unadmitted_workloads_observability and (new or _shows_admitted(context)):
         admitted = not_admitted(workload, context.now, gates, reserving=c.has_quota_reservation(workload))
         if not has_condition(workload, admitted):
             new.append(admitted)
     return _write_conditions(context, *new) if new else None
+
+
+def _shows_admitted(context: WorkloadContext) -> bool:
+    """Return True if Admitted=False is due: not for a new workload, and not for one that is admitted."""
+    types = {one.type for one in context.workload.status.conditions}
+    explicit = context.configuration.gates.unadmitted_workloads_explicit_status
+    is_new = not explicit and types.isdisjoint({c.QUOTA_RESERVED, c.ADMITTED})
+    return not is_new and not c.is_admitted(context.workload)
 
 
 def _expected_quota_reserved(context: WorkloadContext) -> Condition | None:
@@ -399,4 +407,5 @@ _RULES: Final[tuple[LifecycleRule, ...]] = (
     admission_checks.sync_admitted,
     _update_unadmitted_conditions,
     _reconcile_stopped_queues,
+    timeouts.report_unscheduled_pods,
 )

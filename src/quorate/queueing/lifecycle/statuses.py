@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import (
     AdmissionCheckState,
     EvictionCount,
@@ -73,9 +73,7 @@ def admitted_condition(workload: Workload, now: float) -> Condition:
     return new_condition(c.ADMITTED, "True", "Admitted", "The workload is admitted", now, generation)
 
 
-def hold_status(
-    workload: Workload, hold: Hold, now: float, gates: Gates = DEFAULT_GATES
-) -> WorkloadStatus | None:
+def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> WorkloadStatus | None:
     """Return the status of a workload kept pending; None if it says so already."""
     old = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     reason = hold_reason(hold, gates)
@@ -83,11 +81,22 @@ def hold_status(
     if c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
         return None
     waiting = waiting_condition(hold.reasons, now, workload.metadata.generation)
+    admitted = _shown_not_admitted(workload, now, gates, reserving=False)
     return replace(
         workload.status,
-        conditions=with_conditions(workload.status.conditions, new, *waiting),
+        conditions=with_conditions(workload.status.conditions, new, *admitted, *waiting),
         resource_requests=hold.requests,
     )
+
+
+def _shown_not_admitted(
+    workload: Workload, now: float, gates: Gates, *, reserving: bool
+) -> tuple[Condition, ...]:
+    """Return Admitted=False if the gates show it and it is not there: it would be the next write."""
+    if not gates.unadmitted_workloads_observability:
+        return ()
+    new = not_admitted(workload, now, gates, reserving=reserving)
+    return () if c.has_condition(workload, new) else (new,)
 
 
 def hold_reason(hold: Hold, gates: Gates) -> str:
@@ -110,7 +119,7 @@ def placed_status(workload: Workload, decision: AssignTopology) -> WorkloadStatu
     return replace(workload.status, admission=decision.admission, unhealthy_nodes=())
 
 
-def unplaced_status(workload: Workload, now: float, gates: Gates = DEFAULT_GATES) -> WorkloadStatus | None:
+def unplaced_status(workload: Workload, now: float, gates: Gates) -> WorkloadStatus | None:
     """Return the status of a workload that waits for its first places; None if it says so already."""
     if c.is_admitted(workload) or not c.awaits_places(workload.status.admission):
         return None
@@ -183,7 +192,7 @@ def refused_status(workload: Workload, reason: str, message: str, now: float) ->
     return replace(workload.status, conditions=with_conditions(workload.status.conditions, refused))
 
 
-def release_status(workload: Workload, now: float, gates: Gates = DEFAULT_GATES) -> WorkloadStatus | None:
+def release_status(workload: Workload, now: float, gates: Gates) -> WorkloadStatus | None:
     """Return the status of an evicted workload with a stopped job: without quota reservation.
 
     None if there is no reservation.  Preempted workloads are requeued at once; other workloads when a

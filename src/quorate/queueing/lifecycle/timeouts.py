@@ -20,6 +20,7 @@ from quorate.queueing.pods_ready import (
     TimeoutOverrides,
     effective_timeouts,
     on_timeout,
+    pods_ready_condition,
     running_timeout,
 )
 
@@ -111,8 +112,25 @@ def _pods_ready_timeout(context: WorkloadContext) -> RunningTimeout | None:
     if rules is None:
         return None
     overrides = cluster_queue.overrides if cluster_queue is not None else TimeoutOverrides()
-    timeouts = effective_timeouts(context.workload.metadata.annotations, overrides, rules)
+    per_workload = context.configuration.gates.workload_level_wait_for_pods_ready
+    annotations = context.workload.metadata.annotations
+    timeouts = effective_timeouts(annotations, overrides, rules, per_workload=per_workload)
     return running_timeout(context.workload, timeouts, context.unplaced_since)
+
+
+def report_unscheduled_pods(context: WorkloadContext) -> Transition | None:
+    """Tell in the reason of PodsReady=False whether pods wait for a node, if that has a timeout."""
+    workload, rules = context.workload, context.configuration.wait_for_pods_ready
+    old = find_condition(workload.status.conditions, c.PODS_READY)
+    if rules is None or rules.scheduling_timeout_s is None or old is None or old.status == "True":
+        return None
+    unscheduled = context.unplaced_since is not None
+    new = pods_ready_condition(workload, False, context.now, unscheduled=unscheduled)
+    if new is None or c.is_evicted(workload):
+        return None
+    # the time is that of the transition to False
+    new = replace(new, last_transition_time=old.last_transition_time)
+    return Transition(replace(workload.status, conditions=with_conditions(workload.status.conditions, new)))
 
 
 def _on_pods_ready_timeout(context: WorkloadContext, timeout: RunningTimeout) -> Transition:
