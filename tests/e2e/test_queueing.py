@@ -111,7 +111,7 @@ def test_a_job_like_a_deleted_one_starts_on_the_quota_that_was_released_while_no
         await world.job("runs", pods=4, runs="forever")
         await world.until_admitted("runs")
         await world.job("one", pods=2, runs="forever")
-        await world.until_condition("one", "QuotaReserved", "False", "Pending", SHORT_BY_2)
+        await world.until_condition("one", "QuotaReserved", "False", "WaitingForQuota", SHORT_BY_2)
         for name in ("one", "runs"):
             await world.client.delete(JOBS, Key(NAMESPACE, name), propagation="Background")
 

@@ -97,7 +97,7 @@ def _priority(
 def _annotations(metadata: ObjectMeta, workload: Workload, *, gated: bool) -> dict[str, str | None]:
     """Return the gates and timeouts of the job if those of the workload differ; null removes one.
 
-    A workload that somebody else made, or gave timeouts of Quorate to, keeps those that its job does not set.
+    A prebuilt workload, and timeouts of Quorate that a user gave to the workload, stay if the job sets none.
     """
     is_prebuilt = bool(prebuilt_name_of(metadata, by_annotation=True))
     differing: dict[str, str | None] = {}

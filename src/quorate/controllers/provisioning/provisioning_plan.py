@@ -2,8 +2,8 @@
 
 The latest request of each check counts, if it still matches the check's configuration; all other requests are
 deleted, and their pod templates with them: a new request may need their names before garbage is collected.
-A template that exists before its request is never used: whoever may write PodTemplates would decide with it
-for which pods capacity is requested.
+A template that exists before its request is never used: with the right to write PodTemplates a user could
+decide for which pods capacity is requested.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
