@@ -1,0 +1,71 @@
+"""When limits were lowered: what was admitted under a higher limit may stay above the present one."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Generic, TypeVar
+
+from quorate.witness.report import Reason
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    limit: int | None  # None: no limit
+    queues: frozenset[str]  # the cluster queues that share it
+
+
+class LoweredLimits(Generic[K]):
+    """The limits of the last observation, and the last moment at which each was lowered.
+
+    A cluster queue that joins a cohort lowers what the cohort has left, too, if the queue existed before.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[K, _Seen] = {}
+        self._queues: frozenset[str] = frozenset()
+        self._lowered: dict[K, float] = {}
+        self._started_at: float | None = None
+
+    def observation(self, now: float) -> "_Observation[K]":
+        if self._started_at is None:
+            self._started_at = now
+        return _Observation(self, now)
+
+    def reason(self, lowered_at: float) -> Reason:
+        """Return the reason of a difference that is excused by the limit before ``lowered_at``."""
+        return Reason.BEFORE_START if lowered_at == self._started_at else Reason.LIMIT_LOWERED
+
+    def _lowered_at(self, key: K, new: _Seen, now: float) -> float:
+        old = self._seen.get(key)
+        if now == self._started_at or (old is not None and self._is_lower(new, old)):
+            self._lowered[key] = now
+        return self._lowered.get(key, -inf)
+
+    def _is_lower(self, new: _Seen, old: _Seen) -> bool:
+        if new.limit is not None and (old.limit is None or new.limit < old.limit):
+            return True
+        return bool((new.queues - old.queues) & self._queues)
+
+    def _replace(self, seen: dict[K, _Seen]) -> None:
+        self._seen = seen
+        self._queues = frozenset().union(*(each.queues for each in seen.values()))
+        self._lowered = {key: at for key, at in self._lowered.items() if key in seen}
+
+
+@dataclass(slots=True)
+class _Observation(Generic[K]):
+    """One observation; limits that it does not ask about do not exist any more at its ``end``."""
+
+    _limits: LoweredLimits[K]
+    _now: float
+    _seen: dict[K, _Seen] = field(default_factory=dict)
+
+    def lowered_at(self, key: K, limit: int | None, queues: frozenset[str]) -> float:
+        """Return when the limit was last lowered, -inf if it never was."""
+        self._seen[key] = seen = _Seen(limit, queues)
+        return self._limits._lowered_at(key, seen, self._now)
+
+    def end(self) -> None:
+        self._limits._replace(self._seen)

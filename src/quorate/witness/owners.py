@@ -1,0 +1,72 @@
+"""The controllers of the objects that own pods: a job may belong to a job of another kind."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
+from quorate.kube.client import Client
+from quorate.kube.errors import ApiError, NotFound, Unreadable
+from quorate.kube.resources import Resource
+from quorate.kube.rest.discovery import plural_of
+from quorate.witness.pods import WitnessedPod
+
+_MAX_REMEMBERED: Final = 50_000
+_MAX_DEPTH: Final = 10
+
+
+class _Owner(Struct):
+    metadata: ObjectMeta
+
+
+class OwnerLookup:
+    """Reads each owner once: the controller of an object does not change."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._resources: dict[tuple[str, str], Resource[_Owner]] = {}
+        self._controllers: OrderedDict[Uid, OwnerReference | None] = OrderedDict()
+
+    @property
+    def controllers(self) -> Mapping[Uid, Uid]:
+        """Return the uid of the controller of each owner that has one."""
+        return {uid: owner.uid for uid, owner in self._controllers.items() if owner is not None}
+
+    async def look_up(self, pods: Iterable[WitnessedPod]) -> None:
+        """Read the owners of running pods, and their owners in turn, that are not known yet."""
+        for pod in pods:
+            owner = pod.metadata.controller
+            if not pod.holds_node or (owner is not None and owner.kind == "Node"):
+                continue
+            for _ in range(_MAX_DEPTH):
+                if owner is None:
+                    break
+                if owner.uid not in self._controllers:
+                    self._remember(owner.uid, await self._controller_of(owner, pod.metadata.namespace))
+                owner = self._controllers[owner.uid]
+
+    def _remember(self, uid: Uid, controller: OwnerReference | None) -> None:
+        if len(self._controllers) >= _MAX_REMEMBERED:
+            self._controllers.popitem(last=False)
+        self._controllers[uid] = controller
+
+    async def _controller_of(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        """Return the controller of ``owner``; None also if it cannot be read."""
+        try:
+            resource = await self._resource(owner)
+            stored = (
+                None if resource is None else await self._client.get(resource, Key(namespace, owner.name))
+            )
+        except (NotFound, ApiError, Unreadable):
+            return None
+        return None if stored is None or stored.metadata.uid != owner.uid else stored.metadata.controller
+
+    async def _resource(self, owner: OwnerReference) -> Resource[_Owner] | None:
+        name = (owner.api_version, owner.kind)
+        if name not in self._resources:
+            plural = await plural_of(self._client, *name)
+            if not plural:
+                return None
+            group, _, version = owner.api_version.rpartition("/")
+            self._resources[name] = Resource(group, version, plural, owner.kind, True, _Owner)
+        return self._resources[name]

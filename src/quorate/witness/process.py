@@ -1,0 +1,89 @@
+"""The process of the witness: copies of pods, workloads, limits and nodes, observed whenever they change."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from quorate.api.configuration.queueing import ResourceOptions
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import Unreachable
+from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
+from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, NODES
+from quorate.witness.admissions import WITNESSED_WORKLOADS
+from quorate.witness.owners import OwnerLookup
+from quorate.witness.pods import WITNESSED_PODS
+from quorate.witness.report import Report
+from quorate.witness.witness import Facts, Witness
+
+_PAUSES: Final = 10  # times the duration of an observation: the witness uses a tenth of a core at most
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    grace_s: float  # a difference that lasts longer is reported
+    interval_s: float  # the shortest time between two observations
+    has_queues: bool = True  # False: only nodes are compared, in a cluster without the kinds of queueing
+
+
+async def run_witness(
+    client: Client,
+    clock: Clock,
+    options: Options,
+    resources: Callable[[], ResourceOptions],
+    on_report: Callable[[Report], None],
+) -> None:
+    """Call ``on_report`` with what is found now and after every change, until cancelled."""
+    pods, nodes = Informer(client, WITNESSED_PODS), Informer(client, NODES)
+    workloads, queues = Informer(client, WITNESSED_WORKLOADS), Informer(client, CLUSTER_QUEUES)
+    cohorts = Informer(client, COHORTS)
+    informers: list[Informer[Any]] = [pods, nodes]
+    if options.has_queues:
+        informers += [workloads, queues, cohorts]
+    changed = asyncio.Event()
+    owners = OwnerLookup(client)
+    witness = Witness(options.grace_s)
+
+    def on_change(_: Change[Any]) -> None:
+        changed.set()
+
+    async def observe() -> Report:
+        if options.has_queues:
+            await _look_up(owners, pods)
+        return witness.observe(
+            Facts(
+                resources=resources(),
+                pods=list(pods),
+                workloads=list(workloads),
+                cluster_queues=list(queues),
+                cohorts=list(cohorts),
+                nodes=list(nodes),
+                owners=owners.controllers,
+            ),
+            clock.now(),
+        )
+
+    async with asyncio.TaskGroup() as tasks:
+        for informer in informers:
+            informer.subscribe(on_change)
+            tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
+        for informer in informers:
+            await informer.synced.wait()
+        while True:
+            changed.clear()
+            began = clock.steady.now()
+            report = await observe()
+            on_report(report)
+            took_s = clock.steady.now() - began
+            await asyncio.sleep(max(options.interval_s, took_s * _PAUSES))
+            if not report.differences:  # otherwise they may end, or last too long, without a change
+                await changed.wait()
+
+
+async def _look_up(owners: OwnerLookup, pods: Informer[Any]) -> None:
+    try:
+        await owners.look_up(list(pods))
+    except Unreachable as error:
+        logger(__name__).warning("owners of pods not read", problem=str(error))

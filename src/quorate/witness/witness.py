@@ -1,0 +1,239 @@
+"""The witness: compares what pods use with quota and with the nodes, at each observation."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from quorate.api.configuration.queueing import ResourceOptions
+from quorate.api.core import Node
+from quorate.api.kueue import QUEUE_NAME, ClusterQueue, Cohort
+from quorate.api.meta import Key, Uid, epoch, is_true
+from quorate.api.quantity import NANOS
+from quorate.witness.admissions import Admissions, WitnessedWorkload, assignment_of
+from quorate.witness.counted_resources import counted_amounts
+from quorate.witness.limits import FlavorResource, Holder, QuotaTrees
+from quorate.witness.lowered import LoweredLimits
+from quorate.witness.pods import WitnessedPod
+from quorate.witness.report import Difference, Place, Reason, Report, Usage
+
+PODS: Final = "pods"  # the resource that counts pods
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is stored at one moment."""
+
+    resources: ResourceOptions  # of the Configuration
+    pods: Sequence[WitnessedPod] = ()
+    workloads: Sequence[WitnessedWorkload] = ()
+    cluster_queues: Sequence[ClusterQueue] = ()
+    cohorts: Sequence[Cohort] = ()
+    nodes: Sequence[Node] = ()
+    owners: Mapping[Uid, Uid] = field(default_factory=dict)  # the controller of an owner of pods
+
+
+@dataclass(frozen=True, slots=True)
+class _Charge:
+    """What one pod uses of quota."""
+
+    pod: WitnessedPod
+    queue: str
+    amounts: Mapping[FlavorResource, int]
+    reserved_at: float
+
+
+class Witness:
+    """Remembers what one observation cannot tell: past admissions, lowered limits, since when.
+
+    ``grace_s``: how long a difference must last to be reported as lasting.  Pods that are being stopped, and
+    copies of objects that arrive one after the other, make short ones.
+    """
+
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s = grace_s
+        self._admissions = Admissions()
+        self._quota_limits: LoweredLimits[tuple[Holder, FlavorResource]] = LoweredLimits()
+        self._node_limits: LoweredLimits[tuple[str, str]] = LoweredLimits()
+        self._since: dict[tuple[Place, Reason], float] = {}
+
+    def observe(self, facts: Facts, now: float) -> Report:
+        """Return the use and the differences at ``now``, which must not decrease."""
+        nodes = {node.metadata.name: node for node in facts.nodes}
+        running = [pod for pod in facts.pods if pod.holds_node and not _is_lost(pod, nodes)]
+        charges, unadmitted = self._charges(facts, running)
+        usage, over_quota = self._quota_differences(facts, charges, now)
+        differences = (*over_quota, *self._node_differences(nodes, running, now), *_without_quota(unadmitted))
+        found = {(each.place, each.reason) for each in differences}
+        self._since = {key: self._since.get(key, now) for key in sorted(found)}
+        lasting = tuple(
+            each for each in differences if now - self._since[each.place, each.reason] >= self._grace_s
+        )
+        return Report(usage, differences, lasting)
+
+    def _charges(
+        self, facts: Facts, running: Iterable[WitnessedPod]
+    ) -> tuple[list[_Charge], list[WitnessedPod]]:
+        """Return what pods use of quota, and the pods of workloads that have no quota at present."""
+        workloads = {workload.metadata.uid: workload for workload in facts.workloads}
+        self._admissions.update(workloads.values())
+        index = self._admissions.index(facts.owners)
+        queues = {queue.metadata.name: queue for queue in facts.cluster_queues}
+        charges: list[_Charge] = []
+        unadmitted: list[WitnessedPod] = []
+        with_pods: set[Uid] = set()
+        for pod in running:
+            workload = index.workload_of(pod)
+            if workload is None:
+                if pod.is_marked:
+                    unadmitted.append(pod)
+                continue
+            uid = workload.metadata.uid
+            with_pods.add(uid)
+            stored = workloads.get(uid)
+            if stored is None or not stored.is_running:
+                unadmitted.append(pod)
+            admission = workload.status.admission
+            assert admission is not None, "a remembered workload has an admission"
+            queue = queues.get(admission.cluster_queue)
+            if queue is not None:
+                amounts = _flavor_amounts(pod, workload, queue, facts.resources)
+                charges.append(_Charge(pod, queue.metadata.name, amounts, workload.reserved_at))
+        self._admissions.keep_only(with_pods)
+        return charges, unadmitted
+
+    def _quota_differences(
+        self, facts: Facts, charges: Iterable[_Charge], now: float
+    ) -> tuple[tuple[Usage, ...], list[Difference]]:
+        trees = QuotaTrees(facts.cluster_queues, facts.cohorts)
+        by_queue: dict[str, list[_Charge]] = {}
+        for charge in charges:
+            by_queue.setdefault(charge.queue, []).append(charge)
+        usage: list[Usage] = []
+        differences: list[Difference] = []
+        seen = self._quota_limits.observation(now)
+        for root in trees.roots():
+            here = [charge for name in trees.queues_below(root) for charge in by_queue.get(name, ())]
+            used_here = {of for charge in here for of in charge.amounts}
+            for of in sorted(trees.flavor_resources(root) | used_here):
+                limits = trees.limits_of(root, of)
+                use = trees.use_of(root, of, _by_queue(here, of))
+                usage += [Usage(holder, of, used) for holder, used in sorted(use.items())]
+                for holder, used in sorted(use.items()):
+                    queues = trees.queues_below(holder)
+                    lowered = seen.lowered_at((holder, of), limits.get(holder), queues)
+                    if used > limits.get(holder, used):
+                        excused = [each for each in here if each.reserved_at <= lowered + self._grace_s]
+                        is_excused = used <= trees.use_of(root, of, _by_queue(excused, of))[holder]
+                        reason = self._quota_limits.reason(lowered) if is_excused else Reason.OVER_LIMIT
+                        pods = [each.pod for each in here if each.queue in queues and each.amounts.get(of)]
+                        place = Place(holder.kind, holder.name, of.flavor, of.resource)
+                        names = _newest_first(pods)
+                        differences.append(Difference(place, reason, used, limits[holder], names))
+        seen.end()
+        return tuple(usage), differences
+
+    def _node_differences(
+        self, nodes: Mapping[str, Node], running: Iterable[WitnessedPod], now: float
+    ) -> list[Difference]:
+        by_node: dict[str, list[WitnessedPod]] = {}
+        for pod in running:
+            by_node.setdefault(pod.node, []).append(pod)
+        differences: list[Difference] = []
+        seen = self._node_limits.observation(now)
+        for name, node in sorted(nodes.items()):
+            pods: Sequence[WitnessedPod] = by_node.get(name, ())
+            allocatable = {key: amount.nanos for key, amount in node.status.allocatable.items()}
+            for resource in sorted({*allocatable, PODS, *(key for pod in pods for key in pod.requests)}):
+                limit = allocatable.get(resource, 0)
+                lowered = seen.lowered_at((name, resource), limit, frozenset())
+                used = sum(_node_amount(pod, resource) for pod in pods)
+                if used <= limit:
+                    continue
+                excused = sum(
+                    _node_amount(pod, resource) for pod in pods if _bound_at(pod) <= lowered + self._grace_s
+                )
+                reason = self._node_limits.reason(lowered) if used <= excused else Reason.OVER_ALLOCATABLE
+                users = _newest_first(pod for pod in pods if _node_amount(pod, resource))
+                differences.append(Difference(Place("Node", name, "", resource), reason, used, limit, users))
+        seen.end()
+        return differences
+
+
+def _is_lost(pod: WitnessedPod, nodes: Mapping[str, Node]) -> bool:
+    """Return True if nothing is known of the pod's containers any more: its node has failed.
+
+    Such a pod stays until it is deleted by force, and may have been replaced meanwhile.
+    """
+    node = nodes.get(pod.node)
+    if node is None:
+        return True
+    return pod.metadata.deletion_timestamp is not None and not is_true(node.status.conditions, "Ready")
+
+
+def _flavor_amounts(
+    pod: WitnessedPod, workload: WitnessedWorkload, queue: ClusterQueue, options: ResourceOptions
+) -> dict[FlavorResource, int]:
+    """Return what the pod uses, by the flavors of its pod set.
+
+    A resource that the queue has quota for and that the admission does not name is of the flavor of the other
+    resources in its group, or of the only one, or of the first.
+    """
+    assignment = assignment_of(pod, workload)
+    assigned = {} if assignment is None else assignment.flavors
+    amounts: dict[FlavorResource, int] = {}
+    counted = {**counted_amounts(pod.requests, options), PODS: NANOS}
+    for group in queue.spec.resource_groups:
+        flavors = [each.name for each in group.flavors]
+        together = [assigned[name] for name in group.covered_resources if name in assigned]
+        for resource in group.covered_resources:
+            flavor = assigned.get(resource) or next(iter((*together, *flavors)), "")
+            if counted.get(resource):
+                amounts[FlavorResource(flavor, resource)] = counted.pop(resource)
+    for resource, flavor in assigned.items():  # the queue has no quota for it any more
+        if counted.get(resource):
+            amounts[FlavorResource(flavor, resource)] = counted[resource]
+    return amounts
+
+
+def _by_queue(charges: Iterable[_Charge], of: FlavorResource) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for charge in charges:
+        total[charge.queue] = total.get(charge.queue, 0) + charge.amounts.get(of, 0)
+    return total
+
+
+def _node_amount(pod: WitnessedPod, resource: str) -> int:
+    return NANOS if resource == PODS else pod.requests.get(resource, 0)
+
+
+def _bound_at(pod: WitnessedPod) -> float:
+    moment = pod.scheduled or pod.metadata.creation_timestamp
+    return 0.0 if moment is None else epoch(moment)
+
+
+def _without_quota(pods: Iterable[WitnessedPod]) -> list[Difference]:
+    by_queue: dict[Key, list[WitnessedPod]] = {}
+    for pod in pods:
+        queue = Key(pod.metadata.namespace, pod.metadata.labels.get(QUEUE_NAME, ""))
+        by_queue.setdefault(queue, []).append(pod)
+    return [
+        Difference(
+            Place("LocalQueue", str(queue), "", PODS)
+            if queue.name
+            else Place("Namespace", queue.namespace, "", PODS),
+            Reason.WITHOUT_ADMISSION,
+            len(found) * NANOS,
+            0,
+            _newest_first(found),
+        )
+        for queue, found in sorted(by_queue.items())
+    ]
+
+
+def _newest_first(pods: Iterable[WitnessedPod]) -> tuple[Key, ...]:
+    def created(pod: WitnessedPod) -> float:
+        moment = pod.metadata.creation_timestamp
+        return 0.0 if moment is None else epoch(moment)
+
+    ordered = sorted(pods, key=lambda pod: (-created(pod), pod.metadata.key))
+    return tuple(pod.metadata.key for pod in ordered)
