@@ -17,7 +17,7 @@ from quorate.placement.filters.failures import FilterFailure
 
 ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "docs" / "reference"
-SOURCES = [ROOT / "src" / "quorate" / package for package in ("controllers", "queueing")]
+SOURCES = [ROOT / "src" / "quorate" / package for package in ("controllers", "queueing", "witness")]
 RECORDER = ROOT / "src" / "quorate" / "kube" / "events.py"
 WORDS = re.compile(r"KEY|VALUE|VOLUME")  # placeholders of the page for names
 REASON = re.compile(r"[A-Z][a-z]+[A-Za-z]*")

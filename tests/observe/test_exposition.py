@@ -4,6 +4,7 @@ from pathlib import Path
 
 from quorate.observe.families import FAMILIES, ROLE, Family
 from quorate.observe.gang_families import FAMILIES as OF_GANGS
+from quorate.witness.metrics import FAMILIES as OF_WITNESS
 from tests.observe.test_families import NOT_YET
 from tests.observe.test_gang_families import NOT_YET as NOT_OF_SCHEDULER
 
@@ -27,3 +28,8 @@ def test_the_page_lists_the_series_of_the_gang_scheduler() -> None:
     listed = [line for line in OF_SCHEDULER.splitlines() if line.startswith("| `volcano_")]
     missing = [f"| `{name}` | {why} |" for name, why in NOT_OF_SCHEDULER.items()]
     assert listed == [*map(row, OF_GANGS), *missing]
+
+
+def test_the_page_lists_the_series_of_the_witness() -> None:
+    listed = [line for line in METRICS.splitlines() if line.startswith("| `quorate_witness")]
+    assert listed == list(map(row, OF_WITNESS))

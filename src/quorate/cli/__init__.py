@@ -83,6 +83,10 @@ class Commands(LazyGroup):
             "Run the gang scheduler for a cluster until Ctrl-C or SIGTERM.",
         ),
         LazyCommand(
+            "witness", "quorate.cli.witness:witness",
+            "Compare what pods use with quota and with the nodes, until Ctrl-C or SIGTERM.",
+        ),
+        LazyCommand(
             "crds", "quorate.cli.deployment.crds:crds",
             "Write the CustomResourceDefinitions, to install them in a cluster.",
         ),

@@ -14,6 +14,7 @@ from typing import Annotated, Final, TypeVar
 
 import typer
 
+from quorate.api.configuration.process import Address, parse_address
 from quorate.kube.client import Client
 from quorate.kube.log import Format
 from quorate.kube.rest.config import load_rest_config
@@ -34,6 +35,16 @@ LogFormat = Annotated[
     Format, typer.Option(help="Format of the log on standard error: readable lines, or JSON.")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log debug messages.")]
+
+
+def listen_address(written: str) -> Address:
+    """Return the address of an option.  Raises ``typer.BadParameter``."""
+    address = parse_address(written)
+    if address is None:
+        raise typer.BadParameter(f"{written!r} is no address (write :8081 or 127.0.0.1:8081)")
+    return address
+
+
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 # The second generation has 80,000 new objects at most, which take some 7 ms; 300,000 took 25 ms on an idle
 # machine and 97 ms on a busy one. A full collection comes after 24 million new objects.

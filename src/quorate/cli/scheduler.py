@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from quorate.api.configuration.process import Address, Health, parse_address
+from quorate.api.configuration.process import Address, Health
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.meta import Key
 from quorate.api.syntax import is_dns_label
@@ -29,6 +29,7 @@ from quorate.cli.process import (
     LogFormat,
     Verbose,
     election_client,
+    listen_address,
     new_identity,
     raise_file_limit,
     tune_garbage_collection,
@@ -52,13 +53,6 @@ from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 
 NEEDED = ("podgroups", "queues")
-
-
-def _address(written: str) -> Address:
-    address = parse_address(written)
-    if address is None:
-        raise typer.BadParameter(f"{written!r} is no address (write :8081 or 127.0.0.1:8081)")
-    return address
 
 
 def _namespace(written: str) -> str:
@@ -109,7 +103,7 @@ def scheduler(
         Address | None,
         typer.Option(
             metavar="ADDRESS",
-            parser=_address,
+            parser=listen_address,
             help="The address for the probes of the kubelet, such as :8081. Default: none.",
             show_default=False,
         ),
@@ -118,7 +112,7 @@ def scheduler(
         Address | None,
         typer.Option(
             metavar="ADDRESS",
-            parser=_address,
+            parser=listen_address,
             help="The address for Prometheus, such as :8080. Other than on localhost: over TLS, for clients "
             "with permission to get /metrics. Default: none.",
             show_default=False,

@@ -18,6 +18,7 @@ from quorate.cli.deployment.manifests import (
     dashboard_installation,
     gang_installation,
     installation,
+    witness_installation,
 )
 from tests.cli.deployment.helm import CHART, Json, Name, Refused, helm, named, needs_helm, rendered
 
@@ -98,9 +99,18 @@ def test_with_the_gang_scheduler_they_install_the_same_objects_too() -> None:
 
 
 @needs_helm
-def test_with_the_dashboard_they_install_the_same_objects_too() -> None:
-    charted = without_policy(chart(dashboard={"enabled": True}))
-    manifests = deployed() | kustomized(dict(dashboard_installation(DEFAULT_NAMESPACE, IMAGE)))
+@pytest.mark.parametrize(
+    ("component", "files"),
+    [
+        ("dashboard", dashboard_installation(DEFAULT_NAMESPACE, IMAGE)),
+        ("witness", witness_installation(DEFAULT_NAMESPACE, IMAGE)),
+    ],
+)
+def test_with_an_optional_component_they_install_the_same_objects_too(
+    component: str, files: dict[PurePosixPath, str]
+) -> None:
+    charted = without_policy(chart(DEFAULT_NAMESPACE, **{component: {"enabled": True}}))
+    manifests = deployed() | kustomized(dict(files))
     assert charted.keys() == manifests.keys()
     for key in manifests:
         assert charted[key] == manifests[key], key

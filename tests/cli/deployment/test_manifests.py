@@ -18,6 +18,7 @@ from quorate.cli.deployment.manifests import (
     dashboard_installation,
     gang_installation,
     installation,
+    witness_installation,
 )
 from quorate.cli.deployment.roles import ACCOUNT, gang_roles, user_roles
 from quorate.cli.deployment.scheduler import NAMESPACE
@@ -52,13 +53,15 @@ def test_the_files_are_what_the_generator_writes(name: PurePosixPath) -> None:
 def test_deploy_has_no_other_files() -> None:
     gang = gang_installation(NAMESPACE, IMAGE)
     dashboard = dashboard_installation(DEFAULT_NAMESPACE, IMAGE)
-    written = {str(name) for name in (*GENERATED, *gang, *dashboard)}
+    witness = witness_installation(DEFAULT_NAMESPACE, IMAGE)
+    written = {str(name) for name in (*GENERATED, *gang, *dashboard, *witness)}
     by_hand = {
         "Dockerfile", "helm/quorate/Chart.yaml", "helm/quorate/values.yaml",
         "helm/quorate/values.schema.json", "helm/quorate/templates/NOTES.txt",
         "helm/quorate/templates/configuration.yaml",
         "helm/quorate/templates/controllers.yaml", "helm/quorate/templates/services.yaml",
         "helm/quorate/templates/cert-manager.yaml", "helm/quorate/templates/dashboard.yaml",
+        "helm/quorate/templates/witness.yaml",
         "helm/quorate/templates/scheduler.yaml",
         "helm/quorate/.helmignore",
     }  # fmt: skip

@@ -13,6 +13,7 @@ from quorate.cli.deployment.manifests import (
     dashboard_installation,
     gang_installation,
     installation,
+    witness_installation,
 )
 from quorate.cli.deployment.scheduler import NAMESPACE
 
@@ -32,8 +33,8 @@ def manifests(
 ) -> None:
     """Write the manifests of an installation, to apply with kubectl.
 
-    The manifests of the gang scheduler are in the directory gang, those of the dashboard in the directory
-    dashboard; each is applied separately.
+    The manifests of the gang scheduler, of the dashboard and of the witness are in directories of their own
+    (gang, dashboard, witness); each is applied separately.
 
     [b]Example:[/b] quorate manifests --output install --image registry.example/quorate:0.2.0
     """
@@ -42,6 +43,7 @@ def manifests(
         **installation(namespace, image),
         **gang_installation(scheduler_namespace, image),
         **dashboard_installation(namespace, image),
+        **witness_installation(namespace, image),
     }
     if with_chart:
         files.update(chart())

@@ -12,7 +12,7 @@ from quorate.api.crds import to_yaml
 from quorate.api.kueue import GROUP
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.cli.deployment import controllers as c
-from quorate.cli.deployment import dashboard, scheduler
+from quorate.cli.deployment import dashboard, scheduler, witness
 from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.deployment.manifest_builders import namespace_object
 from quorate.cli.deployment.roles import (
@@ -32,6 +32,7 @@ Json = dict[str, Any]
 KUSTOMIZE: Final = "kustomize.config.k8s.io/v1beta1"
 GANG: Final = PurePosixPath("gang")  # the directory of the gang scheduler
 DASHBOARD: Final = PurePosixPath("dashboard")
+WITNESS: Final = PurePosixPath("witness")
 IMAGE: Final = "quorate:0.2.0"
 _RELEASE: Final = "namespace-of-the-release"  # replaced by the namespace of the release
 _WRITTEN_BY: Final = "# Written by `quorate manifests`; changes are lost when the file is written again.\n"
@@ -76,18 +77,37 @@ def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]
 
 def dashboard_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
     """Return the files of the dashboard, which is installed separately."""
-    files = {
-        DASHBOARD / f"{name}.yaml": _text(objects)
-        for name, objects in (
-            ("namespace", [namespace_object(namespace)]),
-            ("role", dashboard.roles(namespace)),
-            ("dashboard", dashboard.workload(namespace, image)),
-            ("service", [dashboard.service(namespace)]),
-            ("network-policy", [dashboard.network_policy(namespace)]),
-        )
-    }
+    return _separate_installation(
+        DASHBOARD,
+        {
+            "namespace": [namespace_object(namespace)],
+            "role": dashboard.roles(namespace),
+            "dashboard": dashboard.workload(namespace, image),
+            "service": [dashboard.service(namespace)],
+            "network-policy": [dashboard.network_policy(namespace)],
+        },
+    )
+
+
+def witness_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
+    """Return the files of the witness, which needs the controllers' namespace and Configuration."""
+    return _separate_installation(
+        WITNESS,
+        {
+            "role": witness.roles(namespace),
+            "witness": witness.workload(namespace, image),
+            "service": [witness.service(namespace)],
+            "network-policy": [witness.network_policy(namespace)],
+        },
+    )
+
+
+def _separate_installation(
+    directory: PurePosixPath, contents: Mapping[str, Iterable[Json]]
+) -> Mapping[PurePosixPath, str]:
+    files = {directory / f"{name}.yaml": _text(objects) for name, objects in contents.items()}
     needed = sorted(name.name for name in files)
-    files[DASHBOARD / "kustomization.yaml"] = _text(
+    files[directory / "kustomization.yaml"] = _text(
         [{"apiVersion": KUSTOMIZE, "kind": "Kustomization", "resources": needed}]
     )
     return files
@@ -97,6 +117,7 @@ def chart() -> Mapping[PurePosixPath, str]:
     """Return the templates of the Helm chart made from the same objects, each under conditions on values."""
     gang = ".Values.gangScheduler.enabled"
     shown = ".Values.dashboard.enabled"
+    witnessed = ".Values.witness.enabled"
     endpoint = WebhookEndpoint(namespace=_RELEASE, service=c.WEBHOOK_SERVICE)
     converted = queueing_definitions(dict.fromkeys(CONVERTED_KINDS, conversion(endpoint)))
     files = {
@@ -127,6 +148,12 @@ def chart() -> Mapping[PurePosixPath, str]:
                 scheduler.legacy_roles(_RELEASE),
             ),
             ("dashboard-role", (shown,), dashboard.roles(_RELEASE)),
+            ("witness-role", (witnessed,), witness.roles(_RELEASE)),
+            (
+                "witness-service-monitor",
+                (witnessed, ".Values.enablePrometheus"),
+                [witness.service_monitor(_RELEASE)],
+            ),
             (
                 "scheduler-service-monitor",
                 (gang, ".Values.enablePrometheus"),

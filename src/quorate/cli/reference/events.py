@@ -189,6 +189,33 @@ EVENTS: Final = (
         "Warning",
         "it reached its maximum execution time",
     ),
+    EventDescription(
+        "OverLimit",
+        "a ClusterQueue, a Cohort (the witness)",
+        "Warning",
+        "running pods use more than its quota; the message has the amounts and names pods",
+    ),
+    EventDescription(
+        "OverAllocatable", "a Node (the witness)", "Warning", "its pods request more than it can allocate"
+    ),
+    EventDescription(
+        "WithoutAdmission",
+        "a LocalQueue, a Namespace (the witness)",
+        "Warning",
+        "pods run although their Workload has no quota",
+    ),
+    EventDescription(
+        "LimitLowered",
+        "a ClusterQueue, a Cohort, a Node (the witness)",
+        "Normal",
+        "pods use more than a limit that was lowered after their admission",
+    ),
+    EventDescription(
+        "BeforeStart",
+        "a ClusterQueue, a Cohort, a Node (the witness)",
+        "Normal",
+        "as `OverLimit` and `OverAllocatable`, of pods that were there before the witness",
+    ),
 )
 
 
