@@ -11,8 +11,10 @@ NOT_YET = {
     "kueue_replaced_workload_slices_total": (
         "Kueue does not expose it either; the event `WorkloadSliceReplaced` reports each"
     ),
+    "multikueue_cluster_status": "there is no MultiKueue",
     "multikueue_workloads_admitted_total": "there is no MultiKueue",
     "multikueue_workloads_dispatched_total": "there is no MultiKueue",
+    "multikueue_workloads_evicted_total": "there is no MultiKueue",
 }
 LISTED: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "metrics.yaml").read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """What the recorder keeps of a cycle."""
 
+import math
 from typing import Any
 
 import pytest
@@ -33,6 +34,41 @@ def test_a_preemptor_of_the_same_victim_counts_as_skipped() -> None:
     assert recorder.preemption_skips == {"a": 1}
     recorder.cycle_ended(world.admission_cycle.run(world.now), 0.1)
     assert recorder.preemption_skips == {"a": 1}, "a cycle that decides nothing changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("hog", "want"),
+    [
+        pytest.param(
+            [{"name": "victim", "requests": {"cpu": 8}}], "deferred_fit", id="the first frees enough"
+        ),
+        pytest.param(
+            [{"name": "v", "priority": -2, "requests": {"cpu": 4}}, {"name": "u", "requests": {"cpu": 4}}],
+            "new_targets",
+            id="another target frees the rest",
+        ),
+    ],
+)
+def test_recomputed_preemption_targets_are_counted(hog: list[dict[str, Any]], want: str) -> None:
+    running = [{**each, "queue": "hog", "admitted": "default"} for each in hog]
+    world = World(
+        {
+            "flavors": ["default"],
+            "clusterQueues": RECLAIMING | {"hog": queue(0, cohort="c")},
+            "workloads": [
+                *running,
+                {"name": "first", "queue": "b", "priority": 1, "requests": {"cpu": 4}},
+                {"name": "second", "queue": "a", "requests": {"cpu": 4}},
+            ],
+        }
+    )
+    cycle = world.admission_cycle.run(world.now)
+    assert {(each.cluster_queue, each.result) for each in cycle.recomputations} == {("a", want)}
+    recorder = Recorder(lambda: "leader", CustomLabels())
+    recorder.cycle_ended(cycle, 0.1)
+    labels = {"cluster_queue": "a", "result": want, "replica_role": "leader"}
+    name = "kueue_preemption_target_recomputations_total"
+    assert recorder.registry.get_sample_value(name, labels) == len(cycle.recomputations)
 
 
 def test_a_series_of_a_deleted_queue_starts_again_at_zero() -> None:
@@ -159,3 +195,66 @@ def test_only_writes_that_would_be_refused_again_are_counted_as_refused() -> Non
         if sample.name == "quorate_refused_writes_total"
     }
     assert counted == {("jobs.batch", "422"): 2, ("jobs.batch", "403"): 1}
+
+
+def values_of(world: World, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+    view = View(world.state, a_silent_informer(), CustomLabels())
+    return {
+        tuple(reading.labels[label] for label in labels): reading.value
+        for reading in readings(view, {})
+        if reading.name == name
+    }
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_shapes_of_pending_workloads_are_counted(gate: bool) -> None:
+    sizes = {"a": 3, "b": 3, "c": 9}
+    world = World(
+        {
+            "config": {"featureGates": {"SchedulingEquivalenceHashing": gate}},
+            "flavors": ["default"],
+            "clusterQueues": {"q": queue(2), "empty": queue(2)},
+            "workloads": [
+                {"name": name, "queue": "q", "requests": {"cpu": cpu}} for name, cpu in sizes.items()
+            ],
+        }
+    )
+    labels = ("cluster_queue", "status")
+    counts = values_of(world, "pending_scheduling_hashes", *labels)
+    idle = {("empty", "active"): 0, ("empty", "inadmissible"): 0}
+    assert counts == (idle | {("q", "active"): 2, ("q", "inadmissible"): 0} if gate else {})
+    if gate:
+        world.admission_cycle.run(world.now)
+        counts = values_of(world, "pending_scheduling_hashes", *labels)
+        assert counts == idle | {("q", "active"): 0, ("q", "inadmissible"): 2}
+
+
+def test_an_amount_beyond_int64_is_infinite() -> None:
+    quota = {"default": {"cpu": "9223372036854775", "memory": "9223372036854775807", "example.com/gpu": 7}}
+    world = World(
+        {
+            "config": {"metrics": {"enableClusterQueueResources": True}},
+            "flavors": ["default"],
+            "clusterQueues": {"q": {"quota": [quota], "cohort": "c"}},
+        }
+    )
+    assert values_of(world, "cohort_subtree_quota", "resource") == {
+        ("cpu",): 9223372036854775.0,
+        ("memory",): math.inf,
+        ("example.com/gpu",): 7.0,
+    }
+
+
+def test_a_cohort_that_moved_counts_its_admitted_workloads_in_its_new_parent() -> None:
+    world = World(
+        {
+            "flavors": ["default"],
+            "cohorts": {"leaf": {"parent": "old"}, "old": {}, "new": {}},
+            "clusterQueues": {"q": queue(4, cohort="leaf")},
+            "workloads": [{"name": "w", "queue": "q", "requests": {"cpu": 1}, "admitted": "default"}],
+        }
+    )
+    name = "cohort_subtree_admitted_active_workloads"
+    assert values_of(world, name, "cohort") == {("leaf",): 1, ("old",): 1, ("new",): 0}
+    world.run({"update": {"cohorts": {"leaf": {"parent": "new"}}}})
+    assert values_of(world, name, "cohort") == {("leaf",): 1, ("old",): 0, ("new",): 1}

@@ -20,7 +20,9 @@ HIGH_CLASS = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClas
 HIGH = {"priority_class": "high"}
 
 
-def a_workload(*conditions: str, checks: int = 0, evictions: tuple[EvictionCount, ...] = ()) -> Workload:
+def a_workload(
+    *conditions: str, checks: int = 0, evictions: tuple[EvictionCount, ...] = (), past_s: int | None = None
+) -> Workload:
     """Return a workload created at second 0; each condition is "Type status reason second"."""
     return Workload(
         metadata=ObjectMeta(name="w", namespace="ns", creation_timestamp=datetime(1970, 1, 1, tzinfo=UTC)),
@@ -29,6 +31,7 @@ def a_workload(*conditions: str, checks: int = 0, evictions: tuple[EvictionCount
             conditions=tuple(map(_condition, conditions)),
             admission_checks=(AdmissionCheckState(name="check", state="Ready"),) * checks,
             scheduling_stats=SchedulingStats(evictions=evictions) if evictions else None,
+            accumulated_past_execution_time_seconds=past_s,
         ),
     )
 
@@ -78,7 +81,7 @@ READY = "PodsReady True Started 20"
         ),
         pytest.param(
             a_workload(RESERVED, ADMITTED, "Evicted True Preempted 9"), a_workload("Finished True ByHand 12"),
-            [Sample("finished_workloads_total", HIGH)],
+            [Sample("finished_workloads_total", HIGH), Sample("execution_time_seconds", HIGH, 4.0)],
             id="all conditions removed: the time of release is unknown",
         ),
         pytest.param(
@@ -90,6 +93,27 @@ READY = "PodsReady True Started 20"
         pytest.param(
             a_workload(RESERVED, ADMITTED), a_workload(RESERVED, ADMITTED, "PodsReady True Recovered 30"), [],
             id="a recovery is not the first readiness",
+        ),
+        pytest.param(
+            a_workload(RESERVED, ADMITTED, "PodsReady False WaitForRecovery 25"),
+            a_workload(RESERVED, ADMITTED, "PodsReady True Recovered 32"),
+            [Sample("workload_recovery_wait_time_seconds", HIGH, 7.0)],
+            id="recovered",
+        ),
+        pytest.param(
+            a_workload(RESERVED, ADMITTED), a_workload(RESERVED, ADMITTED, "Finished True Succeeded 30"),
+            [Sample("finished_workloads_total", HIGH), Sample("execution_time_seconds", HIGH, 22.0)],
+            id="finished",
+        ),
+        pytest.param(
+            a_workload(RESERVED, ADMITTED, past_s=100),
+            a_workload(RESERVED, ADMITTED, "Finished True Succeeded 30", past_s=100),
+            [Sample("finished_workloads_total", HIGH), Sample("execution_time_seconds", HIGH, 122.0)],
+            id="finished in its second admission",
+        ),
+        pytest.param(
+            a_workload(RESERVED), a_workload(RESERVED, "Finished True OwnerNotFound 30"),
+            [Sample("finished_workloads_total", HIGH)], id="finished without an admission",
         ),
         pytest.param(
             a_workload(RESERVED, READY),
@@ -147,11 +171,6 @@ READY = "PodsReady True Started 20"
             a_workload("QuotaReserved False Pending 14", "Evicted True Preempted 10"),
             [Sample("workload_eviction_latency_seconds", {"reason": "Preempted"}, 4.0)],
             id="its quota is released",
-        ),
-        pytest.param(
-            a_workload(RESERVED, ADMITTED), a_workload(RESERVED, ADMITTED, "Finished True Succeeded 40"),
-            [Sample("finished_workloads_total", HIGH)],
-            id="finished",
         ),
         pytest.param(a_workload(RESERVED, READY), a_workload(RESERVED, READY), [], id="no transition"),
     ],

@@ -132,7 +132,19 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     _with_role(
         "counter", "preempted_workloads_total", ("preempting_cluster_queue", "reason"), "Preemptions decided"
     ),
+    *_of_both_queues(
+        "histogram", "workload_recovery_wait_time_seconds", _CLASS,
+        "From the loss of a pod until all pods were ready again", *_WAIT_S,
+    ),
     *_of_both_queues("counter", "finished_workloads_total", _CLASS, "Workloads that finished"),
+    *_of_both_queues(
+        "histogram", "execution_time_seconds", _CLASS,
+        "Time for which a finished workload was admitted, over all its admissions", *_LONG_WAIT_S,
+    ),
+    _with_role(
+        "counter", "preemption_target_recomputations_total", (*_QUEUE, "result"),
+        "Assignments computed again without the preemption targets of an earlier workload of the cycle",
+    ),
     _with_role(
         "counter", "cohort_subtree_admitted_workloads_total", ("cohort", *_CLASS),
         "Admissions in the queues below a cohort",
@@ -151,6 +163,10 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         "Workloads that are not admitted, by the reasons of Admitted and of QuotaReserved, by local queue",
     ),
     *_of_both_queues("gauge", "pending_workloads", ("status",), "Pending workloads"),
+    _with_role(
+        "gauge", "pending_scheduling_hashes", (*_QUEUE, "status"),
+        "Different shapes of pending workloads; workloads of one shape are evaluated once",
+    ),
     *_of_both_queues("gauge", "reserving_active_workloads", (), "Workloads with reserved quota"),
     _with_role(
         "gauge", "admitted_active_workloads", _QUEUE, "Admitted workloads that have not finished",

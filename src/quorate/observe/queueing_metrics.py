@@ -4,7 +4,7 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aiohttp import web
 from prometheus_client.core import GaugeMetricFamily
@@ -23,6 +23,7 @@ from quorate.observe.view import View, is_shown, local_queue_labels
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.inactive_reasons import Terminating
 from quorate.queueing.pending.entry import Entry
+from quorate.queueing.pending.shape import Shape
 from quorate.queueing.state import State
 from quorate.quota.amount import Amount, FlavorResource, Unlimited, Usage, as_quantity
 from quorate.quota.fair_sharing import dominant_share
@@ -33,6 +34,7 @@ _BUILD = {
     "compiler": platform.python_implementation(),
     "platform": f"{platform.system().lower()}/{platform.machine()}",
 }  # the labels for the Go version and the commit are empty
+_INT64_MAX: Final = 2**63 - 1
 
 
 def metrics(replica: Replica) -> web.Application:
@@ -109,6 +111,8 @@ def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Readin
         if is_shown(local_queue, rules):
             yield from _isolated(key, _local_queue(local_queue, view))
     yield from _requested_by_pending(view.state)
+    if view.state.configuration.gates.scheduling_equivalence_hashing:
+        yield from _pending_shapes(view.state)
     if view.state.configuration.gates.unadmitted_workloads_observability:
         yield from _unadmitted(view, rules)
     for node in view.state.ledger.quota.cohorts.values():
@@ -214,6 +218,16 @@ def _requested_by_pending(state: State) -> Iterator[Reading]:
             yield Reading("cluster_queue_resource_pending", labels, nanos / NANOS)
 
 
+def _pending_shapes(state: State) -> Iterator[Reading]:
+    counts: dict[tuple[str, bool], set[Shape]] = {}
+    for entry in state.ledger.entries.values():
+        counts.setdefault((entry.cluster_queue, _is_active(entry, state)), set()).add(entry.shape)
+    for queue in state.ledger.cluster_queues:
+        for status, active in (("active", True), ("inadmissible", False)):
+            labels = {"cluster_queue": queue, "status": status}
+            yield Reading("pending_scheduling_hashes", labels, len(counts.get((queue, active), ())))
+
+
 def _unadmitted(view: View, rules: Metrics) -> Iterator[Reading]:
     by_cluster_queue: Counter[tuple[str, str, str]] = Counter()
     for (local, reserved_in, reason, cause), count in view.unadmitted.items():
@@ -265,8 +279,8 @@ def _labels(pair: FlavorResource) -> dict[str, str]:
 
 
 def _units(pair: FlavorResource, amount: Amount) -> float:
-    """Return ``amount`` in cores, bytes or whole units."""
-    if isinstance(amount, Unlimited):
+    """Return ``amount`` in cores, bytes or whole units; infinite beyond the int64 of Kueue's amounts."""
+    if isinstance(amount, Unlimited) or amount >= _INT64_MAX:
         return math.inf
     return as_quantity(pair.resource, amount).nanos / NANOS
 

@@ -90,6 +90,9 @@ class Recorder:
         self.record("kueue_admission_attempts_total", result)
         self.record("kueue_admission_attempt_duration_seconds", result, seconds)
 
+        for each in cycle.recomputations:
+            labels = {"cluster_queue": each.cluster_queue, "result": each.result}
+            self.record("kueue_preemption_target_recomputations_total", labels)
         for kind, count in Counts(map(type, cycle.decisions)).items():
             self.record("quorate_cycle_decisions_total", {"decision": kind.__name__.lower()}, count=count)
 

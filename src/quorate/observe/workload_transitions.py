@@ -10,7 +10,7 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.queueing import conditions as c
-from quorate.queueing.pods_ready import RECOVERED
+from quorate.queueing.pods_ready import RECOVERED, WAIT_FOR_RECOVERY
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -45,6 +45,13 @@ def transition_samples(old: Workload, new: Workload) -> Iterator[Sample]:
         ready, admitted_at = became_true[c.PODS_READY], c.transition_time(after[c.ADMITTED])
         yield _timed("ready_wait_time_seconds", class_label, waiting_since, ready)
         yield _timed("admitted_until_ready_wait_time_seconds", class_label, admitted_at, ready)
+    if c.PODS_READY in became_true and became_true[c.PODS_READY].reason == RECOVERED:
+        lost = find_condition(old.status.conditions, c.PODS_READY)
+        if lost is not None and lost.reason == WAIT_FOR_RECOVERY:
+            lost_at = c.transition_time(lost)
+            yield _timed(
+                "workload_recovery_wait_time_seconds", class_label, lost_at, became_true[c.PODS_READY]
+            )
     if c.EVICTED in became_true:
         yield from _eviction(old, new, became_true[c.EVICTED], before.get(c.PODS_READY), class_label)
     released = find_condition(new.status.conditions, c.QUOTA_RESERVED)  # None: removed by another client
@@ -59,6 +66,13 @@ def transition_samples(old: Workload, new: Workload) -> Iterator[Sample]:
         yield _timed("workload_eviction_latency_seconds", reason, evicted_at, released)
     if c.FINISHED in became_true:
         yield Sample("finished_workloads_total", class_label)
+        past_s = new.status.accumulated_past_execution_time_seconds or 0
+        if c.ADMITTED in before or past_s:
+            finished = became_true[c.FINISHED]
+            last_s = c.transition_time(finished) - (
+                c.transition_time(before[c.ADMITTED]) if c.ADMITTED in before else c.transition_time(finished)
+            )
+            yield Sample("execution_time_seconds", class_label, past_s + max(0.0, last_s))
 
 
 def _eviction(

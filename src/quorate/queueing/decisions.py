@@ -97,6 +97,16 @@ class CycleFault(msgspec.Struct, frozen=True):
     error: Exception
 
 
+RecomputationResult = Literal["new_targets", "deferred_fit", "skipped"]
+
+
+class Recomputation(msgspec.Struct, frozen=True):
+    """An assignment that was computed again without the preemption targets of earlier heads."""
+
+    cluster_queue: str
+    result: RecomputationResult
+
+
 class CycleResult(msgspec.Struct, frozen=True):
     """The outcome of one run of the admission cycle."""
 
@@ -109,3 +119,4 @@ class CycleResult(msgspec.Struct, frozen=True):
     # Pending workloads that became inadmissible with the outcome of another one; ``why_pending`` returns it.
     parked: tuple[Key, ...] = ()
     is_paused: bool = False  # as the caller asked for; then ``wake_at`` is the time of the run
+    recomputations: tuple[Recomputation, ...] = ()

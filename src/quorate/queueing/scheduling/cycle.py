@@ -17,7 +17,7 @@ from typing import Final
 
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.decisions import CycleFault, CycleResult, Decision
+from quorate.queueing.decisions import CycleFault, CycleResult, Decision, Recomputation
 from quorate.queueing.scheduling.round import Pauses, Round
 from quorate.queueing.scheduling.second_pass import SecondPass
 from quorate.queueing.state import State
@@ -50,6 +50,7 @@ class AdmissionCycle:
         decisions: dict[Key, Decision] = {}
         preemption_skips: dict[Key, str] = {}
         faults: list[CycleFault] = []
+        recomputations: list[Recomputation] = []
         is_paused = False
         updates = self._state.request_updates
         updates.run_slice()
@@ -66,6 +67,7 @@ class AdmissionCycle:
                     decisions[decision.key] = decision
                 preemption_skips |= round_.preemption_skips
                 faults += round_.pop_faults()
+                recomputations += round_.pop_recomputations()
                 is_paused = round_.is_paused or (pauses is not None and pauses())
                 if is_paused or len(decisions) >= MAX_DECISIONS or updates.is_head_missing:
                     wake_at = now
@@ -74,7 +76,14 @@ class AdmissionCycle:
             wake_at = now
         skips, parked = tuple(preemption_skips.values()), self._state.ledger.take_parked()
         return CycleResult(
-            tuple(decisions.values()), wake_at, skips, tuple(faults), samples.changed, parked, is_paused
+            tuple(decisions.values()),
+            wake_at,
+            skips,
+            tuple(faults),
+            samples.changed,
+            parked,
+            is_paused,
+            tuple(recomputations),
         )
 
     def second_pass(self, now: float) -> SecondPass:

@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import queued_since
-from quorate.queueing.decisions import ConditionReason, CycleFault, Decision, Hold, Reserve
+from quorate.queueing.decisions import (
+    ConditionReason,
+    CycleFault,
+    Decision,
+    Hold,
+    Recomputation,
+    RecomputationResult,
+    Reserve,
+)
 from quorate.queueing.inadmissible_reasons import (
     AwaitingOtherPreemption,
     AwaitingPodsReady,
@@ -65,6 +73,7 @@ class Round:
         self.is_suspended = False
         self.is_paused = False
         self.preemption_skips: dict[Key, str] = {}  # by workload its cluster queue; see ``CycleResult``
+        self._recomputed: dict[Key, Recomputation] = {}  # by workload
         self._roots: dict[Node, None] = {}  # of the trees that take part
         self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
         self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
@@ -278,7 +287,17 @@ class Round:
         found = (self._ledger.reservations.get(key) for key in preemptors)
         with self._ledger.without([reservation for reservation in found if reservation is not None]):
             assignment = assign_again(self._state, nomination, assignment, self._number)
-        return assignment.mode is AssignmentMode.FIT
+        fits_later = assignment.mode is AssignmentMode.FIT
+        self._note_recomputation(nomination, "deferred_fit" if fits_later else "new_targets")
+        return fits_later
+
+    def _note_recomputation(self, nomination: Nomination, result: RecomputationResult) -> None:
+        self._recomputed[nomination.entry.key] = Recomputation(nomination.queue.name, result)
+
+    def pop_recomputations(self) -> tuple[Recomputation, ...]:
+        """Return the assignments that were computed again since the last call."""
+        recomputed, self._recomputed = self._recomputed, {}
+        return tuple(recomputed.values())
 
     def _defer(self, nomination: Nomination, assignment: Assignment, preemptors: Mapping[Key, Key]) -> Hold:
         """Keep a head pending that fits as soon as the targets of earlier heads are gone."""
@@ -395,6 +414,8 @@ class Round:
             nomination.entry.last_assignment = None
         if nomination.targets:
             self.preemption_skips[nomination.entry.key] = nomination.queue.name
+        if nomination.entry.key in self._recomputed:
+            self._note_recomputation(nomination, "skipped")
         return self._keep_pending(nomination, RequeueReason.FAILED_AFTER_NOMINATION, (reason,))
 
     def _keep_pending(
@@ -413,6 +434,8 @@ class Round:
 
     def _refuse(self, nomination: Nomination, requeue_reason: RequeueReason) -> Hold:
         """Keep a workload pending; the constraints of its pods are no part of its shape."""
+        if nomination.entry.key in self._recomputed:
+            self._note_recomputation(nomination, "skipped")
         reasons = nomination.reasons
         for reason in reasons:
             if isinstance(reason, PlacementRefused | NodesLackRoom):
