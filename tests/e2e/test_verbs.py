@@ -57,11 +57,22 @@ def test_the_lists_have_the_columns_of_kueuectl(run_with_commands: RunWithComman
 
         listed = await command.output_of("queue", "list", "lq", "--all-namespaces")
         assert titles(listed) == [
-            "NAMESPACE", "NAME", "CLUSTERQUEUE", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "AGE"
+            "NAMESPACE", "NAME", "CLUSTERQUEUE", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "ACTIVE", "AGE"
         ]  # fmt: skip
         assert [line.split()[:-1] for line in listed.splitlines()[1:]] == [
-            [NAMESPACE, "queue", "research", "1", "1"]
+            [NAMESPACE, "queue", "research", "1", "1", "true"]
         ]
+        await world.local_queue("lost", cluster_queue="absent")
+        inactive = ("queue", "list", "lq", "--active", "false", "-o", "wide")
+
+        async def lost_is_listed() -> bool:
+            return "ClusterQueueDoesNotExist" in (await command(*inactive)).out
+
+        await world.until("the reason is listed", lost_is_listed)
+        listed = await command.output_of(*inactive)
+        assert titles(listed)[-3:] == ["STOP POLICY", "REASON", "WHY INACTIVE"]
+        assert [line.split()[0] for line in listed.splitlines()[1:]] == ["lost"]
+        assert "lost" not in await command.output_of("queue", "list", "lq", "--active", "true")
         assert (await command("queue", "list", "--local", "-c", "idle")).err == (
             f"No resources found in {NAMESPACE} namespace.\n"
         )

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from quorate.api.kueue import StopPolicy
+from quorate.api.kueue import ClusterQueue, LocalQueue, StopPolicy
 from quorate.api.meta import Key
 from quorate.cli.errors import UsageError
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
@@ -102,7 +102,7 @@ def list_(
     ] = "",
     local: Local = False,
     active: Annotated[
-        YesNo | None, typer.Option(help="Only cluster queues that are active, or that are not.")
+        YesNo | None, typer.Option(help="Only queues that are active, or that are not.")
     ] = None,
     cluster_queue: Annotated[
         str,
@@ -131,14 +131,15 @@ def list_(
         _refuse_namespace(namespace, all_namespaces)
         if cluster_queue:
             raise UsageError("-c is for local queues (add --local)")
-    elif active is not None:
-        raise UsageError("--active is for cluster queues (leave out lq and --local)")
     cluster_options = o.ClusterOptions(kubeconfig, context, namespace, all_namespaces)
     now = WallClock().now()
 
+    def is_listed(each: ClusterQueue | LocalQueue) -> bool:
+        return active is None or is_active(each) == (active is YesNo.TRUE)
+
     async def cluster_queues(connection: o.Connection) -> None:
         found = await connection.client.list(CLUSTER_QUEUES, "", selector, field_selector)
-        queues = [each for each in found.items if active is None or is_active(each) == (active is YesNo.TRUE)]
+        queues = list(filter(is_listed, found.items))
         if is_structured(output):
             names = {each.metadata.name for each in queues}
             documents = await connection.client.list(as_untyped(CLUSTER_QUEUES), "", selector, field_selector)
@@ -151,16 +152,21 @@ def list_(
 
     async def local_queues(connection: o.Connection) -> None:
         where = connection.namespace
-        if is_structured(output):
-            documents = await connection.client.list(
-                as_untyped(LOCAL_QUEUES), where, selector, field_selector
-            )
-            kept = [each for each in documents.items if cluster_queue in ("", each["spec"]["clusterQueue"])]
-            print_documents(LOCAL_QUEUES, kept, output)
-            return
         found = await connection.client.list(LOCAL_QUEUES, where, selector, field_selector)
-        queues = [each for each in found.items if cluster_queue in ("", each.spec.cluster_queue)]
-        if queues:
+        queues = [
+            each for each in found.items if cluster_queue in ("", each.spec.cluster_queue) and is_listed(each)
+        ]
+        if is_structured(output):
+            untyped = as_untyped(LOCAL_QUEUES)
+            documents = await connection.client.list(untyped, where, selector, field_selector)
+            names = {(each.metadata.namespace, each.metadata.name) for each in queues}
+            kept = [
+                each
+                for each in documents.items
+                if (each["metadata"]["namespace"], each["metadata"]["name"]) in names
+            ]
+            print_documents(LOCAL_QUEUES, kept, output)
+        elif queues:
             print_objects(local_queue_columns(now, namespaces=all_namespaces), queues, output)
         else:
             o.print_none_found(connection)

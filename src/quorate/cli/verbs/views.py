@@ -37,6 +37,12 @@ def is_active(queue: ClusterQueue | LocalQueue) -> bool:
     return is_true(queue.status.conditions, ACTIVE)
 
 
+def reason_of_active(queue: ClusterQueue | LocalQueue) -> str:
+    """Return the reason of the condition ``Active``; empty without one."""
+    active = find_condition(queue.status.conditions, ACTIVE)
+    return "" if active is None else active.reason
+
+
 def why_inactive(queue: ClusterQueue | LocalQueue) -> str:
     active = find_condition(queue.status.conditions, ACTIVE)
     if active is None:
@@ -54,6 +60,7 @@ def cluster_queue_columns(now: float) -> Sequence[Column[ClusterQueue]]:
         Column("AGE", lambda queue: age(queue.metadata.creation_timestamp, now)),
         Column("STRATEGY", lambda queue: queue.spec.queueing_strategy, wide=True),
         Column("STOP POLICY", lambda queue: queue.spec.stop_policy, wide=True),
+        Column("REASON", reason_of_active, wide=True),
         Column("WHY INACTIVE", why_inactive, wide=True),
     )
 
@@ -64,8 +71,10 @@ def local_queue_columns(now: float, *, namespaces: bool) -> Sequence[Column[Loca
         Column("CLUSTERQUEUE", lambda queue: queue.spec.cluster_queue),
         Column("PENDING WORKLOADS", lambda queue: str(queue.status.pending_workloads)),
         Column("ADMITTED WORKLOADS", lambda queue: str(queue.status.admitted_workloads)),
+        Column("ACTIVE", lambda queue: str(is_active(queue)).lower()),
         Column("AGE", lambda queue: age(queue.metadata.creation_timestamp, now)),
         Column("STOP POLICY", lambda queue: queue.spec.stop_policy, wide=True),
+        Column("REASON", reason_of_active, wide=True),
         Column("WHY INACTIVE", why_inactive, wide=True),
     )
     if not namespaces:
