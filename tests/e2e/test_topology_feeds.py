@@ -4,11 +4,14 @@ import pytest
 
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key, find_condition
-from quorate.kube.resources import CLUSTER_QUEUES, NODES, PODS, TOPOLOGIES
+from quorate.kube.errors import Invalid
+from quorate.kube.resources import CLUSTER_QUEUES, NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES
 from tests.e2e.topologies import HOST, LEVELS, RACK, create_host, create_job_in, create_topology, places_of
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
+
+HALL = "example.com/hall"
 
 
 async def until_active(world: World, queue: str, status: str, reason: str) -> None:
@@ -18,6 +21,34 @@ async def until_active(world: World, queue: str, status: str, reason: str) -> No
         return active is not None and (active.status, active.reason) == (status, reason)
 
     await world.until(f"{queue} is Active={status} {reason}", found)
+
+
+def test_levels_and_node_labels_change_and_what_waits_is_tried_again() -> None:
+    async def story(world: World) -> None:
+        async def set_levels(*levels: str) -> None:
+            body = {"spec": {"levels": [{"nodeLabel": level} for level in levels]}}
+            await world.client.patch(TOPOLOGIES, Key("", "tree"), body)
+
+        await create_host(world, "x1", "r1", cpu="4", labels={HALL: "h"})
+        await create_host(world, "x2", "r2", cpu="4", labels={HALL: "h", "pool": "late"})
+        await create_topology(world, cpu="100")
+        await create_job_in(world, "wide", HALL, pods=2)
+        await world.until_condition("wide", "QuotaReserved", "False", "NoMatchingFlavor")
+        with pytest.raises(Invalid, match="can change only if"):
+            await set_levels(HALL)
+        await set_levels(HALL, HOST)
+        await world.until_condition("wide", "QuotaReserved", "True")
+        assert await places_of(world, "wide") == {"x1": 2}
+
+        await create_job_in(world, "large", HOST, pods=4)
+        await world.until_condition("large", "QuotaReserved", "False", "WaitingForQuota")
+        labels = {"spec": {"nodeLabels": {"pool": "late"}}}
+        await world.client.patch(RESOURCE_FLAVORS, Key("", "tas"), labels)
+        await world.until_condition("large", "QuotaReserved", "True")
+        assert await places_of(world, "large") == {"x2": 4}
+        assert await places_of(world, "wide") == {"x1": 2}
+
+    run_story(story, default_configuration())
 
 
 def test_room_that_nodes_and_other_pods_give_is_assigned() -> None:

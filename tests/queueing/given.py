@@ -103,10 +103,7 @@ class GivenWorld:
         for name in flavors:
             self.put_flavor(name, flavors[name] if isinstance(flavors, dict) else {})
         for name, topology in given.get("topologies", {}).items():
-            levels = [{"nodeLabel": level} for level in topology["levels"]]
-            self.state.put_topology(
-                codec.convert(Topology, {"metadata": {"name": name}, "spec": {"levels": levels}})
-            )
+            self.put_topology(name, topology)
         for name in given.get("nodes", {}):
             self.put_node(name)
         for name, pod in given.get("pods", {}).items():
@@ -122,6 +119,11 @@ class GivenWorld:
         for name in given.get("localQueues", {}):
             for namespace in sorted({"default", *namespaces}):
                 self.put_local_queue(namespace, name)
+
+    def put_topology(self, name: str, fields: Json) -> None:
+        levels = [{"nodeLabel": level} for level in fields["levels"]]
+        topology = {"metadata": {"name": name}, "spec": {"levels": levels}}
+        self.state.put_topology(codec.convert(Topology, topology))
 
     def put_flavor(self, name: str, spec: Json) -> None:
         metadata: Json = {"name": name}

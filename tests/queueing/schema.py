@@ -171,6 +171,7 @@ _STEP: Final[dict[str, Schema]] = {
         "localQueues": Each(_LOCAL_QUEUE),
         "workloads": Each(_WORKLOAD_SPEC),
         "flavors": Each(_FLAVOR),
+        "topologies": Each({"levels": _NAMES}),
         "namespaces": Each(_LABELS),
         "nodes": Each(_NODE),
         "pods": Each(_POD_ON_NODE),

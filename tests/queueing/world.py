@@ -226,8 +226,12 @@ class World(GivenWorld):
                             name,
                             **{field: getattr(new.spec, field) for field in new.spec.__struct_fields__},
                         )
+                    case "flavors" if fields is None:
+                        self.state.remove_flavor(name)
                     case "flavors":
                         self.put_flavor(name, fields)
+                    case "topologies":
+                        self.put_topology(name, fields)
                     case "nodes":
                         nodes = self.given.setdefault("nodes", {})
                         if fields is None:
