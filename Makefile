@@ -135,7 +135,7 @@ bench-binding: $(STAMP) ## measure how fast gangs are bound over HTTP, beside ba
 	@$(BIN)/python -m bench.binding
 
 crds: $(STAMP) ## write deploy/crds/ from the field lists and their descriptions
-	@$(BIN)/quorate crds --output deploy/crds
+	@$(BIN)/quorate crds --conversion-webhook --output deploy/crds
 
 manifests: $(STAMP) ## write deploy/ from the tables in src/quorate/cli/deployment
 	@$(BIN)/quorate manifests --output deploy --with-chart

@@ -20,8 +20,11 @@ from quorate.api.crds import (
     to_yaml,
 )
 from quorate.api.crds.descriptions import read_texts, source_of
+from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.local.objects.crd import definition as local
 from quorate.local.objects.crd.cel import compile_rules
+from quorate.webhooks.routes import WebhookEndpoint
+from quorate.webhooks.webhook_configurations import conversion
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "crds"
 Json = dict[str, Any]
@@ -31,8 +34,10 @@ def shipped_text(name: str) -> str:
     return (files("quorate.api.crds") / name).read_text(encoding="utf-8")
 
 
-def generated(field_list: str, descriptions: str = "") -> dict[str, Json]:
-    definitions = custom_resource_definitions(shipped_text(field_list), descriptions=descriptions)
+def generated(field_list: str, descriptions: str = "", *, converted: bool = True) -> dict[str, Json]:
+    endpoint = WebhookEndpoint(namespace="kueue-system", service="kueue-webhook-service")
+    conversions = dict.fromkeys(CONVERTED_KINDS, conversion(endpoint)) if converted else {}
+    definitions = custom_resource_definitions(shipped_text(field_list), conversions, descriptions)
     return {each["spec"]["names"]["kind"]: each for each in definitions}
 
 
@@ -41,6 +46,7 @@ GANG = generated(VOLCANO_FIELDS)
 TEXTS = shipped_text(DESCRIPTIONS)
 DESCRIBED = {"": generated(KUEUE_FIELDS, TEXTS), "gang": generated(VOLCANO_FIELDS, TEXTS)}
 DEFINITIONS = QUEUEING | GANG
+REFUSING = generated(KUEUE_FIELDS, converted=False)
 
 
 def schema_of(kind: str, version: str = "", path: str = "") -> Json:
@@ -66,7 +72,7 @@ def walk(path: str, schema: Json) -> Iterator[tuple[str, Json]]:
 
 def every_schema() -> Iterator[tuple[str, Json]]:
     """Yield every schema of every version of every kind, with its path."""
-    for kind, definition in DEFINITIONS.items():
+    for kind, definition in (*DEFINITIONS.items(), *REFUSING.items()):
         for version in definition["spec"]["versions"]:
             yield from walk(f"{kind}/{version['name']}", version["schema"]["openAPIV3Schema"])
 
@@ -161,7 +167,40 @@ def test_every_cel_rule_compiles() -> None:
     }
     for rule in rules:
         environment.compile(rule)
-    assert len(rules) == 45
+    assert len(rules) == 45 + len(set().union(*REFUSED.values()))
+
+
+REFUSED = {
+    "ClusterQueue spec": {"cohort", "admissionChecks"},
+    "ClusterQueue status": {"pendingWorkloadsStatus"},
+    "ClusterQueue status.fairSharing": {"admissionFairSharingStatus"},
+    "Cohort status.fairSharing": {"admissionFairSharingStatus"},
+    "LocalQueue status": {"flavorUsage", "flavors"},
+    "MultiKueueCluster spec": {"clusterProfileRef", "kubeConfig"},
+    "Workload spec": {"priorityClassName", "priorityClassSource"},
+    "Workload status": {"accumulatedPastExexcutionTimeSeconds"},
+    "Workload status.admission.podSetAssignments[].topologyAssignment": {"domains"},
+}
+
+
+def test_without_a_conversion_each_field_that_would_be_lost_is_refused() -> None:
+    refused: dict[str, set[str]] = {}
+    for kind in CONVERTED_KINDS:
+        (older,) = (each for each in REFUSING[kind]["spec"]["versions"] if each["name"] == "v1beta1")
+        for path, schema in walk("", older["schema"]["openAPIV3Schema"]):
+            for rule in schema.get("x-kubernetes-validations", ()):
+                if found := re.search(r"(\w+) would be lost", rule["message"]):
+                    refused.setdefault(f"{kind} {path}", set()).add(found[1])
+    assert refused == REFUSED
+
+
+def test_without_a_conversion_older_versions_keep_the_fields_of_the_stored_one() -> None:
+    for kind in CONVERTED_KINDS:
+        stored, older = (
+            {path for path, _ in walk("", each["schema"]["openAPIV3Schema"])}
+            for each in REFUSING[kind]["spec"]["versions"]
+        )
+        assert stored <= older
 
 
 @pytest.mark.parametrize(
@@ -182,9 +221,13 @@ def test_the_policy_of_concurrent_admission_is_immutable(old: Json, new: Json, r
     assert (rule.violation(new, [old]) is not None) is refused
 
 
-@pytest.mark.parametrize("kind", sorted(DEFINITIONS))
-def test_the_local_api_server_accepts_every_definition(kind: str) -> None:
-    definition = deepcopy(DEFINITIONS[kind])
+@pytest.mark.parametrize(
+    "definition",
+    [pytest.param(each, id=kind) for kind, each in DEFINITIONS.items()]
+    + [pytest.param(REFUSING[kind], id=f"{kind} without conversion") for kind in CONVERTED_KINDS],
+)
+def test_the_local_api_server_accepts_every_definition(definition: Json) -> None:
+    definition = deepcopy(definition)
     local.set_defaults(definition)
     assert local.definition_findings(definition) == []
 

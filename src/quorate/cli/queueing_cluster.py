@@ -14,7 +14,7 @@ from typing import Final
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue import GROUP
-from quorate.api.kueue.conversion import convert_version
+from quorate.api.kueue.conversion import CONVERTED_KINDS, convert_version
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.cli.cluster_reader import ClusterReader
@@ -80,7 +80,8 @@ async def run_queueing_cluster(
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
     ):
         if not is_installed:
-            definitions = (*queueing_definitions(), *gang_definitions())
+            converted = queueing_definitions({kind: {} for kind in CONVERTED_KINDS})
+            definitions = (*converted, *gang_definitions())
             await install_definitions(client, map(_without_conversion, definitions))
             await _install_user_roles(client)
         await remove_webhooks(client)  # of a run that was killed: nothing serves them

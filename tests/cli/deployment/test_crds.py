@@ -12,7 +12,7 @@ SHIPPED = Path(__file__).parents[3] / "deploy" / "crds"
 def test_the_command_writes_and_names_the_shipped_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    crds(tmp_path / "new")
+    crds(tmp_path / "new", conversion_webhook=True)
     written = sorted((tmp_path / "new").rglob("*.yaml"))
     assert sorted(capsys.readouterr().out.splitlines()) == [str(path) for path in written]
     assert [(path.relative_to(tmp_path / "new"), path.read_bytes()) for path in written] == [

@@ -12,9 +12,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from quorate.api.codec import convert
 from quorate.api.crds.descriptions import Texts, described, read_texts
+from quorate.api.kueue.conversion import CONVERTED_KINDS
 
 Json = dict[str, Any]
 
@@ -104,7 +106,8 @@ def custom_resource_definitions(
     ``descriptions`` is the YAML text of the descriptions of fields; empty: they have none.
 
     ``conversions`` gives ``spec.conversion`` by kind. Other kinds get strategy None, with which an API server
-    drops fields that differ between versions (see ``conversion.CONVERTED_KINDS``).
+    only changes the apiVersion. Of the kinds in ``CONVERTED_KINDS`` older versions then have the fields of
+    the stored one, and refuse those that it does not have, which would be lost otherwise.
     """
     by_kind: dict[tuple[str, str], dict[str, KindVersion]] = {}
     for name, kind_version in _kind_versions(field_list).items():
@@ -144,6 +147,13 @@ def _definition(
     about = versions[stored].meta
     newest_first = sorted(versions, reverse=True)
     stored_name = f"{group}/{stored} {kind}"
+    if conversion is NO_CONVERSION and kind in CONVERTED_KINDS:
+        versions = {
+            version: facts
+            if version == stored
+            else _refusing_lost_fields(facts, versions[stored], stored_name)
+            for version, facts in versions.items()
+        }
     schemas = {
         version: described(_schema(versions[version]), f"{group}/{kind}", texts) for version in versions
     }
@@ -174,6 +184,29 @@ def _definition(
             ],
         },
     }
+
+
+def _refusing_lost_fields(older: KindVersion, stored: KindVersion, stored_name: str) -> KindVersion:
+    """Return the fields of ``stored`` with a rule against each field that only ``older`` has."""
+    paths = {field.path for field in stored.fields}
+    lost = tuple(field for field in older.fields if field.path not in paths)
+    rules: dict[str, list[Rule]] = {}
+    refused: list[Field] = []
+    for field in lost:
+        holder, _, name = field.path.rpartition(".")
+        refused.append(replace(field, required=field.required and holder not in paths))
+        if holder in paths:
+            empty = f" || size(self.{name}) == 0" if field.type == "string" or "<" in field.type else ""
+            message = f"{name} would be lost, as no webhook converts it: it is not a field of {stored_name}"
+            rules.setdefault(holder, []).append(Rule(f"!has(self.{name}){empty}", message))
+    fields = tuple(_with_rules(field, rules.get(field.path, ())) for field in stored.fields)
+    about = replace(older.meta, root_required=stored.meta.root_required, root_cel=stored.meta.root_cel)
+    return KindVersion(about, (*fields, *refused))
+
+
+def _with_rules(field: Field, rules: Iterable[Rule]) -> Field:
+    validation = field.validation
+    return replace(field, validation=replace(validation, cel=(*validation.cel, *rules)))
 
 
 def _version(version: str, about: VersionMeta, schema: Json, name: str, stored_name: str) -> Json:

@@ -50,8 +50,9 @@ def crds(
 ) -> None:
     """Write the CustomResourceDefinitions, to install them in a cluster.
 
-    Without a conversion webhook clients of v1beta1 lose the fields that have other names in v1beta2. The
-    definitions for gang scheduling are in the subdirectory gang, for clusters without those of Volcano.
+    Without a conversion webhook the definitions refuse the fields of v1beta1 that have other names in
+    v1beta2: they would be lost. The definitions for gang scheduling are in the subdirectory gang, for
+    clusters without those of Volcano.
 
     [b]Example:[/b] quorate crds --output crds && kubectl apply --server-side -f crds
     """
