@@ -4,7 +4,7 @@ It shares no code with ``quorate.placement.topology``, which must agree with it 
 is the tuple of its values; hosts have one resource.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -290,8 +290,16 @@ def _whole(placed: Mapping[Domain, int], level: int, size: int) -> bool:
     return not any(number % size for number in pods.values())
 
 
-def satisfies(hosts: Mapping[Domain, int], asked: Asked, placed: Mapping[Domain, int]) -> bool:
-    """Return True if a leader, if any, has room beside the pods, all in one domain of the required level."""
+def satisfies(
+    hosts: Mapping[Domain, int],
+    asked: Asked,
+    placed: Mapping[Domain, int],
+    leading: Collection[Domain] | None = None,
+) -> bool:
+    """Return True if a leader, if any, has room beside the pods, all in one domain of the required level.
+
+    ``leading``: the hosts that accept the leader, None for all.
+    """
     used = [host for host, number in placed.items() if number]
     level = asked.required
 
@@ -302,5 +310,7 @@ def satisfies(hosts: Mapping[Domain, int], asked: Asked, placed: Mapping[Domain,
         return False
     leader = asked.leader
     return leader is None or any(
-        near(host) and room - placed[host] * asked.pod >= leader for host, room in hosts.items()
+        near(host) and room - placed[host] * asked.pod >= leader
+        for host, room in hosts.items()
+        if leading is None or host in leading
     )

@@ -1,7 +1,7 @@
 """Laws of placement in small topologies, against an oracle and against every possible placement."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -67,17 +67,26 @@ def requests(draw: st.DrawFn, most: int = 10, kinds: Sequence[str] = KINDS, lead
     )
 
 
-def a_node(domain: Domain, cpu: int, score: int = 0) -> Node:
-    labels = dict(zip(LEVELS, domain, strict=True))
+def a_node(domain: Domain, cpu: int, score: int = 0, leads: bool = True) -> Node:
+    labels = {**dict(zip(LEVELS, domain, strict=True)), "leads": str(leads)}
     metadata = {"name": domain[-1], "labels": {**labels, "score": str(score)}}
     return codec.convert(Node, {"metadata": metadata, "status": {"allocatable": {"cpu": str(cpu)}}})
 
 
 def placed(
-    hosts: Hosts, asked: Asked, scores: Mapping[Domain, int] = {}, *, balanced: bool = False
+    hosts: Hosts,
+    asked: Asked,
+    scores: Mapping[Domain, int] = {},
+    *,
+    balanced: bool = False,
+    leading: Collection[Domain] | None = None,
 ) -> Placed | None:
-    """Return what the product decides."""
-    tree = DomainTree("dc", LEVELS, [a_node(host, cpu, scores.get(host, 0)) for host, cpu in hosts.items()])
+    """Return what the product decides; ``leading``: the hosts that accept the leader, None for all."""
+    nodes = [
+        a_node(host, cpu, scores.get(host, 0), leading is None or host in leading)
+        for host, cpu in hosts.items()
+    ]
+    tree = DomainTree("dc", LEVELS, nodes)
     topology = TopologyRequest(
         required="" if asked.required is None else LEVELS[asked.required],
         preferred="" if asked.preferred is None else LEVELS[asked.preferred],
@@ -103,7 +112,12 @@ def placed(
     leader = (
         None
         if asked.leader is None
-        else PodSetRequest(name="leader", count=1, per_pod={"cpu": asked.leader * 1000})
+        else PodSetRequest(
+            name="leader",
+            count=1,
+            per_pod={"cpu": asked.leader * 1000},
+            node_selector={} if leading is None else {"leads": "True"},
+        )
     )
     profile = Profile(mixed=asked.mixed, balanced=balanced, preferred_affinity=bool(scores))
     found = place(Capacity(tree), workers, leader, profile=profile)
@@ -154,6 +168,20 @@ def test_places_are_those_of_the_oracle(hosts: Hosts, asked: Asked, weights: lis
 def test_pods_are_placed_if_any_placement_satisfies_the_request(hosts: Hosts, asked: Asked) -> None:
     possible = any(satisfies(hosts, asked, placement) for placement in every_placement(hosts, asked))
     assert (placed(hosts, asked) is not None) == possible
+
+
+@given(trees(most=3), requests(most=7), st.lists(st.booleans(), min_size=12, max_size=12))
+@examples(200)
+def test_leader_gets_a_host_that_accepts_it_in_the_domain_of_its_workers(
+    hosts: Hosts, asked: Asked, accepts: list[bool]
+) -> None:
+    leading = {host for host, leads in zip(sorted(hosts), accepts, strict=False) if leads}
+    possible = any(satisfies(hosts, asked, each, leading) for each in every_placement(hosts, asked))
+    found = placed(hosts, asked, leading=leading)
+    assert (found is not None) == possible
+    if found is not None:
+        assert_sound(hosts, asked, found)
+        assert all(host in leading for host, (_, leaders) in found.items() if leaders)
 
 
 @given(trees(), requests(kinds=("preferred",), leaders=False))

@@ -1,7 +1,9 @@
 """The placement of one pod set, alone or with the leader of its group, in the leaves of a topology."""
 
+from msgspec.structs import replace
+
 from quorate.placement.topology.balanced import balanced_search
-from quorate.placement.topology.counting import Capacity, count_exclusions, count_pods
+from quorate.placement.topology.counting import Capacity, count_exclusions, count_pods, leader_differs
 from quorate.placement.topology.request import PodSetRequest, Profile, resolve
 from quorate.placement.topology.search import GroupPlacement, NotFound, PlacedPods, PlacementFailure, Search
 
@@ -29,6 +31,8 @@ def place(
     if not profile.preferred_affinity:
         workers = workers.without_preferred_affinity()
     surplus = parameters.count - workers.count
+    if leader is not None and leader_differs(tree, workers, leader):
+        parameters = replace(parameters, leader_differs=True)
     counts = count_pods(capacity, workers, leader, parameters, within)
     if profile.balanced and not (parameters.required or parameters.unconstrained) and parameters.slices:
         balanced = balanced_search(Search(tree, counts, parameters))
@@ -38,7 +42,8 @@ def place(
     search = Search(tree, counts, parameters)
     found = search.find(parameters.level)
     if isinstance(found, NotFound):
-        return search.failure(found, count_exclusions(capacity, workers, within))
+        excluded = leader if leader is not None and search.excludes_leader(found) else workers
+        return search.failure(found, count_exclusions(capacity, excluded, within))
     return _without_last(search.descend(*found, keeps_shares=False), surplus)
 
 

@@ -157,19 +157,24 @@ def _accepted(tree: DomainTree, pods: PodSetRequest, within: slice | None, exclu
     return accepted
 
 
+def leader_differs(tree: DomainTree, workers: PodSetRequest, leader: PodSetRequest) -> bool:
+    """Return True if labels and taints accept the leader on other hosts than the workers."""
+    of_workers = accepted_leaves(tree, workers, Exclusions())
+    return not np.array_equal(of_workers, accepted_leaves(tree, leader, Exclusions()))
+
+
 def _beside_leader(
     capacity: Capacity, workers: PodSetRequest, leader: PodSetRequest
 ) -> tuple[Vector, Vector]:
     """Return the leaves that can take the leader, as 1 or 0, and how many of the workers fit beside it.
 
-    As the workers do, the leader goes where labels and taints accept the workers.
+    Labels and taints are those that the leader's own template accepts (Kueue 0.20).
     """
     tree = capacity.tree
     accepted = accepted_leaves(tree, workers, Exclusions())
     resources = {*workers.per_pod, *leader.per_pod}
     remaining = {resource: capacity.remaining(resource) for resource in resources}
-    one, _ = fitting_pods(remaining, leader.per_pod, accepted)
-    leaders = np.minimum(one, 1)
+    leaders = np.minimum(capacity.fitting(leader), 1)
     beside = {
         resource: amounts - leaders * leader.per_pod.get(resource, 0)
         for resource, amounts in remaining.items()

@@ -88,6 +88,7 @@ class SearchParameters(msgspec.Struct, frozen=True):
         int, int
     ]  # by level below the slice level: pods are placed there in multiples of the size
     layers: tuple[SliceLayer, ...]  # as requested
+    leader_differs: bool = False  # labels and taints accept it on other hosts than the workers
 
     @property
     def slices(self) -> int:

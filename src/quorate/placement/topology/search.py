@@ -88,6 +88,11 @@ class Search:
         first = int(np.argmax(suitable))
         return np.concatenate([domains[first : first + 1], domains[:first], domains[first + 1 :]])
 
+    def _fit_before_leader(self, level: int, domains: Vector, room: Vector, needed: int) -> bool:
+        """Return True if the domains before the first that can take the leader hold all units."""
+        before = np.cumsum(self.counts[level].leaders[domains]) == 0
+        return not before.all() and int(room[domains][before].sum()) >= needed
+
     def _smallest_sufficient(
         self, level: int, domains: Vector, needed: int, leader: int, *, in_slices: bool
     ) -> int:
@@ -277,13 +282,14 @@ class Search:
         counts, best_fit = self.counts[level], not self.parameters.least_free_first
         rest = pods // size if in_slices else pods
         factor = size if in_slices else 1
-        domains = self._prioritized(level, domains, rest, leader, in_slices=in_slices)
         room = counts.slices if in_slices else counts.pods
         beside = counts.slices_with_leader if in_slices else counts.pods_with_leader
+        if not (self.parameters.leader_differs and self._fit_before_leader(level, domains, room, rest)):
+            domains = self._prioritized(level, domains, rest, leader, in_slices=in_slices)
         filled: list[int] = []
         for index, number in enumerate(domains):
             domain, had_leader = int(number), leader > 0
-            available = beside if had_leader else room
+            available = beside if had_leader and counts.leaders[domain] else room
             if available[domain] >= rest and counts.leaders[domain] >= leader and best_fit:
                 domain = self._smallest_sufficient(level, domains[index:], rest, leader, in_slices=in_slices)
             given = min(int(available[domain]), rest)
@@ -304,6 +310,10 @@ class Search:
 
     # Refusals.
 
+    def excludes_leader(self, found: NotFound) -> bool:
+        """Return True if all workers fit, but not with their leader."""
+        return self.parameters.has_leader and found.fitting >= self.parameters.slices
+
     def failure(self, found: NotFound, exclusions: Exclusions) -> PlacementFailure:
         """Return the refusal in Kueue's words."""
         given = self.parameters
@@ -312,7 +322,7 @@ class Search:
             text = (
                 f'topology "{self.tree.topology}" doesn\'t allow to fit{self._fitting_by_layer(found.level)}'
             )
-        elif given.has_leader and found.fitting >= given.slices:
+        elif self.excludes_leader(found):
             text = f'topology "{self.tree.topology}" allows to fit all {unit}(s), but not their leader'
         elif found.fitting:
             text = (

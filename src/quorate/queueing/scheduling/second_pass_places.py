@@ -90,7 +90,7 @@ class SecondPassPlaces:
         assignments = self._reservation.admission.pod_set_assignments
         for assigned in assignments:
             if self._has_failed(assigned):
-                replaced = self._replace(assigned, self._shapes[assigned.name], assumed)
+                replaced = self._replace(assigned, self._shapes[assigned.name], assumed, new)
                 if isinstance(replaced, PlacementRefused):
                     return (replaced,)
                 new[assigned.name] = replaced.assignment
@@ -156,10 +156,15 @@ class SecondPassPlaces:
         }
 
     def _replace(
-        self, assigned: PodSetAssignment, shape: PodSetShape, assumed: dict[Path, dict[str, int]]
+        self,
+        assigned: PodSetAssignment,
+        shape: PodSetShape,
+        assumed: dict[Path, dict[str, int]],
+        replaced: Mapping[str, PodSetAssignment],
     ) -> _Replaced | PlacementRefused:
         """Return the assignment with other hosts for the failed ones, or why there are none.
 
+        ``replaced`` are the assignments of earlier pod sets that were replaced.
         Pods of flavors without a topology stay where they run, if the node still takes pods.
         """
         model, places = self._model, assigned.topology_assignment
@@ -189,6 +194,7 @@ class SecondPassPlaces:
             self._failed,
             Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity),
             staying,
+            self._beside(shape, replaced),
         )
         if isinstance(found, str):
             return PlacementRefused(assigned.name, found)
@@ -203,6 +209,18 @@ class SecondPassPlaces:
                 added.append(Place(tuple(sorted(names)), values, True, amounts, more, template))
         new = topology_assignment(tree.recorded_levels, found, by_host_prefix=gates.host_prefix_slices)
         return _Replaced(replace(assigned, topology_assignment=new), added)
+
+    def _beside(
+        self, shape: PodSetShape, replaced: Mapping[str, PodSetAssignment]
+    ) -> tuple[tuple[Path, int], ...]:
+        """Return the healthy places of the other pod set of a group, a leader or its workers."""
+        group = shape.topology.group
+        for other in self._reservation.admission.pod_set_assignments if group else ():
+            known = self._shapes.get(other.name)
+            places = replaced.get(other.name, other).topology_assignment
+            if known is not None and known is not shape and known.topology.group == group and places:
+                return tuple(each for each in places.domains() if each[0][-1] not in self._failed)
+        return ()
 
     def _staying(self, pod_set: str, before: Mapping[Path, int], *, on_hosts: bool) -> dict[str, int]:
         """Return how many pods run on each failed host and go on."""

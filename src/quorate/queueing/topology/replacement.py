@@ -27,17 +27,20 @@ def replace_hosts(
     failed: Collection[str],
     profile: Profile,
     staying: Mapping[str, int] = NONE_STAY,
+    beside: Domains = (),
 ) -> Domains | str:
     """Return the places of all pods of the set in path order, or why there are none.
 
     ``domains`` are the present places, on hosts; ``failed`` are names of hosts, ``staying`` how many pods of
-    the set run on some of them and go on.
+    the set run on some of them and go on, and ``beside`` are healthy places of the other pods of its group:
+    where no pod of the set stays, these determine the required domain.
     """
     tree = capacity.tree
     kept = ((values, staying.get(values[-1], 0) if values[-1] in failed else n) for values, n in domains)
     healthy = [(values, count) for values, count in kept if count]
     missing = sum(count for _, count in domains) - sum(count for _, count in healthy)
-    stale = [values[-1] for values, _ in healthy if tree.leaf_of(values) is None]
+    near = healthy or beside
+    stale = [values[-1] for values, _ in near if tree.leaf_of(values) is None]
     if stale:
         return (
             "Cannot replace the node, because the existing topologyAssignment is invalid, as it contains the "
@@ -50,10 +53,10 @@ def replace_hosts(
         within = _incomplete_slice(tree, healthy, missing, layer)
         if within is not None:
             request = replace(request, topology=_remainder(pods, missing))
-    elif healthy and pods.topology.required:
+    elif near and pods.topology.required:
         level = tree.level_of(pods.topology.required)
         if level is not None:
-            within = tree.leaves_below(level, _domain_of(tree, healthy[0][0], level))
+            within = tree.leaves_below(level, _domain_of(tree, near[0][0], level))
     found = place(capacity, request, profile=profile, within=within)
     if isinstance(found, PlacementFailure):
         return found.text
