@@ -12,6 +12,7 @@ FILES = (
     "admission-cases.yaml",
     "tas-cases.yaml",
     "own-cases.yaml",
+    "reported-cases.yaml",
     "node-fit-cases.yaml",
     "retry-cases.yaml",
     "ended-pods-cases.yaml",

@@ -68,6 +68,30 @@ class PreemptionOracle(Protocol):
         ...
 
 
+class PodSetFlavors(msgspec.Struct, frozen=True):
+    name: str
+    count: int
+    flavors: dict[str, str]  # by resource
+    requests: dict[str, int]  # for all pods, exactly of the resources that have a flavor
+
+
+class PlacesOracle(Protocol):
+    """Asks the nodes whether pods with some flavors would have places."""
+
+    def __call__(
+        self,
+        pod_sets: Sequence[PodSetFlavors],
+        usage: Mapping[FlavorResource, int],
+        pairs_needing_preemption: frozenset[FlavorResource],
+        candidate: FlavorCandidate,
+    ) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
+        """Return ``candidate``, or a worse one where the pods lack places, with the reasons.
+
+        ``pod_sets`` are some of the workload, each with the flavors that it has so far.
+        """
+        ...
+
+
 NominatedFlavors = Mapping[str, Mapping[str, str]]  # a flavor by pod set and resource
 
 
@@ -85,6 +109,7 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
     nominated_flavors: NominatedFlavors | None  # the only flavors to try; None: all
     # Why a flavor cannot serve the topology request of a pod set, None if it can; None: any flavor can.
     topology_mismatch: Callable[[PodSetShape, str, Collection[str]], TopologyMismatched | None] | None
+    with_places: PlacesOracle | None  # None: no pods need places
 
     @property
     def can_preempt_while_borrowing(self) -> bool:
@@ -92,13 +117,6 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
         if self.fair_sharing and self.preemption.reclaim_within_cohort != "Never":
             return True
         return self.preemption.borrow_within_cohort.policy != "Never"
-
-
-class PodSetFlavors(msgspec.Struct, frozen=True):
-    name: str
-    count: int
-    flavors: dict[str, str]  # by resource
-    requests: dict[str, int]  # for all pods, exactly of the resources that have a flavor
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -141,7 +159,8 @@ def assign_flavors(
             own_requests = [_requests(search_input, pod_sets[index], counts[index]) for index in members]
             requests = _sum(own_requests)
         start = last_tried_flavors[first] if last_tried_flavors else {}
-        search = _PodSetSearch(search_input, shapes, requests, usage, start)
+        numbers = [counts[index] for index in members]
+        search = _PodSetSearch(search_input, shapes, numbers, requests, usage, start)
         search.run()
         reasons += search.reasons
         if search.reasons and len(shapes) > 1:
@@ -214,6 +233,7 @@ class _PodSetSearch:
         self,
         search_input: FlavorSearchInput,
         pod_sets: Sequence[PodSetShape],
+        counts: Sequence[int],
         requests: Mapping[str, int],
         previous_usage: Mapping[FlavorResource, int],
         start: Mapping[str, int],
@@ -221,6 +241,7 @@ class _PodSetSearch:
         self._input = search_input
         self._pod_sets = pod_sets
         self._pod_set = pod_sets[0]
+        self._counts = counts
         self._requests = requests
         self._previous_usage = previous_usage  # of the earlier pod sets of the workload
         self._start = start  # by resource: the index of the last flavor tried before
@@ -248,6 +269,8 @@ class _PodSetSearch:
         """Choose one flavor for ``resources``, all that are requested of ``group``: ``resource`` is first."""
         best, best_flavor, best_by_resource = _NO_FIT, "", {}
         reasons: list[PodSetReason] = []
+        without_places: dict[str, tuple[PodSetReason, ...]] = {}  # by flavor: why pods have no places
+        asks_nodes = self._input.with_places is not None and len(group.flavors) > 1
         tried = -1
         for tried in range(self._start.get(resource, -1) + 1, len(group.flavors)):
             name = group.flavors[tried]
@@ -263,6 +286,10 @@ class _PodSetSearch:
             for each in resources:
                 by_resource[each] = self._evaluate_resource(FlavorResource(name, each), reasons)
             candidate = by_resource[resource] if len(by_resource) == 1 else self._worst(by_resource.values())
+            if asks_nodes and nominated is None and candidate.mode > AssignmentMode.NO_CANDIDATES:
+                candidate, without_places[name] = self._ask_nodes(name, by_resource, candidate)
+                if candidate.mode is AssignmentMode.NO_FIT:
+                    reasons += without_places.pop(name)
             stops = not _should_try_next_flavor(candidate, self._input.fungibility)
             if stops or self._is_preferred(candidate, best):
                 best, best_flavor, best_by_resource = candidate, name, by_resource
@@ -270,6 +297,8 @@ class _PodSetSearch:
                 break
         if best.mode is not AssignmentMode.FIT:
             self.reasons.extend(reasons)
+            for name in without_places:  # those of the best flavor follow from all pod sets
+                self.reasons.extend(without_places[name] if name != best_flavor else ())
         if best.mode is AssignmentMode.NO_FIT:
             self.failed = True
             return
@@ -279,6 +308,30 @@ class _PodSetSearch:
         for name in resources:
             self.flavors[name], self.last_tried_flavors[name] = best_flavor, last_tried
             self.candidates[name] = best_by_resource[name]
+
+    def _ask_nodes(
+        self, name: str, by_resource: Mapping[str, FlavorCandidate], candidate: FlavorCandidate
+    ) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
+        """Return ``candidate``, or a worse one if the pods have no places with the flavor ``name``.
+
+        Quota in a flavor without nodes that can hold the pods is no alternative to preemption in another one.
+        """
+        assert self._input.with_places is not None, "the caller checks it"
+        usage = {
+            (pair := FlavorResource(name, each)): self._previous_usage.get(pair, 0) + self._requests[each]
+            for each in by_resource
+        }
+        pairs = frozenset(
+            FlavorResource(name, each)
+            for each, of_resource in by_resource.items()
+            if of_resource.mode is not AssignmentMode.FIT
+        )
+        flavors = {**self.flavors, **dict.fromkeys(by_resource, name)}
+        pod_sets = [
+            PodSetFlavors(pod_set.name, count, flavors, {})
+            for pod_set, count in zip(self._pod_sets, self._counts, strict=True)
+        ]
+        return self._input.with_places(pod_sets, usage, pairs, candidate)
 
     def _incompatibility(self, name: str, group: FlavorGroup) -> PodSetReason | None:
         for pod_set in self._pod_sets:

@@ -13,6 +13,7 @@ from quorate.queueing.inadmissible_reasons import (
     InadmissibleReason,
     NodesLackRoom,
     PlacementRefused,
+    PodSetReason,
     QueueInactive,
 )
 from quorate.queueing.pending.entry import Entry, LastAssignment
@@ -23,8 +24,10 @@ from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import (
     Assignment,
     AssignmentMode,
+    FlavorCandidate,
     FlavorSearchInput,
     NominatedFlavors,
+    PodSetFlavors,
     assign_flavors,
 )
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places, pod_sets_to_place
@@ -34,6 +37,7 @@ from quorate.queueing.state import State
 from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.placing import NO_PLACEMENT, PodSetToPlace, place_pod_sets, topology_mismatch
 from quorate.quota import tree
+from quorate.quota.amount import FlavorResource
 
 _Choice = tuple[Assignment, tuple[Target, ...]]
 
@@ -234,6 +238,39 @@ def with_places(
     return assignment, targets
 
 
+def _candidate_with_places(
+    state: State,
+    queue: ClusterQueueState,
+    entry: Entry,
+    preemption: PreemptionSearch,
+    pod_sets: Sequence[PodSetFlavors],
+    usage: Mapping[FlavorResource, int],
+    pairs_needing_preemption: frozenset[FlavorResource],
+    candidate: FlavorCandidate,
+) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
+    """Implement ``PlacesOracle``: the pod sets that have no flavors yet need no places."""
+    known = {each.name: each for each in pod_sets}
+    assignment = Assignment(
+        tuple([known.get(each.name, PodSetFlavors(each.name, 0, {}, {})) for each in entry.shape.pod_sets]),
+        candidate.mode,
+        candidate.borrowing_level,
+        dict(usage),
+        pairs_needing_preemption,
+        (),
+        (),
+    )
+    requested = pod_sets_to_place(state, queue, entry, assignment)
+    if isinstance(requested, PlacementRefused) or not requested.pod_sets:
+        return candidate, ()  # the flavors of other resource groups may give places
+    found, targets = with_places(state, queue, entry, assignment, preemption)
+    if found.mode is AssignmentMode.FIT:
+        return candidate, ()
+    mode = AssignmentMode.NO_FIT
+    if found.mode is not AssignmentMode.NO_FIT:
+        mode = preemption.mode_of(targets)
+    return FlavorCandidate(mode, candidate.borrowing_level), found.reasons
+
+
 def _with_at_most(
     reasons: Iterable[InadmissibleReason], in_empty: Iterable[PlacementRefused | NodesLackRoom]
 ) -> tuple[InadmissibleReason, ...]:
@@ -314,10 +351,11 @@ def _search_input(
     nominated_flavors: NominatedFlavors | None,
 ) -> FlavorSearchInput:
     configuration = state.configuration
-    mismatch = None
+    mismatch = places = None
     if may_need_places(state, entry):
         is_topology_queue = state.ledger.topology.is_topology_queue(queue.name, queue.groups)
         mismatch = partial(topology_mismatch, state.ledger.topology, is_topology_queue=is_topology_queue)
+        places = partial(_candidate_with_places, state, queue, entry, preemption)
     return FlavorSearchInput(
         queue.node,
         queue.groups,
@@ -329,4 +367,5 @@ def _search_input(
         preemption.simulate,
         nominated_flavors,
         mismatch,
+        places,
     )

@@ -1,6 +1,6 @@
 """The search for preemption targets of one workload, by the configured policy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from quorate.api.kueue import Workload
@@ -92,6 +92,11 @@ class PreemptionSearch:
             for target in targets:
                 simulation.remove(target.reservation, target.queue.node)
             borrowing_level = tree.borrowing_level(self._queue.node, pair, amount).height
+        return FlavorCandidate(self.mode_of(targets), borrowing_level)
+
+    def mode_of(self, targets: Collection[Target]) -> AssignmentMode:
+        """Return how a request is satisfied that preempts ``targets``."""
+        if not targets:
+            return AssignmentMode.NO_CANDIDATES
         in_own_queue = any(target.queue is self._queue for target in targets)
-        mode = AssignmentMode.PREEMPT if in_own_queue else AssignmentMode.RECLAIM
-        return FlavorCandidate(mode, borrowing_level)
+        return AssignmentMode.PREEMPT if in_own_queue else AssignmentMode.RECLAIM
