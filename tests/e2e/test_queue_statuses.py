@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.queueing import AdmissionFairSharing, FairSharing
-from quorate.api.meta import Key
+from quorate.api.meta import Key, find_condition
 from quorate.api.quantity import NANOS
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import (
@@ -152,5 +152,35 @@ def test_workloads_of_a_restarted_local_queue_lose_the_reason_of_the_stop() -> N
         await until_each_says("LocalQueue queue is inactive")
         await set_stop_policy("None")
         await until_each_says("insufficient unused quota")
+
+    run_story(story, Configuration())
+
+
+def test_queues_tell_of_a_cycle_of_cohorts_until_it_is_resolved() -> None:
+    async def story(world: World) -> None:
+        await world.flavor()
+        for name, parent in (("x", "y"), ("y", "z"), ("z", "")):
+            await world.create(COHORTS, name, spec={"parentName": parent} if parent else {})
+        await world.cluster_queue("2", cohortName="x")
+        await world.local_queue()
+
+        async def until_active(reason: str) -> None:
+            async def find() -> bool:
+                statuses = (
+                    (await world.client.get(CLUSTER_QUEUES, Key("", "research"))).status,
+                    (await world.client.get(LOCAL_QUEUES, Key(NAMESPACE, "queue"))).status,
+                )
+                found = [find_condition(status.conditions, "Active") for status in statuses]
+                return all(each is not None and each.reason == reason for each in found)
+
+            await world.until(f"both queues have the reason {reason}", find)
+
+        await until_active("Ready")
+        await world.client.patch(COHORTS, Key("", "z"), {"spec": {"parentName": "x"}})
+        await until_active("CohortCycleDetected")
+        await submit(world, "w", requests={"cpu": "1"})
+        await world.client.patch(COHORTS, Key("", "z"), {"spec": {"parentName": None}})
+        await until_active("Ready")
+        await until_admitted(world, "w")
 
     run_story(story, Configuration())

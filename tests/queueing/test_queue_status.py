@@ -242,3 +242,45 @@ def test_conflicts_of_admission_checks(
     assert condition is not None
     want = f"Can't admit new workloads: {message}." if message else "Can admit new workloads"
     assert (condition.reason, condition.message) == (reason, want)
+
+
+def test_queues_below_a_cycle_of_cohorts_are_inactive_until_it_is_resolved() -> None:
+    cohorts = {"x": {"parent": "y"}, "y": {"parent": "z"}, "z": {}}
+    world = a_world({"cohort": "x"}, cohorts=cohorts)
+
+    def active() -> list[tuple[str, str, str]]:
+        statuses = (
+            world.state.cluster_queue_status("cq", world.now),
+            world.state.local_queue_status(Key("default", "lq"), world.now),
+            world.state.cluster_queue_status("other", world.now),
+        )
+        found = [find_condition(status.conditions, "Active") for status in statuses]
+        return [(each.status, each.reason, each.message) for each in found if each is not None]
+
+    ready = ("True", "Ready", "Can admit new workloads")
+    at_first = active()
+    assert at_first == [ready, ("True", "Ready", "Can submit new workloads to localQueue"), ready]
+    detail = "the parents of its cohorts form a cycle: x, y, z"
+    refusing = [
+        ("False", "CohortCycleDetected", f"Can't admit new workloads: {detail}."),
+        ("False", "CohortCycleDetected", f"Can't submit new workloads to clusterQueue: {detail}"),
+        ready,
+    ]
+    world.run({"update": {"cohorts": {"z": {"parent": "x"}}}})
+    assert active() == refusing
+    world.run({"update": {"cohorts": {"w": {"parent": "x"}}}})
+    world.run({"update": {"clusterQueues": {"other": {"cohort": "w"}}}})
+    assert active() == [*refusing[:2], refusing[0]]
+    world.run({"update": {"cohorts": {"y": {"parent": ""}}}})
+    assert active() == at_first
+
+
+def test_a_queue_without_cohort_borrows_nothing_after_its_quota_was_lowered() -> None:
+    world = a_world(
+        {"cohort": "", "quota": [{"spot": {"cpu": 3}}]},
+        workloads=[{"name": "run", "queue": "lq", "requests": {"cpu": 3}}],
+    )
+    world.run("cycle")
+    world.run({"update": {"clusterQueues": {"cq": {"quota": [{"spot": {"cpu": 1}}]}}}})
+    (usage,) = world.state.cluster_queue_status("cq", world.now).flavors_usage
+    assert [(str(each.total), str(each.borrowed)) for each in usage.resources] == [("3", "0")]

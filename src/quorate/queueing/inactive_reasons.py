@@ -1,6 +1,6 @@
 """Why a cluster queue admits nothing: typed reasons, their texts, and how they follow from the objects.
 
-The reasons and texts are Kueue's (v0.19), except for a queue that is misconfigured.
+The reasons are Kueue's (v0.20), except for a queue that is misconfigured, and most texts are.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -54,6 +54,12 @@ class TopologiesMissing(msgspec.Struct, frozen=True):
     by_flavor: tuple[tuple[str, str], ...]  # the flavor, and the Topology that it names
 
 
+class CohortCycle(msgspec.Struct, frozen=True):
+    """The parents of these cohorts, one of which is above the queue, form a cycle."""
+
+    cohorts: tuple[str, ...]
+
+
 class Misconfigured(msgspec.Struct, frozen=True):
     """The stored queue violates rules that the webhook enforces; ``findings`` has one text per rule."""
 
@@ -63,6 +69,7 @@ class Misconfigured(msgspec.Struct, frozen=True):
 InactiveReason = (
     Terminating
     | Stopped
+    | CohortCycle
     | Misconfigured
     | FlavorsMissing
     | ChecksMissing
@@ -83,6 +90,8 @@ def active_condition_reason(reason: InactiveReason) -> str:
             return "Terminating"
         case Stopped():
             return "Stopped"
+        case CohortCycle():
+            return "CohortCycleDetected"
         case Misconfigured():
             return "Misconfigured"
         case FlavorsMissing():
@@ -108,6 +117,8 @@ def inactive_message(reason: InactiveReason) -> str:
             return "clusterQueue is terminating"
         case Stopped():
             return "is stopped"
+        case CohortCycle(cohorts):
+            return f"the parents of its cohorts form a cycle: {', '.join(cohorts)}"
         case Misconfigured(findings):
             more = len(findings) - _MAX_FINDINGS
             shown = "; ".join(findings[:_MAX_FINDINGS])
@@ -139,16 +150,20 @@ def inactive_reasons(
     flavors: Mapping[str, ResourceFlavor],
     checks: Mapping[str, AdmissionCheck],
     topologies: Container[str] | None,
+    cohort_cycle: tuple[str, ...],
 ) -> Iterator[InactiveReason]:
     """Return all reasons for which the queue is inactive, by precedence.
 
-    ``topologies`` are those that exist; None: flavors need none, because no pod gets a place.
+    ``cohort_cycle``: the cohorts of the cycle above the queue, if there is one.  ``topologies`` are those
+    that exist; None: flavors need none, because no pod gets a place.
     """
     spec = cluster_queue.spec
     if is_terminating(cluster_queue):
         yield Terminating()
     if spec.stop_policy != "None":
         yield Stopped()
+    if cohort_cycle:
+        yield CohortCycle(cohort_cycle)
     if findings:
         yield Misconfigured(findings)
     flavors_named = dict.fromkeys(flavor.name for group in spec.resource_groups for flavor in group.flavors)

@@ -335,9 +335,14 @@ class QueueObjects:
         if node.root is not old_root:
             ledger.note_root_change(node)
         ledger.note_quota_change(node)
-        for changed in old_cyclic ^ ledger.quota.cyclic:
-            ledger.note_root_change(changed)
-            ledger.note_quota_change(changed)
+        changed = old_cyclic ^ ledger.quota.cyclic
+        for cohort in changed:
+            ledger.note_root_change(cohort)
+            ledger.note_quota_change(cohort)
+        if node.root is not old_root or changed:
+            for cohort in {node, *changed}:
+                for queue in ledger.queues_below(cohort):
+                    self._update_inactive_reasons(queue)
 
     def put_local_queue(self, local_queue: LocalQueue) -> None:
         queue = self.ledger.ensure_local_queue(local_queue.metadata.key)
@@ -361,7 +366,12 @@ class QueueObjects:
         """Compute why ``queue`` is inactive; requeue its workloads if it has become active."""
         was_inactive = bool(queue.inactive_reasons)
         reasons = inactive_reasons(
-            queue.object, queue.findings, self.flavors, self.checks, self.ledger.topology.topologies
+            queue.object,
+            queue.findings,
+            self.flavors,
+            self.checks,
+            self.ledger.topology.topologies,
+            self.ledger.quota.cycle_above(queue.node),
         )
         queue.inactive_reasons = tuple(reasons)
         if was_inactive and not queue.inactive_reasons:

@@ -24,7 +24,12 @@ from quorate.api.quantity import NANOS, Quantity
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.conditions import new_condition, with_conditions
 from quorate.queueing.consumed_usage import ConsumedUsage
-from quorate.queueing.inactive_reasons import Terminating, active_condition_reason, inactive_message
+from quorate.queueing.inactive_reasons import (
+    CohortCycle,
+    Terminating,
+    active_condition_reason,
+    inactive_message,
+)
 from quorate.quota.amount import FlavorResource, Usage, as_quantity
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
@@ -37,6 +42,8 @@ def cluster_queue_status(queue: ClusterQueueState, now: float, *, shares: bool) 
     """Return the status; ``shares``: fair sharing is configured, so the status contains the share."""
 
     def borrowed(pair: FlavorResource, used: int) -> int:
+        if queue.node.parent is None:  # its quota was lowered, or it left its cohort: nothing is lent to it
+            return 0
         limits = queue.node.limits.get(pair)
         return max(0, used - (limits.nominal if limits is not None else 0))
 
@@ -118,7 +125,10 @@ def _local_queue_active(
     if cluster_queue is None:
         return "False", "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
     if cluster_queue.inactive_reasons:
-        return "False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
+        first, text = cluster_queue.inactive_reasons[0], "Can't submit new workloads to clusterQueue"
+        if isinstance(first, CohortCycle):
+            return "False", active_condition_reason(first), f"{text}: {inactive_message(first)}"
+        return "False", "ClusterQueueIsInactive", text
     return "True", "Ready", "Can submit new workloads to localQueue"
 
 

@@ -34,8 +34,8 @@ class QueueTrees:
         self._versions: dict[Node, int] = {}  # by root: the number of the last of these calls
 
     def is_active(self, queue: ClusterQueueState) -> bool:
-        """Return True if the queue may admit: it is active and its cohorts form no loop."""
-        return not queue.inactive_reasons and not self.quota.has_cycle(queue.node)
+        """Return True if the queue may admit."""
+        return not queue.inactive_reasons
 
     def queues_below(self, node: Node) -> Iterator[ClusterQueueState]:
         """Return the cluster queues at and below ``node``."""

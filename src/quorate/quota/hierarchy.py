@@ -63,6 +63,15 @@ class QuotaTree:
         """Return True if the declared parents of ``node`` lead into a cycle."""
         return node.root in self._cyclic
 
+    def cycle_above(self, node: Node) -> tuple[str, ...]:
+        """Return the names of the cohorts on the cycle into which the declared parents of ``node`` lead.
+
+        Return () if they lead into none.
+        """
+        if not self.has_cycle(node):
+            return ()
+        return tuple(sorted(cohort.name for cohort in self._cycle_through(node.root)))
+
     def _cohort(self, name: str) -> Node:
         return self.cohorts.setdefault(name, Node(name))
 

@@ -77,6 +77,7 @@ class QueueController:
         informers.flavors.subscribe(self._activity_may_differ)
         informers.checks.subscribe(self._activity_may_differ)
         informers.topologies.subscribe(self._activity_may_differ)
+        informers.cohorts.subscribe(self._cohort_changed)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         queues: dict[Key, None] = {}  # in order; both versions mostly have the same
@@ -107,6 +108,12 @@ class QueueController:
             self._enqueue_soon(queue.metadata.key)
             for local in self._informers.local_queues.by_index(POINTS_TO, queue.metadata.name):
                 self._enqueue_soon(local.metadata.key)
+
+    def _cohort_changed(self, change: Change[Cohort]) -> None:
+        """Reconcile all queues if a parent changed: cohorts may form a cycle, or no longer."""
+        parents = {"" if cohort is None else cohort.spec.parent_name for cohort in (change.old, change.new)}
+        if len(parents) > 1:
+            self._activity_may_differ(change)
 
     def _activity_may_differ(self, change: Change[Any]) -> None:
         for queue in self._informers.cluster_queues:

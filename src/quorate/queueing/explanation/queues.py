@@ -9,6 +9,7 @@ from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope
 from quorate.queueing.inactive_reasons import (
     ChecksInactive,
     ChecksMissing,
+    CohortCycle,
     FlavorsMissing,
     InactiveReason,
     Misconfigured,
@@ -83,9 +84,6 @@ def _inactive(state: State, queue: ClusterQueueState) -> Iterator[Reason]:
             object=ObjectName(kind="ClusterQueue", name=queue.name),
             enough=_enough(queue.name, reason),
         )
-    if state.ledger.quota.has_cycle(queue.node):
-        text = "its cohorts form a cycle"
-        yield Reason(code="CohortCycle", text=text, enough="change the parent of one of its cohorts")
 
 
 def _enough(name: str, reason: InactiveReason) -> str:
@@ -102,6 +100,8 @@ def _enough(name: str, reason: InactiveReason) -> str:
             return f"the controllers of the AdmissionChecks {', '.join(names)} must make them Active"
         case TopologiesMissing(by_flavor):
             return f"create the Topologies {', '.join(topology for _, topology in by_flavor)}"
+        case CohortCycle(cohorts):
+            return f"change spec.parentName of one of the Cohorts {', '.join(cohorts)}"
         case Misconfigured():
             return "correct the fields that the message names"
         case _:

@@ -237,7 +237,7 @@ def _resumption(state: State, key: Key, kind: str, name: str) -> str:
     queue = state.ledger.cluster_queues.get(name)
     if queue is None:
         return f"create the ClusterQueue {name}"
-    detail = "; ".join(map(inactive_message, queue.inactive_reasons)) or "its cohorts form a cycle"
+    detail = "; ".join(map(inactive_message, queue.inactive_reasons))
     resume = f" (quorate queue resume {name})" if queue.spec.stop_policy != "None" else ""
     return f"make cluster queue {name} active again: {detail}{resume}"
 
