@@ -6,24 +6,32 @@ from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
 from quorate.controllers.jobframework.elastic_gates import GATED_PODS, GatedPod
-from quorate.kube.resources import JOBS, WORKLOADS
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    NODES,
+    RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
 from quorate.local.nodes import Fleet
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
 KEY = Key(NAMESPACE, "train")
+PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
-async def create(world: World, pods: int) -> None:
+async def create(world: World, pods: int, name: str = KEY.name, **labels: str) -> None:
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
     template = {
         "metadata": {"annotations": {"simulate.quorate.dev/duration": "forever"}},
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
     metadata = {
-        "name": KEY.name,
-        "labels": {"kueue.x-k8s.io/queue-name": "queue"},
+        "name": name,
+        "labels": {"kueue.x-k8s.io/queue-name": "queue", **labels},
         "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
     }
     await world.client.create(
@@ -102,3 +110,73 @@ def test_a_job_without_quota_to_grow_keeps_running_at_its_size() -> None:
         await until_slices(world, (2, "Admitted"))
 
     run_story(story, Configuration(), Fleet(1, cpu="8"))
+
+
+async def priority_classes(world: World) -> None:
+    for name, value in (("low", 10), ("high", 1000)):
+        await world.create(WORKLOAD_PRIORITY_CLASSES, name, value=value)
+
+
+def test_both_slices_of_a_growing_job_follow_its_priority() -> None:
+    async def story(world: World) -> None:
+        await priority_classes(world)
+        await world.queues(cpu="4", preemption={"withinClusterQueue": "LowerPriority"})
+        await create(world, 2, **{PRIORITY: "low"})
+        await create(world, 2, "other", **{PRIORITY: "low"})
+        await until_running(world, 4)
+        await resize(world, 4)
+        await until_slices(world, (2, "Admitted"), (2, "Admitted"), (4, "Pending"))
+        await world.client.patch(JOBS, KEY, {"metadata": {"labels": {PRIORITY: "high"}}})
+        # The new slice has the priority to preempt the other job.
+        await until_slices(world, (2, "Pending"), (2, "WorkloadSliceReplaced"), (4, "Admitted"))
+        workloads = (await world.client.list(WORKLOADS, NAMESPACE)).items
+        of_job = [each for each in workloads if each.metadata.name.startswith("job-train")]
+        assert {each.spec.priority for each in of_job} == {1000}
+
+    run_story(story, Configuration(), Fleet(1, cpu="8"))
+
+
+def test_an_elastic_job_that_waits_to_grow_is_preempted_and_its_quota_held_until_its_pods_have_stopped() -> (
+    None
+):
+    async def story(world: World) -> None:
+        await priority_classes(world)
+        await world.queues(cpu="4", preemption={"withinClusterQueue": "LowerPriority"})
+        await create(world, 3, **{PRIORITY: "low"})
+        await until_running(world, 3)
+        await resize(world, 6)
+        await until_slices(world, (3, "Admitted"), (6, "Pending"))
+        await world.job("intruder", pods=2, runs="forever", labels={PRIORITY: "high"})
+        await world.until_admitted("intruder")
+        await until_slices(world, (2, "Admitted"), (3, "OutOfSync"), (6, "Pending"))
+
+    run_story(story, Configuration(), Fleet(1, cpu="8"))
+
+
+def test_a_job_without_pods_grows_and_may_get_another_flavor_than_at_its_start() -> None:
+    async def story(world: World) -> None:
+        for number, zone in enumerate("aabb", 1):
+            labels = {"metadata": {"labels": {"zone": zone}}}
+            await world.client.patch(NODES, Key("", f"node-{number}"), labels)
+        for zone in "ab":
+            await world.create(RESOURCE_FLAVORS, f"zone-{zone}", spec={"nodeLabels": {"zone": zone}})
+        flavors = [
+            {"name": f"zone-{zone}", "resources": [{"name": "cpu", "nominalQuota": "4"}]} for zone in "ab"
+        ]
+        groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
+        spec = {"namespaceSelector": {}, "resourceGroups": groups}
+        await world.create(CLUSTER_QUEUES, "research", spec=spec)
+        await world.local_queue()
+        await create(world, 0)
+        await until_slices(world, (0, "Admitted"))
+        await world.job("filler", cpu="4", runs="forever")
+        await world.until_admitted("filler")
+        await resize(world, 2)
+        await until_running(world, 3)
+        assert (await world.get_job(KEY.name)).spec.suspend is False
+        workloads = (await world.client.list(WORKLOADS, NAMESPACE)).items
+        (grown,) = [each for each in workloads if each.spec.pod_sets[0].count == 2]
+        assert grown.status.admission is not None
+        assert grown.status.admission.pod_set_assignments[0].flavors == {"cpu": "zone-b"}
+
+    run_story(story, Configuration(), Fleet(4, cpu="8"))

@@ -7,7 +7,14 @@ import pytest
 
 from quorate.api.batch import Job
 from quorate.api.core import SchedulingGate
-from quorate.api.kueue import PodSet, ReclaimablePod, Workload, WorkloadStatus
+from quorate.api.kueue import (
+    PodSet,
+    PriorityClassRef,
+    ReclaimablePod,
+    Workload,
+    WorkloadPriorityClass,
+    WorkloadStatus,
+)
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE, GatedPod, pods_of_job, ungate
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
@@ -44,9 +51,13 @@ def running(pods: int, name: str = "first", **fields: Any) -> Workload:
     return a_slice(pods, name=name, admitted_to=["spot"], **fields)
 
 
+HIGH_REF = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name="high")
+CLASSES = {"high": WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=1000)}
+
+
 def plan(job: Job, *slices: Workload, elastic_jobs: bool = True) -> JobPlan:
     context = ReconcileContext(
-        namespace_managed=True, flavors={"spot": SPOT}, workload_classes={}, pod_classes={}
+        namespace_managed=True, flavors={"spot": SPOT}, workload_classes=CLASSES, pod_classes={}
     )
     return decide(BatchJob(), job, slices, context, JobOptions(elastic_jobs=elastic_jobs), 2_000.0)
 
@@ -144,6 +155,68 @@ def test_the_job_keeps_running_while_the_second_slice_is_pending() -> None:
     pending = a_slice(5, name="second", replaces="first")
     assert plan(a_growing_job(5, **RUNNING), running(3), pending) == IDLE
     assert show(plan(a_growing_job(6, **RUNNING), running(3), pending)) == ["patch Workload spec.podSets"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "want"),
+    [
+        pytest.param(
+            {"kueue.x-k8s.io/priority-class": "high"},
+            {},
+            {"spec": {"priority": 1000, "priorityClassRef": HIGH_REF}},
+            id="priority",
+        ),
+        pytest.param(
+            {},
+            {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"},
+            {"metadata": {"annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"}}},
+            id="external gates",
+        ),
+    ],
+)
+def test_both_slices_follow_the_job(
+    labels: dict[str, str], annotations: dict[str, str], want: dict[str, Any]
+) -> None:
+    low = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name="low")
+    old = running(3, priority_class_ref=low)
+    pending = a_slice(5, name="second", replaces="first", priority_class_ref=low)
+    job = a_growing_job(5, **RUNNING)
+    metadata = msgspec.structs.replace(
+        job.metadata,
+        labels={**job.metadata.labels, **labels},
+        annotations={**job.metadata.annotations, **annotations},
+    )
+    got = plan(msgspec.structs.replace(job, metadata=metadata), old, pending)
+    assert [(write.key.name, write.body) for write in got.writes if isinstance(write, Patch)] == [
+        ("first", want),
+        ("second", want),
+    ]
+
+
+def test_a_job_with_two_slices_that_changes_otherwise_gets_its_templates_back() -> None:
+    other = template(containers=[{"name": "other"}], schedulingGates=[{"name": ELASTIC_GATE}])
+    pending = a_slice(5, name="second", replaces="first")
+    job = a_growing_job(5, suspend=False, template=other)
+    got = plan(job, running(3), pending)
+    assert reasons(got) == ["Stopped", "DeletedWorkload", "DeletedWorkload"]
+    assert "No matching Workload" in got.events[0].event.message
+
+
+def test_a_job_without_pods_that_grows_is_stopped_and_gets_a_first_slice_again() -> None:
+    injected = template(schedulingGates=[{"name": ELASTIC_GATE}], nodeSelector={"pool": "spot"})
+    empty = running(0)
+    assert plan(a_growing_job(0, suspend=False, template=injected), empty) == IDLE
+    got = plan(a_growing_job(2, suspend=False, template=injected), empty)
+    assert reasons(got) == ["Stopped"]
+    restored = [write for write in got.all_writes if isinstance(write, Patch) and "template" in str(write)]
+    assert [write.body["spec"]["template"]["spec"]["nodeSelector"] for write in restored] == [None]
+    got = plan(a_growing_job(2, status={"active": 1}), empty)
+    assert got.writes == (), "its gated pods are not gone yet"
+    got = plan(a_growing_job(2), empty)
+    assert written(got, "Finished")[:2] == ("True", "OutOfSync")
+    finished = a_slice(0, "Finished=OutOfSync")
+    assert show(plan(a_growing_job(2), finished)) == ["patch Workload metadata.finalizers"]
+    assert REPLACES not in created(plan(a_growing_job(2))).metadata.annotations
 
 
 def test_the_second_slice_is_deleted_when_the_job_shrinks_back() -> None:

@@ -92,15 +92,24 @@ def is_in_sync(state: JobState[J], workload: Workload) -> bool:
     return is_equivalent(workload, state.pod_sets, maximum_execution_s(state.job.metadata), state.suspended)
 
 
-def reduce_to_one(state: JobState[J], match: Workload | None, surplus: Sequence[Workload]) -> JobPlan:
-    """Delete ``surplus``; without a match first update a workload in place or stop the job."""
+def reduce_to_one(
+    state: JobState[J],
+    match: Workload | None,
+    surplus: Sequence[Workload],
+    *,
+    running: Workload | None = None,
+) -> JobPlan:
+    """Delete ``surplus``; without a match first update a workload in place or stop the job.
+
+    ``running``: the workload with which the job runs, if it is one of several.
+    """
     plan = IDLE
     if match is None:
         first = surplus[0]
         if state.suspended and state.kind.updates_in_place and _can_become_match(state, first):
             plan, surplus = _update_in_place(state, first), surplus[1:]
         elif not state.suspended and state.outcome is None:
-            only = first if len(surplus) == 1 else None
+            only = first if len(surplus) == 1 else running
             message = _MISSING if only is None else _MISMATCH
             plan = state.kind.stop_plan(state, only, NO_MATCHING_WORKLOAD, message)
             if plan.stopping:

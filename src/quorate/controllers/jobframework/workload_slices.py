@@ -20,7 +20,8 @@ from quorate.controllers.jobframework.construct_workload import (
 from quorate.controllers.jobframework.ensure_one_workload import create_workload, reduce_to_one, update
 from quorate.controllers.jobframework.equivalence import is_equivalent
 from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState
-from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
+from quorate.controllers.jobframework.job_plan import JobPlan
+from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Write, status_patch
 from quorate.queueing.conditions import (
@@ -124,7 +125,21 @@ def _with_one(state: JobState[J], only: Workload) -> JobPlan | Workload:
         return _resize(state, only)
     if is_evicted(only):
         return only  # the job stops first
+    if not any(_counts(only.spec.pod_sets)):
+        return _restart_from_zero(state, only)
     return _create(state, only)
+
+
+def _restart_from_zero(state: JobState[J], only: Workload) -> JobPlan:
+    """Stop a job without pods that grows, and finish its slice: it gets a first slice again.
+
+    The flavors of the old slice are in the pod templates.  No pod runs, so the job may get other ones.
+    """
+    text = "Restoring pod templates: the job has no pods, and may get other flavors"
+    stop = state.kind.stop_plan(state, only, NO_MATCHING_WORKLOAD, text)
+    if stop.all_writes or not state.kind.is_stopped(state.job) or state.kind.is_active(state.job):
+        return stop
+    return JobPlan(writes=_finish_out_of_sync(state, [only]))
 
 
 def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Workload:
@@ -136,14 +151,17 @@ def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Wor
     if is_evicted(old) or old.metadata.deletion_timestamp is not None:
         return old  # the job stops, and starts again with the new slice
     if not _differs_in_counts_only(state, new):
-        return reduce_to_one(state, None, [old, new])
+        return reduce_to_one(state, None, [old, new], running=old)
+    sync = sync_workload(state, old).then(sync_workload(state, new))
+    if sync.writes:
+        return sync
     if _counts(state.pod_sets) == _counts(old.spec.pod_sets):
         event = state.event("DeletedWorkload", f"Deleted not matching Workload: {new.metadata.key}")
         delete = Delete(WORKLOADS, new.metadata.key, new.metadata.uid)
         return JobPlan(writes=(*remove_finalizer(WORKLOADS, new.metadata), delete), events=(event,))
     if _counts(state.pod_sets) != _counts(new.spec.pod_sets) and not has_quota_reservation(new):
         return _resize(state, new)
-    return IDLE
+    return sync
 
 
 def _replace(state: JobState[J], old: Workload, new: Workload) -> JobPlan:
