@@ -148,12 +148,29 @@ def test_a_release_removes_the_reservation_and_sets_requeued(reason: str, requeu
     assert release_status(replace(workload, status=status), NOW, DEFAULT_GATES) is None
 
 
-@pytest.mark.parametrize(("gate", "requeued"), [(True, "False"), (False, "True")])
-def test_the_workload_of_a_single_pod_is_not_requeued(gate: bool, requeued: str) -> None:
-    pod = OwnerReference(api_version="v1", kind="Pod", name="p", uid=Uid("p"), controller=True)
+OF_GROUP = {"kueue.x-k8s.io/is-group-workload": "true"}
+
+
+@pytest.mark.parametrize(
+    ("gate", "pods", "controller", "annotations", "requeued"),
+    [
+        pytest.param(True, 1, True, {}, "False", id="a single pod"),
+        pytest.param(True, 1, False, {}, "False", id="a pod that is not the controller"),
+        pytest.param(True, 2, False, {}, "True", id="two pods"),
+        pytest.param(True, 1, False, OF_GROUP, "True", id="a group of one pod"),
+        pytest.param(False, 1, True, {}, "True", id="the gate is off"),
+    ],
+)
+def test_the_workload_of_a_single_pod_is_not_requeued(
+    gate: bool, pods: int, controller: bool, annotations: dict[str, str], requeued: str
+) -> None:
+    owners = tuple(
+        OwnerReference(api_version="v1", kind="Pod", name=f"p{at}", uid=Uid(f"p{at}"), controller=controller)
+        for at in range(pods)
+    )
     evicted = a_workload(RESERVED, ADMITTED, is_(c.EVICTED, "Preempted"))
-    gates = Gates(skip_reassignment_for_pod_owned_workloads=gate)
-    status = release_status(with_metadata(evicted, owner_references=(pod,)), NOW, gates)
+    evicted = with_metadata(evicted, owner_references=owners, annotations=annotations)
+    status = release_status(evicted, NOW, Gates(skip_reassignment_for_pod_owned_workloads=gate))
     assert status is not None
     found = find_condition(status.conditions, c.REQUEUED)
     assert found is not None

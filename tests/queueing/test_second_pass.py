@@ -3,8 +3,9 @@
 import math
 
 import pytest
+from msgspec.structs import replace
 
-from quorate.api.meta import Key
+from quorate.api.meta import Key, OwnerReference, Uid
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.workload import explain_workload
 from quorate.queueing.pending.second_pass_queue import SecondPassNeed, SecondPassQueue
@@ -125,3 +126,32 @@ def test_an_internal_error_delays_only_its_workload(monkeypatch: pytest.MonkeyPa
     assert [fault.key for fault in result.faults] == [W]
     assert result.wake_at == world.now + 1
     assert result.decisions == ()
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_a_single_pod_keeps_its_failed_host_whether_or_not_it_is_the_controller(pods: int) -> None:
+    node = {"labels": {"pool": "tas"}, "allocatable": {"cpu": 1, "pods": 10}}
+    pod_set = {"count": 1, "requests": {"cpu": 1}, "topology": {"unconstrained": True}}
+    world = World(
+        {
+            **GIVEN,
+            "nodes": {"a": node, "b": node},
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 10}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "podSets": [pod_set]}],
+        }
+    )
+    owners = tuple(
+        OwnerReference(api_version="v1", kind="Pod", name=f"p{at}", uid=Uid(f"p{at}")) for at in range(pods)
+    )
+    workload = world.workloads["w"]
+    world.put("w", replace(workload, metadata=replace(workload.metadata, owner_references=owners)))
+    world.run("cycle")
+    world.run({"update": {"nodes": {"a": {"ready": False}}}})
+    world.run({"unhealthy": {"w": ["a"]}})
+    world.run({"advance": "2s"})
+    world.run("cycle")
+    admission = world.workloads["w"].status.admission
+    assert admission is not None
+    places = admission.pod_set_assignments[0].topology_assignment
+    assert places is not None
+    assert [values for values, _ in places.domains()] == [("a",) if pods == 1 else ("b",)]

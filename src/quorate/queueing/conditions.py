@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import Admission, Workload
+from quorate.api.kueue import IS_GROUP_WORKLOAD, Admission, Workload
 from quorate.api.meta import (
     Condition,
     ConditionStatus,
@@ -212,6 +212,18 @@ def is_finished(workload: Workload) -> bool:
 
 def is_evicted(workload: Workload) -> bool:
     return is_true(workload.status.conditions, EVICTED)
+
+
+def is_of_single_pod(workload: Workload) -> bool:
+    """Return True if one pod is the only owner: without it, the workload has no pods, as in Kueue.
+
+    A pod group may replace its pods.
+    """
+    metadata = workload.metadata
+    if len(metadata.owner_references) != 1 or metadata.annotations.get(IS_GROUP_WORKLOAD) == "true":
+        return False
+    (owner,) = metadata.owner_references
+    return (owner.api_version, owner.kind) == ("v1", "Pod")
 
 
 def is_preempted(workload: Workload) -> bool:

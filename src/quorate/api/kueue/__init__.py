@@ -34,6 +34,7 @@ JOB_UID = "kueue.x-k8s.io/job-uid"
 POD_SET = "kueue.x-k8s.io/podset"
 SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
 SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"  # "namespace/name" of a workload
+IS_GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"  # on the Workload of a pod group: "true"
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 ADMISSION_GATE = "kueue.x-k8s.io/admission"  # a scheduling gate: the pod waits for quota
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"  # a scheduling gate: the pod waits for its place

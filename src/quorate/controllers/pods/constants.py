@@ -15,7 +15,7 @@ SERVING: Final = "kueue.x-k8s.io/pod-group-serving"
 RETRIABLE: Final = "kueue.x-k8s.io/retriable-in-group"
 ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
 SUSPENDING_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"  # the framework of the owner
-IS_GROUP: Final = "kueue.x-k8s.io/is-group-workload"  # on the Workload
+IS_GROUP: Final = kueue.IS_GROUP_WORKLOAD
 FORCEFULLY: Final = "kueue.x-k8s.io/safe-to-forcefully-delete"
 
 OWNER_KIND: Final = "kueue.x-k8s.io/job-owner-gvk"  # on the Workload of a set: group/version, Kind=...

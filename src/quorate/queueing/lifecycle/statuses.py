@@ -203,7 +203,7 @@ def release_status(workload: Workload, now: float, gates: Gates) -> WorkloadStat
     if evicted is None or evicted.status != "True" or not c.has_quota_reservation(workload):
         return None
     status = unset_quota_reservation(workload, PENDING_EVALUATION, evicted.message, now, gates)
-    is_final = gates.skip_reassignment_for_pod_owned_workloads and _is_owned_by_pod(workload)
+    is_final = gates.skip_reassignment_for_pod_owned_workloads and c.is_of_single_pod(workload)
     requeued = new_condition(
         c.REQUEUED,
         "True" if evicted.reason in _REQUEUED_AT_ONCE and not is_final else "False",
@@ -213,11 +213,6 @@ def release_status(workload: Workload, now: float, gates: Gates) -> WorkloadStat
         workload.metadata.generation,
     )
     return replace(status, conditions=with_conditions(status.conditions, requeued))
-
-
-def _is_owned_by_pod(workload: Workload) -> bool:
-    owner = workload.metadata.controller
-    return owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod")
 
 
 def unset_quota_reservation(

@@ -112,9 +112,8 @@ class SecondPass:
 
     def _keeps_hosts(self, reservation: Reservation) -> bool:
         """Return True if nothing can replace the pods of a failed host: a single pod is its own job."""
-        owner = reservation.workload.metadata.controller
-        is_pod = owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod")
-        return is_pod and self._state.configuration.gates.skip_reassignment_for_pod_owned_workloads
+        is_skipped = self._state.configuration.gates.skip_reassignment_for_pod_owned_workloads
+        return is_skipped and c.is_of_single_pod(reservation.workload)
 
     def _why_evicted(self, reservation: Reservation, failed: frozenset[str]) -> str:
         message = "Workload was evicted as there was no replacement for unhealthy node(s): "
