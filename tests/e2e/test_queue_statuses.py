@@ -184,3 +184,22 @@ def test_queues_tell_of_a_cycle_of_cohorts_until_it_is_resolved() -> None:
         await until_admitted(world, "w")
 
     run_story(story, Configuration())
+
+
+def test_a_finalizer_that_an_administrator_removes_is_not_added_again() -> None:
+    async def story(world: World) -> None:
+        await world.queues("1")
+
+        async def has_finalizer(name: str) -> bool:
+            return bool((await world.client.get(RESOURCE_FLAVORS, Key("", name))).metadata.finalizers)
+
+        await world.until("the flavor has its finalizer", lambda: has_finalizer("default"))
+        await world.client.patch(RESOURCE_FLAVORS, Key("", "default"), {"metadata": {"finalizers": None}})
+        await world.flavor("later")
+        await world.until("a later flavor has its finalizer", lambda: has_finalizer("later"))
+        assert not await has_finalizer("default")
+        await world.client.delete(RESOURCE_FLAVORS, Key("", "default"))
+        with pytest.raises(NotFound):
+            await world.client.get(RESOURCE_FLAVORS, Key("", "default"))
+
+    run_story(story, Configuration())

@@ -28,7 +28,11 @@ def topologies_of(flavor: ResourceFlavor) -> frozenset[str]:
 
 
 class ResourceInUseController(Generic[T]):
-    """Keeps our finalizer on objects of one kind that an object of another kind, its user, names."""
+    """Adds our finalizer to objects of one kind, and removes it once no object of another kind names them.
+
+    As in Kueue, the finalizer of an object that only changes is not added again: an administrator may remove
+    it before a deletion.
+    """
 
     def __init__(
         self,
@@ -51,7 +55,9 @@ class ResourceInUseController(Generic[T]):
         self._users.subscribe(self._user_changed)
 
     def _object_changed(self, change: Change[T]) -> None:
-        if change.new is not None:
+        if change.new is None:
+            return
+        if change.old is None or metadata_of(change.new).deletion_timestamp is not None:
             self.reconciler.enqueue(change.key)
 
     def _user_changed(self, change: Change[Any]) -> None:
