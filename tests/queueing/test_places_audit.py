@@ -58,7 +58,8 @@ def leak_in_the_tree(world: World) -> None:
 
 
 def forget_a_pod_in_the_tree(world: World) -> None:
-    model_of(world).known_trees()[0].tree.add_free(("a",), {"cpu": 1000})
+    model = model_of(world)
+    model.known_trees()[0].tree.add_free(model.nodes["a"], {"cpu": 1000})
 
 
 def forget_a_node(world: World) -> None:

@@ -13,6 +13,7 @@ from quorate.api.kueue import PodSetAssignment, Workload
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.model_audit import audit_model
+from tests.placement.topology.test_leaf_hosts import fit
 from tests.queueing.notation import Json, given_pod_sets
 from tests.queueing.world import World, differences
 from tests.search import examples
@@ -47,7 +48,7 @@ def nodes(draw: st.DrawFn) -> Json:
     for number in range(draw(st.integers(2, 6))):
         result[f"n{number}"] = node = {
             "labels": {
-                "pool": draw(st.sampled_from("hhhr")),
+                "pool": draw(st.sampled_from("hhrr")),
                 "block": draw(st.sampled_from(("b0", "b1"))),
                 "rack": draw(st.sampled_from(("r0", "r1"))),
             },
@@ -175,6 +176,22 @@ def assert_room(world: World, all_nodes: Json) -> None:
     assert min(pods.values()) >= 0, pods
 
 
+def assert_hosts(world: World, all_nodes: Json) -> None:
+    """Check that the pods of each rack, of which only the rack is decided, fit its hosts one by one."""
+    pods: dict[tuple[str, ...], list[int]] = {}
+    for pod_set, _, domains in placed(world):
+        for values, count in domains:
+            if len(values) > 1:
+                pods.setdefault(values, []).extend([pod_set["requests"]["cpu"]] * count)
+    for rack, sizes in pods.items():
+        hosts = [
+            node["allocatable"]["cpu"] - (node.get("nonTASUsage") or {"cpu": 0})["cpu"]
+            for node in all_nodes.values()
+            if node["labels"]["pool"] == "r" and (node["labels"]["block"], node["labels"]["rack"]) == rack
+        ]
+        assert fit(tuple(sorted(sizes, reverse=True)), tuple(sorted(hosts))), (rack, sizes, hosts)
+
+
 def assert_counts(world: World) -> None:
     """Check that each pod has a place, except those beyond the last whole slice."""
     for pod_set, assigned, domains in placed(world):
@@ -225,6 +242,7 @@ class Story:
 
     def check(self) -> None:
         assert_room(self.world, self.all_nodes)
+        assert_hosts(self.world, self.all_nodes)
         assert_counts(self.world)
         assert_requests(self.world, self.all_nodes)
         assert differences(self.world.state, self.world.workloads.values()) == []

@@ -5,7 +5,7 @@ sums of its children.  All numbers of one level are in one vector.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -13,7 +13,8 @@ import numpy as np
 
 from quorate.placement.filters.node_affinity import match_any_term, matching_nodes, preferred_weights
 from quorate.placement.filters.taints import first_untolerated
-from quorate.placement.topology.leaf_fits import FitKey, LeafFit
+from quorate.placement.topology.leaf_fits import LeafFit
+from quorate.placement.topology.leaf_hosts import HostRequest, Pods
 from quorate.placement.topology.request import PodSetRequest, SearchParameters
 from quorate.placement.topology.tree import DomainTree
 from quorate.placement.vectors import Mask, Vector
@@ -50,6 +51,8 @@ class Capacity(msgspec.Struct, frozen=True):
     # By leaf: what pod sets of the same workload that were placed before will use.
     assumed: Mapping[int, Mapping[str, int]] = {}
     is_empty: bool = False  # as if no other pods had been placed in the topology
+    # By leaf: the same pods, where leaves are not hosts.
+    assumed_pods: Mapping[int, Sequence[Pods]] = {}
 
     def remaining(self, resource: str) -> Vector:
         remaining = self.tree.remaining(resource, empty=self.is_empty)
@@ -62,8 +65,22 @@ class Capacity(msgspec.Struct, frozen=True):
         fitting = self._fit(pods).pods[self.tree.columns]
         for leaf, amounts in self.assumed.items():
             if fitting[leaf]:
-                fitting[leaf] = self._fitting_in(int(self.tree.columns[leaf]), pods.per_pod, amounts)
+                column, further = int(self.tree.columns[leaf]), self.assumed_pods.get(leaf, ())
+                fitting[leaf] = self._fitting_in(column, pods, amounts, further)
         return _limited(fitting, pods)
+
+    def beside_leader(self, workers: HostRequest, leader: HostRequest) -> tuple[Vector, Vector]:
+        """Return the leaves that can take ``leader``, as 1 or 0, and how many workers fit beside it."""
+        below = self.tree.below
+        assert below is not None, "leaves are hosts"
+        found = [
+            below.beside_leader(
+                column, workers, leader, self.assumed_pods.get(leaf, ()), is_empty=self.is_empty
+            )
+            for leaf, column in enumerate(self.tree.columns.tolist())
+        ]
+        by_leaf = np.array(found, np.int64).reshape(len(found), 2)
+        return by_leaf[:, 0], by_leaf[:, 1]
 
     def fits(self, pods: PodSetRequest) -> bool:
         """Return True if the leaves can hold all of the pods."""
@@ -80,21 +97,28 @@ class Capacity(msgspec.Struct, frozen=True):
             remaining = {
                 resource: tree.remaining_by_column(resource, empty=self.is_empty) for resource in pods.per_pod
             }
-            return fitting_pods(remaining, pods.per_pod, accepted)[0], accepted
+            fitting = fitting_pods(remaining, pods.per_pod, accepted)[0]
+            if tree.below is not None:
+                for column in tree.columns[fitting[tree.columns] > 0].tolist():
+                    on_hosts = tree.below.fitting(column, request, is_empty=self.is_empty)
+                    fitting[column] = min(int(fitting[column]), on_hosts)
+            return fitting, accepted
 
-        key = FitKey(
-            tuple(pods.per_pod.items()),
-            tuple(pods.node_selector.items()),
-            pods.affinity,
-            pods.tolerations,
-            self.is_empty,
+        request = HostRequest(  # as ``of_host``; called for each admission, where one call more counts
+            tuple(pods.per_pod.items()), tuple(pods.node_selector.items()), pods.affinity, pods.tolerations
         )
-        return tree.fits.get(key, count_all, lambda column: self._fitting_in(column, pods.per_pod, {}))
+        return tree.fits.get(
+            (request, self.is_empty), count_all, lambda column: self._fitting_in(column, pods, {})
+        )
 
-    def _fitting_in(self, column: int, per_pod: Mapping[str, int], assumed: Mapping[str, int]) -> int:
+    def _fitting_in(
+        self, column: int, pods: PodSetRequest, assumed: Mapping[str, int], further: Sequence[Pods] = ()
+    ) -> int:
         """Return how many of the pods a leaf can hold that accepts them."""
         fitting = _MANY
-        for resource, amount in per_pod.items():
+        if self.tree.below is not None:
+            fitting = self.tree.below.fitting(column, pods.of_host, further, is_empty=self.is_empty)
+        for resource, amount in pods.per_pod.items():
             if amount > 0:
                 remaining = self.tree.remaining_in(column, resource, empty=self.is_empty)
                 if assumed:
@@ -142,7 +166,12 @@ def count_exclusions(capacity: Capacity, workers: PodSetRequest, within: slice |
         _exclude(exclusions, "pod constraints", accepted & (pods > 0) & (workers.limits == 0))
         pods = np.minimum(pods, workers.limits)
         limiting = np.where(workers.limits == 0, -1, limiting)
-    for number, resource in enumerate(sorted(workers.per_pod)):
+    in_order = sorted(workers.per_pod)
+    if capacity.tree.below is not None:  # the nodes of a leaf may have enough only together
+        for leaf in np.flatnonzero(accepted & (pods > 0) & (capacity.fitting(workers) == 0)).tolist():
+            resource = capacity.tree.below.limiting(int(capacity.tree.columns[leaf]), workers.of_host)
+            pods[leaf], limiting[leaf] = 0, in_order.index(resource) if resource else -1
+    for number, resource in enumerate(in_order):
         _exclude(exclusions, f'resource "{resource}"', accepted & (pods == 0) & (limiting == number))
     return exclusions
 
@@ -179,7 +208,11 @@ def _beside_leader(
         resource: amounts - leaders * leader.per_pod.get(resource, 0)
         for resource, amounts in remaining.items()
     }
-    return leaders, _limited(fitting_pods(beside, workers.per_pod, accepted)[0], workers)
+    fitting = fitting_pods(beside, workers.per_pod, accepted)[0]
+    if tree.below is not None:
+        leading, on_hosts = capacity.beside_leader(workers.of_host, leader.of_host)
+        leaders, fitting = np.minimum(leaders, leading), np.minimum(fitting, on_hosts)
+    return leaders, _limited(fitting, workers)
 
 
 def _limited(fitting: Vector, pods: PodSetRequest) -> Vector:
@@ -203,26 +236,31 @@ def count_domains(tree: DomainTree, leaves: LevelCounts, parameters: SearchParam
 
 
 def accepted_leaves(tree: DomainTree, pods: PodSetRequest, exclusions: Exclusions) -> Mask:
-    """Return the leaves with taints and labels that accept the pods; exclude each other one once."""
-    accepted = np.ones(tree.leaf_count, np.bool_)
-    if not tree.has_hosts:
-        return accepted
-    taints = tree.hosts.taints
-    rejecting = [first_untolerated(each, pods.tolerations) for each in taints.values]
+    """Return the leaves with taints and labels that accept the pods; exclude each other one once.
+
+    A leaf of several hosts accepts them if one of its hosts does.
+    """
+    hosts = tree.hosts if tree.below is None else tree.below.columns
+    accepting = ~hosts.vacant
+    accepted = tree.leaves_with(accepting)
+
+    def keep(passing: Mask, reason: str) -> None:
+        nonlocal accepting, accepted
+        accepting, before = accepting & passing, accepted
+        accepted = tree.leaves_with(accepting)
+        _exclude(exclusions, reason, before & ~accepted)
+
+    taints = hosts.taints
+    tolerations = pods.tolerations if tree.below is None else (*pods.tolerations, *tree.below.tolerations)
+    rejecting = [first_untolerated(each, tolerations) for each in taints.values]
     for taint in dict.fromkeys(each for each in rejecting if each is not None):
         having = [each for each, first in zip(taints.values, rejecting, strict=True) if first == taint]
-        tainted = taints.in_values(having)[tree.columns]
         value = f"={taint.value}" if taint.value else ""
-        _exclude(exclusions, f'taint "{taint.key}{value}:{taint.effect}"', tainted)
-        accepted &= ~tainted
+        keep(~taints.in_values(having), f'taint "{taint.key}{value}:{taint.effect}"')
     if pods.node_selector:
-        selected = matching_nodes(tree.hosts, pods.node_selector.items(), None)[tree.columns]
-        _exclude(exclusions, "nodeSelector", accepted & ~selected)
-        accepted &= selected
+        keep(matching_nodes(hosts, pods.node_selector.items(), None), "nodeSelector")
     if pods.affinity is not None:
-        matching = match_any_term(tree.hosts, pods.affinity.node_selector_terms)[tree.columns]
-        _exclude(exclusions, "affinity", accepted & ~matching)
-        accepted &= matching
+        keep(match_any_term(hosts, pods.affinity.node_selector_terms), "affinity")
     return accepted
 
 

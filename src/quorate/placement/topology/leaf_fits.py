@@ -5,11 +5,11 @@ asked for.  A change of the nodes forgets everything.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from quorate.api.core import NodeSelector, Toleration
+from quorate.placement.topology.leaf_hosts import HostRequest
 from quorate.placement.vectors import Mask, Vector
 
 _MAX_LOG: Final = 2_048  # changes that are kept
@@ -17,14 +17,8 @@ _MAX_NUMBERS: Final = 500_000  # numbers of pods that are kept, of all requests 
 _MAX_REQUESTS: Final = 256
 
 
-class FitKey(NamedTuple):
-    """What the numbers depend on, beside the leaves."""
-
-    per_pod: tuple[tuple[str, int], ...]
-    node_selector: tuple[tuple[str, str], ...]
-    affinity: NodeSelector | None
-    tolerations: tuple[Toleration, ...]
-    empty: bool  # as if no pods had been placed in the topology
+# What the numbers depend on, beside the leaves; True: as if no pods had been placed in the topology.
+FitKey = tuple[HostRequest, bool]
 
 
 class LeafFit(msgspec.Struct):

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from quorate.api.core import NodeSelector, PreferredSchedulingTerm, Toleration
+from quorate.placement.topology.leaf_hosts import HostRequest
 from quorate.placement.topology.tree import DomainTree
 from quorate.placement.vectors import Vector
 
@@ -58,6 +59,13 @@ class PodSetRequest(msgspec.Struct, frozen=True):
     preferred_affinity: tuple[PreferredSchedulingTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()  # with those of the flavor
     limits: Vector | None = None  # by leaf: how many pods it takes at most, whatever its capacity
+
+    @property
+    def of_host(self) -> HostRequest:
+        """What each pod asks of its host."""
+        return HostRequest(
+            tuple(self.per_pod.items()), tuple(self.node_selector.items()), self.affinity, self.tolerations
+        )
 
     def without_preferred_affinity(self) -> "PodSetRequest":
         return msgspec.structs.replace(self, preferred_affinity=()) if self.preferred_affinity else self

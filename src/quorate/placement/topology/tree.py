@@ -15,7 +15,8 @@ from quorate.api.core.scheduling import Node
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.leaf_fits import LeafFits
-from quorate.placement.vectors import Vector
+from quorate.placement.topology.leaf_hosts import LeafHosts
+from quorate.placement.vectors import Mask, Vector
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 MAX_AMOUNT: Final = 2**60  # of a resource of one leaf, so that a few amounts can be added
@@ -57,6 +58,7 @@ class DomainTree:
         self.hosts = NodeColumns()  # by column; only if leaves are hosts
         if self.has_hosts:
             self.hosts.grow(len(leaves))
+        self.below = None if self.has_hosts else LeafHosts()
         self.fits = LeafFits()
         self._rows: dict[str, int] = {}
         # By resource and column: all that nodes have, what pods of others leave of it, and what pods placed
@@ -68,6 +70,8 @@ class DomainTree:
             if self.has_hosts:
                 self.hosts.set(column, by_leaf[path][0], ready=True)
             for node in by_leaf[path]:
+                if self.below is not None:
+                    self.below.put(column, path, node)
                 self._add_node(column, node, 1)
 
     def _nodes_by_leaf(self, nodes: Iterable[Node]) -> dict[Path, list[Node]]:
@@ -107,6 +111,12 @@ class DomainTree:
     def recorded_values_of(self, node: Node) -> Path:
         """Return the recorded values of the leaf of one of the nodes of the tree."""
         return self._recorded(self._path(node))
+
+    def leaves_with(self, hosts: Mask) -> Mask:
+        """Return the leaves with one of ``hosts``: a mask of columns, or of the hosts below the leaves."""
+        if self.below is not None:
+            hosts = self.below.in_columns(hosts, self.column_count)
+        return hosts[self.columns]
 
     def leaf_of(self, recorded_values: Path) -> int | None:
         """Return the leaf with the recorded values; None if it does not exist, or no longer."""
@@ -161,6 +171,8 @@ class DomainTree:
             self._add_node(column, new, 1)
         if self.has_hosts:
             self.hosts.set(column, new, ready=True)
+        if self.below is not None:
+            self.below.put(column, path, new)
         self.fits.clear()
         return True
 
@@ -173,6 +185,8 @@ class DomainTree:
             column = self._column_of[self._recorded(path)] = self._spare_column()
             self._insert_leaf(path, column)
         self._nodes_in[column] += 1
+        if self.below is not None:
+            self.below.put(column, path, node)
         self._add_node(column, node, 1)
         if self.has_hosts:
             self.hosts.set(column, node, ready=True)
@@ -184,6 +198,8 @@ class DomainTree:
         path = self._path(node)
         column = self._column_of[self._recorded(path)]
         self._nodes_in[column] -= 1
+        if self.below is not None:
+            self.below.remove(column, node.metadata.name)
         if self._nodes_in[column]:
             self._add_node(column, node, -1)
         else:
@@ -239,15 +255,25 @@ class DomainTree:
 
     # Capacity.
 
-    def add_free(self, recorded_values: Path, amounts: Mapping[str, int], times: int = 1) -> None:
-        """Add ``amounts`` to the free capacity of a leaf, ``times`` times; a negative number takes them."""
-        column = self._column_of[recorded_values]
+    def add_free(self, node: Node, amounts: Mapping[str, int], times: int = 1) -> None:
+        """Add ``amounts`` to the free capacity of a node, ``times`` times; a negative number takes them."""
+        column = self._column_of[self.recorded_values_of(node)]
         self._add_to(column, amounts, times)
+        if self.below is not None:
+            self.below.add_free(node.metadata.name, amounts, times)
         self.fits.note(column)
+
+    def note_bound(self, node: Node) -> None:
+        """Read that other pods with places are bound to a node."""
+        column = self._column_of.get(self.recorded_values_of(node))
+        if column is not None:
+            self.fits.note(column)
 
     def _add_node(self, column: int, node: Node, times: int) -> None:
         amounts = in_base_units(node.status.allocatable)
         self._add_to(column, amounts, times)
+        if self.below is not None and node.metadata.name in self.below:
+            self.below.add_free(node.metadata.name, amounts, times)
         for resource, amount in amounts.items():
             _add(self._allocatable, self._rows[resource], column, as_share(amount) * times)
 
@@ -319,6 +345,10 @@ class DomainTree:
             return 0
         free: int = self._free.item(row, column)  # half the cost of int(...[...])
         return free if empty else free - self._used.item(row, column)
+
+    def column_of(self, recorded_values: Path) -> int | None:
+        """Return the column of a leaf; None if it does not exist."""
+        return self._column_of.get(recorded_values)
 
     def has_room(self, recorded_values: Path, amounts: Mapping[str, int]) -> bool:
         """Return True if a leaf exists that has ``amounts`` left."""

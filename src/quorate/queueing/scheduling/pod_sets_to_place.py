@@ -17,6 +17,7 @@ from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.node_fit import has_provisioned_nodes
 from quorate.queueing.topology.placing import PodSetToPlace
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
+from quorate.queueing.topology.pod_templates import template_of
 
 
 class RequestedPlaces(NamedTuple):
@@ -49,7 +50,9 @@ def pod_sets_to_place(
     is_elastic = model.gates.elastic_slices and workload.metadata.annotations.get(ELASTIC_JOB) == "true"
     replaced = state.ledger.replaced_places(workload, queue) if is_elastic else None
     flavors_of = [assigned.flavors for assigned in assignment.pod_sets]
-    for pods, assigned in zip(shape.pod_sets, assignment.pod_sets, strict=True):
+    for pods, assigned, pod_set in zip(
+        shape.pod_sets, assignment.pod_sets, workload.spec.pod_sets, strict=True
+    ):
         is_explicit = pods.topology.is_explicit
         if not assigned.count or not (is_explicit or model.is_topology_queue(queue.name, queue.groups)):
             continue
@@ -63,7 +66,11 @@ def pod_sets_to_place(
             delayed.append(pods.name)
             continue
         previous = () if replaced is None else previous_domains(replaced.admission, pods.name, flavor)
-        result.append(PodSetToPlace(pods, assigned.count, flavor, previous=previous))
+        # Where leaves are hosts, no other constraint of the template is looked at.
+        template = None
+        if model.above_hosts and not model.above_hosts.isdisjoint(flavor):
+            template = template_of(workload.metadata.namespace, pod_set.template)
+        result.append(PodSetToPlace(pods, assigned.count, flavor, template=template, previous=previous))
     return RequestedPlaces(result, frozenset(delayed))
 
 

@@ -138,7 +138,9 @@ class SecondPassPlaces:
             replaced = self._replaced_slice
             previous = () if replaced is None else previous_domains(replaced.admission, pods.name, flavor)
             if count:
-                to_place.append(PodSetToPlace(pods, count, flavor, previous=previous))
+                is_read = not self._model.above_hosts.isdisjoint(flavor)
+                template = self._templates[pods.name] if is_read else None
+                to_place.append(PodSetToPlace(pods, count, flavor, template=template, previous=previous))
         placement = place_pod_sets(self._model, to_place, is_empty=is_empty)
         if placement.failures:
             return placement.failures

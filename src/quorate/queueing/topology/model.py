@@ -37,6 +37,7 @@ from quorate.queueing.topology.node_fit import mode_of
 from quorate.queueing.topology.placement_memo import PlacementMemo
 from quorate.queueing.topology.places import Amounts, Place, UsedBy
 from quorate.queueing.topology.pod_constraints import PodConstraints
+from quorate.queueing.topology.pods_in_leaves import PodsInLeaves
 from quorate.queueing.topology.topology_flavors import TopologyFlavors
 
 SLICE_SIZE: Final = 100  # nodes
@@ -65,6 +66,7 @@ class TopologyModel(TopologyFlavors):
         self._pods = PodsByWorkload()  # those that request a place
         # By the values of each leaf, whether or not it and its flavors exist: by pods placed in topologies.
         self._used: dict[Path, dict[UsedBy, dict[str, int]]] = {}
+        self._pods_in_leaves = PodsInLeaves(self._pods)
         self._trees: dict[str, DomainTree] = {}  # by flavor
         self._hosts = HostTrees()  # for flavors without a topology
         self._unread: dict[DomainTree, dict[str, None]] = {}  # the nodes that trees do not contain yet
@@ -95,6 +97,7 @@ class TopologyModel(TopologyFlavors):
 
     def put_topology(self, topology: Topology) -> None:
         super().put_topology(topology)
+        self._pods_in_leaves.set_reads_bound(self._has_leaves_above_hosts, self._with_places)
         self._capacity_changed()
         self._forget_trees()
 
@@ -176,9 +179,8 @@ class TopologyModel(TopologyFlavors):
         return bool(self._unread) and node in self._unread.get(tree, ())
 
     def _add_foreign(self, tree: DomainTree, node: Node, times: int) -> None:
-        values = tree.recorded_values_of(node)
         for amounts in self.foreign_on(node):
-            tree.add_free(values, amounts, times)
+            tree.add_free(node, amounts, times)
 
     def _flavors_of(self, *nodes: Node) -> tuple[str, ...]:
         return tuple(
@@ -203,6 +205,7 @@ class TopologyModel(TopologyFlavors):
         if requests_place(pod) and workload is not None:
             self._pods.put(workload, key, use)
             if workload in self._with_places:
+                self._bind(key, use)
                 freed = self.remove_foreign_pod(key)
                 return tuple(self.placing) if self.constraints.is_used else freed
         return self.put_foreign_pod(key, *use)
@@ -224,6 +227,7 @@ class TopologyModel(TopologyFlavors):
     def remove_pod(self, pod: Key) -> tuple[str, ...]:
         """Return the flavors of the node that the pod leaves, if it counted."""
         self._pods.remove(pod)
+        self._bind(pod, None)
         freed = self.remove_foreign_pod(pod)
         self.constraints.remove_pod(pod)
         return freed
@@ -252,6 +256,7 @@ class TopologyModel(TopologyFlavors):
             if levels is not None and name not in self._trees:
                 flavor = self.flavors[name]
                 tree = self._trees[name] = DomainTree(flavor.spec.topology_name, levels, ())
+                self._pods_in_leaves.connect(tree, flavor)
                 self._unread[tree] = self._names_of(partial(self.belongs, flavor=flavor))
         for name in sorted(self.requiring | self.reporting):
             labels = labels_of((self.flavors[name],))
@@ -317,9 +322,22 @@ class TopologyModel(TopologyFlavors):
     def _count_pods_of(self, workload: Key) -> None:
         for pod, use in self._pods.uses_of(workload):
             if workload in self._with_places:
+                self._bind(pod, use)
                 self.remove_foreign_pod(pod)
             else:
+                self._bind(pod, None)
                 self.put_foreign_pod(pod, *use)
+
+    def _bind(self, pod: Key, use: NodeUse | None) -> None:
+        """Read on which node a pod with a place is, if leaves above hosts must know it."""
+        for name in self._pods_in_leaves.bind(pod, use):
+            node = self.nodes.get(name)
+            if node is None:
+                continue
+            self._capacity_changed()
+            for flavor, tree in self._trees.items():
+                if tree.below is not None and self.belongs(node, self.flavors[flavor]):
+                    tree.note_bound(node)
 
     def put_foreign_pod(self, pod: Key, node: str, requests: Amounts | EncodedRequests) -> tuple[str, ...]:
         """Count a bound pod that has no place in a topology, with its requests and 1 of ``pods``.
@@ -354,10 +372,10 @@ class TopologyModel(TopologyFlavors):
         for flavor in flavors:
             tree = self._trees.get(flavor)
             if tree is not None and not self._is_unread(tree, name):
-                tree.add_free(tree.recorded_values_of(node), amounts, -times)
+                tree.add_free(node, amounts, -times)
         for labels, tree in self._hosts.items():
             if is_host(node, labels) and not self._is_unread(tree, name):
-                tree.add_free(tree.recorded_values_of(node), amounts, -times)
+                tree.add_free(node, amounts, -times)
         return flavors
 
     def set_has_nodes(self, has_nodes: bool) -> None:
@@ -369,6 +387,8 @@ class TopologyModel(TopologyFlavors):
         self.has_nodes, self.nodes = old.has_nodes, old.nodes
         self._foreign, self._node_of = old._foreign, old._node_of
         self._pods = old._pods
+        self._pods_in_leaves.take_pods(self._pods)
+        self._pods_in_leaves.set_reads_bound(self._has_leaves_above_hosts, self._with_places)
         self.constraints.take_pods(old.constraints, self.nodes, self._node_of)
         for workload in self._pods.workloads():
             self._count_pods_of(workload)
@@ -389,6 +409,7 @@ class TopologyModel(TopologyFlavors):
         spec = self.flavors[flavor]
         nodes = [node for node in self.nodes.values() if self.belongs(node, spec)]
         tree = self._trees[flavor] = self._tree_of(spec.spec.topology_name, levels, nodes)
+        self._pods_in_leaves.connect(tree, spec)
         for values in self._used:
             self._add_used(flavor, tree, values)
         return tree
@@ -460,6 +481,8 @@ class TopologyModel(TopologyFlavors):
             for flavor, tree in self._trees.items():
                 if self._is_usage_of(flavor, tree, key):
                     tree.add_used(place.values, place.amounts, times)
+            if not place.on_host:
+                self._pods_in_leaves.count(place, times)
             if place.on_host:
                 self._hosts.add_used(place.values, place.amounts, times)
                 if place.template is not None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from quorate.api.core import NodeSelector
 from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
+from quorate.placement.topology.leaf_hosts import Pods
 from quorate.placement.topology.pod_limits import PodLimits
 from quorate.placement.topology.request import NO_TOPOLOGY, PodSetRequest, Profile
 from quorate.placement.topology.search import PlacedPods, PlacementFailure
@@ -27,6 +28,7 @@ from quorate.queueing.topology.host_trees import LEVELS, labels_of
 from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import Amounts, Place, without_places
 from quorate.queueing.topology.pod_templates import Template
+from quorate.queueing.topology.pods_in_leaves import host_request
 
 # What pods use, by flavors and values of each leaf.
 _Needed = tuple[tuple[tuple[str, ...], Path, Amounts], ...]
@@ -261,6 +263,7 @@ def _place_unit(
 ) -> list[PodSetPlaces] | PlacementRefused | NodesLackRoom:
     topology_flavors = () if workers.on_hosts else tuple(flavors)
     by_leaf: dict[int, dict[str, int]] = {}
+    pods_by_leaf: dict[int, list[Pods]] = {}
     for each in assumed:
         leaf = tree.leaf_of(each.values)
         is_here = each.on_host if tree.has_hosts else each.flavors == topology_flavors
@@ -268,9 +271,12 @@ def _place_unit(
             amounts = by_leaf.setdefault(leaf, {})
             for resource, amount in each.amounts.items():
                 amounts[resource] = amounts.get(resource, 0) + amount
+            if not tree.has_hosts and each.pods:
+                pods_by_leaf.setdefault(leaf, []).append((host_request(each), each.pods))
     gates = model.gates
     profile = Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity)
-    capacity, request = Capacity(tree, by_leaf, is_empty), pod_set_request(model, workers)
+    capacity = Capacity(tree, by_leaf, is_empty, pods_by_leaf)
+    request = pod_set_request(model, workers)
     as_of: int | None = None
     if workers.on_hosts:
         limits = _limits(model, workers, capacity, request)
@@ -405,9 +411,15 @@ def fits(model: TopologyModel, placement: Placement, held: Sequence[Place] = ())
             model.constraints.version(pod_set.template),
         ):
             return False
-    needed = _sums(without_places(placement.places(), held)) if held else placement.needed
-    for flavors, values, amounts in needed:
+    beyond = without_places(placement.places(), held) if held else None
+    for flavors, values, amounts in placement.needed if beyond is None else _sums(beyond):
         tree = model.tree(flavors[0]) if flavors else model.host_tree(())
         if tree is None or not tree.has_room(values, amounts):
             return False
+        if tree.below is not None:
+            places = placement.places() if beyond is None else beyond
+            here = [(host_request(each), each.pods) for each in places if each.pods and each.values == values]
+            column = tree.column_of(values)
+            if column is None or not tree.below.takes(column, here):
+                return False
     return True

@@ -13,6 +13,7 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import is_true
+from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing.topology.node_fit import mode_of
 
 
@@ -35,6 +36,7 @@ class TopologyFlavors:
         self.placing: set[str] = set()  # pods get places: it has a topology, or requires that they fit nodes
         self.reporting: set[str] = set()  # pods that fit no node are reported
         self.requiring: set[str] = set()  # they must fit nodes
+        self.above_hosts: frozenset[str] = frozenset()  # flavors of topologies that end above hosts
         # By cluster queue, with its groups: whether all of its flavors have topologies.
         self._topology_queues: dict[str, tuple[Mapping[str, WithFlavors], bool]] = {}
         self._modes: dict[frozenset[str], NodeFitMode] = {}  # by the flavors of pods
@@ -43,15 +45,18 @@ class TopologyFlavors:
     def put_topology(self, topology: Topology) -> None:
         self._topology_queues.clear()
         self._topologies[topology.metadata.name] = tuple(level.node_label for level in topology.spec.levels)
+        self._note_levels()
 
     def remove_topology(self, name: str) -> None:
         self._topology_queues.clear()
         self._topologies.pop(name, None)
+        self._note_levels()
 
     def flavor_changed(self, name: str) -> None:
         """Read a flavor of ``flavors`` that is new, has another specification or mode, or is gone."""
         self._modes.clear()
         self._topology_queues.clear()
+        self._note_levels()
         flavor = self.flavors.get(name)
         mode = "Off" if flavor is None else mode_of((flavor,), self._node_fit)
         gives_places = flavor is not None and (bool(flavor.spec.topology_name) or mode == "Require")
@@ -64,6 +69,10 @@ class TopologyFlavors:
                 names.add(name)
             else:
                 names.discard(name)
+
+    def _note_levels(self) -> None:
+        ends = {name: levels[-1:] for name in self.flavors if (levels := self.levels(name)) is not None}
+        self.above_hosts = frozenset(name for name, end in ends.items() if end != (HOSTNAME,))
 
     def node_fit(self, flavors: frozenset[str]) -> NodeFitMode:
         """Return how pods that get resources of all ``flavors`` are checked against the nodes."""
@@ -82,6 +91,10 @@ class TopologyFlavors:
         """Return the levels of a topology flavor; None for others, and if its Topology does not exist."""
         known = self.flavors.get(flavor)
         return None if known is None else self._topologies.get(known.spec.topology_name)
+
+    @property
+    def _has_leaves_above_hosts(self) -> bool:
+        return any(levels[-1:] != (HOSTNAME,) for levels in self._topologies.values())
 
     def is_topology_flavor(self, flavor: str) -> bool:
         known = self.flavors.get(flavor)
