@@ -12,11 +12,18 @@ from quorate.api.configuration import Configuration, load_configuration
 from quorate.api.configuration.metric_labels import CustomLabel
 from quorate.api.configuration.process import Metrics
 from quorate.api.meta import Key
-from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
+from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
 from quorate.local.nodes import Fleet
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE
 from quorate.observe.queueing_metrics import metrics
-from tests.e2e.bare_workloads import gauges, submit, until_admitted, until_gauges, until_waiting
+from tests.e2e.bare_workloads import (
+    gauges,
+    get_condition,
+    submit,
+    until_admitted,
+    until_gauges,
+    until_waiting,
+)
 from tests.e2e.world import NAMESPACE, World, run_story
 from tests.observe.listening import listening
 
@@ -222,3 +229,39 @@ CUSTOM_LABELS = (
 async def page(url: str) -> str:
     async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as answer:
         return await answer.text()
+
+
+@pytest.mark.parametrize("edited", ["cluster queue", "cohort"])
+def test_quota_edits_in_quick_succession_cost_few_attempts(edited: str) -> None:
+    def groups(cpu: int) -> list[dict[str, object]]:
+        quotas = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}
+        return [{"coveredResources": ["cpu"], "flavors": [quotas]}]
+
+    async def story(world: World) -> None:
+        async with listening("metrics.bindAddress", metrics(world.replica)) as url:
+            await world.create(COHORTS, "lab", spec={"resourceGroups": groups(0)})
+            await world.queues(cpu="0", cohortName="lab")
+            await submit(world, "w", requests={"cpu": "100"})
+
+            async def until_maximum(cpu: int) -> None:
+                async def find() -> bool:
+                    reserved = await get_condition(world, "w", "QuotaReserved")
+                    return reserved is not None and f"maximum capacity ({cpu})" in reserved.message
+
+                await world.until(f"the workload waits for more than {cpu} cpus", find)
+
+            async def attempts() -> float:
+                return sum((await scrape(url))["kueue_admission_attempts_total"].values())
+
+            await until_maximum(0)
+            before = await attempts()
+            for cpu in range(1, 11):
+                body = {"spec": {"resourceGroups": groups(cpu)}}
+                if edited == "cohort":
+                    await world.client.patch(COHORTS, Key("", "lab"), body)
+                else:
+                    await world.client.patch(CLUSTER_QUEUES, Key("", "research"), body)
+            await until_maximum(10)
+            assert 1 <= await attempts() - before <= 5
+
+    run_story(story, Configuration())

@@ -7,11 +7,12 @@ one decides about several changes.
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from quorate.api.kueue import Workload
+from quorate.api.kueue import ClusterQueue, Cohort, Workload
 from quorate.api.meta import Key, find_condition
 from quorate.controllers.admission.pending_reasons import PendingReasonThrottle
 from quorate.controllers.admission.writer import AdmissionWriter
@@ -36,6 +37,7 @@ REBUILD_SLICE: Final = 100  # objects
 SLICE_S: Final = 0.01  # of a cycle, before other tasks run; a head that takes longer is not interrupted
 CYCLE_SHARE: Final = 0.05  # of the time, at most, except for long cycles: the pause is limited
 MAX_PAUSE_S: Final = 0.1
+EDIT_BATCH_S: Final = 0.5  # quota edits in quick succession are decided about together; Kueue: a second
 
 
 def cycle_pause_s(cycle_s: float) -> float:
@@ -60,6 +62,8 @@ class AdmissionDriver:
         self._clock = context.clock
         self._steady = context.clock.steady  # the clock of the throttle
         self._changed = asyncio.Event()  # set when the state has changed since the last cycle began
+        self._quota_edited = False  # since the last cycle began
+        self._edits_decided_at = -math.inf  # when the last cycle began after a quota edit, in steady time
         self._timer = Timer(context.clock, self._changed)
         self._pending_reasons = PendingReasonThrottle()
         # Called with the local queues of which the consumed usage has just been sampled and changed.
@@ -80,6 +84,8 @@ class AdmissionDriver:
         # The feeds of the new model while it is built.
         self._rebuild_feeds: dict[Resource[Any], Feed[Any]] = {}
         self._workloads.subscribe(self._workload_changed)  # before the feed of the state
+        context.informers.cluster_queues.subscribe(self._quota_changed)
+        context.informers.cohorts.subscribe(self._quota_changed)
         for feed in queueing_feeds(self.state, self._clock.now):
             informer = context.informers.of(feed.resource)
             feed.subscribe(informer, self._changed.set)
@@ -96,6 +102,10 @@ class AdmissionDriver:
         is_new = change.old is None and find_condition(change.new.status.conditions, QUOTA_RESERVED) is None
         if decides and is_new:
             self._pending_reasons.add(change.key, self._steady.now())
+
+    def _quota_changed(self, change: Change[ClusterQueue] | Change[Cohort]) -> None:
+        if change.old is not None and change.new is not None and change.old.spec != change.new.spec:
+            self._quota_edited = True
 
     def _undo(self, decision: Decision) -> None:
         """Release the quota of an unwritten decision, and decide again on the newest object."""
@@ -163,6 +173,8 @@ class AdmissionDriver:
                     await self._prepare()
                     self._changed.clear()
                     began = self._steady.now()
+                    if self._quota_edited:
+                        self._quota_edited, self._edits_decided_at = False, began
                     is_paused = self._decide(writes)
                     ended = self._steady.now()
                     decided_s += ended - began
@@ -172,6 +184,8 @@ class AdmissionDriver:
                     await self._changed.wait()
                     await self._writer.wait_for_capacity()
                     await self._steady.sleep_until(ended + cycle_pause_s(decided_s))
+                    if self._quota_edited:
+                        await self._steady.sleep_until(self._edits_decided_at + EDIT_BATCH_S)
                     decided_s = 0.0
         finally:
             self._timer.reset(None)
