@@ -2,7 +2,9 @@
 
 import pytest
 
-from quorate.api.meta import find_condition
+from quorate.api.meta import Key, find_condition
+from quorate.queueing.explain import pending_facts, run
+from quorate.queueing.explanation.workload import explain_workload
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
@@ -135,3 +137,31 @@ def test_the_numbers_of_a_refusal(pods: int, running: int, slices: Json, want: s
     condition = find_condition(world.workloads["w"].status.conditions, "quorate.dev/Waiting")
     assert condition is not None
     assert condition.message == f"pod set main: pods: {want}"
+
+
+def test_the_numbers_of_a_refused_leader_are_about_the_leader() -> None:
+    topology = {"required": "kubernetes.io/hostname", "group": "g"}
+    pod_sets = [
+        {"name": "workers", "count": 3, "requests": {"cpu": 1}, "topology": topology},
+        {
+            "name": "leader",
+            "count": 1,
+            "requests": {"cpu": 1},
+            "topology": topology,
+            "nodeSelector": {"d": "x"},
+        },
+    ]
+    world = World(
+        {
+            "topologies": {"dc": {"levels": ["kubernetes.io/hostname"]}},
+            "flavors": {"tas": {"topologyName": "dc", "nodeLabels": {"pool": "tas"}}},
+            "nodes": {"a": {"labels": {"pool": "tas"}, "allocatable": {"cpu": 9, "pods": 10}}},
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 10}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "podSets": pod_sets}],
+        }
+    )
+    world.run("cycle")
+    key = Key("default", "w")
+    found = explain_workload(world.state, world.workloads["w"], run(pending_facts(world.state, key)))
+    (reason,) = found.reasons
+    assert (reason.pod_set, reason.needed, reason.free, reason.at_most) == ("leader", "1", "0", "0")

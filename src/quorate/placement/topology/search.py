@@ -30,6 +30,7 @@ class PlacementFailure(NamedTuple):
     text: str
     fitting: int = 0
     requested: int = 0
+    of_leader: bool = False  # only the leader has no place: the numbers are about it
 
 
 class GroupPlacement(NamedTuple):
@@ -334,6 +335,8 @@ class Search:
         if exclusions.by_reason:
             reasons = sorted(f"{reason}: {number}" for reason, number in exclusions.by_reason.items())
             text = f"{text}. Total nodes: {exclusions.leaves}; excluded: {', '.join(reasons)}"
+        if self.excludes_leader(found):
+            return PlacementFailure(text, 0, 1, of_leader=True)
         return PlacementFailure(text, found.fitting * given.slice_size, given.slices * given.slice_size)
 
     def _fitting_by_layer(self, level: int) -> str:

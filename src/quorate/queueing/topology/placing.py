@@ -178,7 +178,11 @@ def _place_groups(
     for (on_hosts, flavors), members in sorted(groups.items()):
         for workers, leader in _units(members):
             found = _place_in_tree(model, on_hosts, flavors, workers, leader, assumed, is_empty=is_empty)
-            if isinstance(found, PlacementRefused) and leader is not None:  # about the first of the group
+            if (
+                isinstance(found, PlacementRefused)
+                and leader is not None
+                and found.pod_set == workers.shape.name
+            ):  # about the first of the group
                 first = next(each for each in members if each is workers or each is leader)
                 found = replace(found, pod_set=first.shape.name)
             if not isinstance(found, list):
@@ -294,7 +298,8 @@ def _place_unit(
     else:
         found = extend(capacity, request, of_leader, previous, profile)
     if isinstance(found, PlacementFailure):
-        return PlacementRefused(workers.shape.name, found.text, found.fitting, found.requested)
+        about = leader if found.of_leader and leader is not None else workers
+        return PlacementRefused(about.shape.name, found.text, found.fitting, found.requested)
     result = [_places(tree, topology_flavors, workers, found.workers, as_of)]
     if leader is not None:
         result.append(_places(tree, topology_flavors, leader, found.leader, as_of))
