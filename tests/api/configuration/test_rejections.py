@@ -286,6 +286,18 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2",
+            "resources: {deviceClassMappings: [{name: pods, deviceClassNames: [a]}]}",
+            "resources.deviceClassMappings[0].name: 'pods' is counted by the queue itself, one for each pod "
+            "(name another resource)", id="devices that would count as pods",
+        ),
+        pytest.param(
+            "v1beta2",
+            "resources: {transformations: [{input: a/b, outputs: {pods: 2}}]}",
+            'resources.transformations[0].outputs: {"pods": 2} has the output pods, which is counted by the '
+            "queue itself, one for each pod (name another resource)", id="a transformation into pods",
+        ),
+        pytest.param(
+            "v1beta2",
             "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a, a]}]}",
             'resources.deviceClassMappings: [{"name": "g", "deviceClassNames": ["a", "a"]}] '
             "maps device class a twice (to g and g)", id="a device class that counts twice",

@@ -23,11 +23,14 @@ from quorate.api.decoding.strict import (
     text_matching,
 )
 from quorate.api.syntax import is_qualified_name
+from quorate.api.validation.workloads import PODS
 
 # Kueue's limits of deviceClassMappings.
 MAX_MAPPINGS: Final = 16
 MAX_CLASSES: Final = 8
 MAX_NAME: Final = 253
+
+_COUNTED: Final = "is counted by the queue itself, one for each pod (name another resource)"
 
 TransformationStrategy = Literal["Retain", "Replace"]
 QuotaCheckStrategy = Literal["BlockUndeclared", "IgnoreUndeclared"]
@@ -150,7 +153,10 @@ def _device_class_mapping(fields: Section) -> tuple[str, tuple[str, ...]]:
     resource = text_matching(_is_short_qualified_name, "the name of a resource")
     device_class = text_matching(_is_short_qualified_name, "the name of a DeviceClass")
     classes = list_of(device_class, minimum=1, maximum=MAX_CLASSES)
-    return fields.take("name", resource, ""), fields.take("deviceClassNames", classes, ())
+    name = fields.take("name", resource, "")
+    if name == PODS:
+        fields.at("name").reject(_COUNTED)
+    return name, fields.take("deviceClassNames", classes, ())
 
 
 def _device_class_source(fields: Section) -> None:
@@ -174,11 +180,14 @@ def _transformation(fields: Section) -> Transformation:
     if "input" not in fields:
         fields.at("input").reject("is missing (write the name of a resource)")
     name = text_matching(is_qualified_name, "the name of a resource")
+    outputs = fields.take("outputs", map_of(quantity), {})
+    if PODS in outputs:
+        fields.at("outputs").reject(f"has the output {PODS}, which {_COUNTED}")
     return Transformation(
         input=fields.take("input", name, ""),
         strategy=fields.take("strategy", choice(get_args(TransformationStrategy)), "Retain"),
         multiply_by=fields.take("multiplyBy", name, ""),
-        outputs=fields.take("outputs", map_of(quantity), {}),
+        outputs=outputs,
     )
 
 
