@@ -34,6 +34,7 @@ class _BoundPod(Struct):
 
 
 class _Container(Struct):
+    name: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str = ""
 
@@ -45,8 +46,17 @@ class _RequestingSpec(Struct):
     overhead: Resources = {}  # noqa: RUF012  msgspec copies an empty default for each object
 
 
+class _RequestingStatus(Struct):
+    conditions: tuple[scheduling.PodCondition, ...] = ()
+    container_statuses: tuple[scheduling.ContainerStatus, ...] = ()
+    init_container_statuses: tuple[scheduling.ContainerStatus, ...] = ()
+    allocated_resources: Resources = {}  # noqa: RUF012
+    resources: ResourceRequirements | None = None
+
+
 class _RequestingPod(Struct):
     spec: _RequestingSpec = _RequestingSpec()
+    status: _RequestingStatus = _RequestingStatus()
 
 
 def occupied_node(fault: ObjectFault) -> OccupiedNode:
@@ -80,4 +90,5 @@ async def with_pod_requests(fault: ObjectFault) -> ObjectFault:
 
 
 def _requests_of(raw: bytes) -> EncodedRequests:
-    return EncodedRequests.of_pod(codec.decode_any_quantities(_RequestingPod, raw).spec)
+    pod = codec.decode_any_quantities(_RequestingPod, raw)
+    return EncodedRequests.of_pod(pod.spec, pod.status)

@@ -14,11 +14,9 @@ from enum import Enum
 from fractions import Fraction
 from typing import Final
 
-from msgspec.structs import replace
-
-from quorate.api.core import ResourceRequirements, Resources
-from quorate.api.core.pod_resources import PodResources, container_requests, max_resources, pod_requests
-from quorate.api.core.scheduling import Container, ContainerStatus, Pod
+from quorate.api.core import Resources
+from quorate.api.core.pod_resources import PodResources, pod_requests
+from quorate.api.core.scheduling import Pod
 from quorate.api.quantity import NANOS
 from quorate.quota.amount import CPU, PODS
 
@@ -68,40 +66,8 @@ def pod_amounts(spec: PodResources) -> dict[str, int]:
 
 
 def placed_pod_amounts(pod: Pod) -> dict[str, int]:
-    """Return what ``pod`` takes of its node.
-
-    A container that is resized in place takes the larger of the requested and the allocated amounts.
-    """
-    status = pod.status
-    if not any(_is_resized(each) for each in (*status.container_statuses, *status.init_container_statuses)):
-        return pod_amounts(pod.spec)
-    spec = replace(
-        pod.spec,
-        containers=_with_allocated(pod.spec.containers, status.container_statuses),
-        init_containers=_with_allocated(pod.spec.init_containers, status.init_container_statuses),
-    )
-    return pod_amounts(spec)
-
-
-def _is_resized(status: ContainerStatus) -> bool:
-    return bool(status.allocated_resources or status.resources)
-
-
-def _with_allocated(
-    containers: tuple[Container, ...], statuses: tuple[ContainerStatus, ...]
-) -> tuple[Container, ...]:
-    status_of = {status.name: status for status in statuses}
-
-    def with_allocated(container: Container) -> Container:
-        status = status_of.get(container.name)
-        if status is None:
-            return container
-        requests = max_resources(container_requests(container), status.allocated_resources)
-        if status.resources is not None:
-            requests = max_resources(requests, status.resources.requests)
-        return replace(container, resources=ResourceRequirements(requests=requests))
-
-    return tuple(map(with_allocated, containers))
+    """Return what ``pod`` takes of its node, with what an in-place resize has not released."""
+    return in_base_units(pod_requests(pod.spec, pod.status)) | {PODS: 1}
 
 
 def is_empty(amounts: Amounts) -> bool:

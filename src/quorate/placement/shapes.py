@@ -21,7 +21,6 @@ from quorate.api.core.scheduling import (
     Affinity,
     Container,
     ContainerPort,
-    ContainerStatus,
     Pod,
     PodSpec,
     TopologySpreadConstraint,
@@ -87,7 +86,7 @@ class _Template(NamedTuple):
     """The parts of equal pods, which share them, and their shape."""
 
     spec: ReferenceType[PodSpec]  # the last pod with it ends the template
-    statuses: tuple[tuple[ContainerStatus, ...], tuple[ContainerStatus, ...]]
+    in_use: tuple[object, ...]  # of the status
     shape: Shape
 
 
@@ -122,10 +121,10 @@ class Shapes:
         self._add_selectors(pod.spec)
         if volumes is not NO_VOLUMES or node_groups is not None or least:
             return self._composed(pod, volumes, node_groups, least)
-        statuses = (pod.status.container_statuses, pod.status.init_container_statuses)
+        in_use = pod.status.in_use
         identity = (
             id(pod.spec),
-            *map(id, statuses),
+            *map(id, in_use),
             pod.metadata.namespace if self._any_selector else "",
             *self._selected_labels(pod.metadata.labels),
         )
@@ -135,7 +134,7 @@ class Shapes:
                 self._of_templates.clear()
             shape = self._composed(pod, volumes, node_groups, least)
             spec = ref(pod.spec, lambda _: self._of_templates.pop(identity, None))
-            template = self._of_templates[identity] = _Template(spec, statuses, shape)
+            template = self._of_templates[identity] = _Template(spec, in_use, shape)
         return template.shape
 
     def _selected_labels(self, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:

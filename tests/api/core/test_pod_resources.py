@@ -6,8 +6,10 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Container, PodSpec, ResourceRequirements
-from quorate.api.core.pod_resources import pod_requests
-from quorate.api.quantity import Quantity
+from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod_resources import pod_limits, pod_requests, quota_usage
+from quorate.api.core.scheduling import Pod
+from quorate.api.quantity import Quantity, parse_quantity
 
 
 def container(**requests: str) -> dict[str, Any]:
@@ -51,9 +53,22 @@ def sidecar(**requests: str) -> dict[str, Any]:
             id="a limit alone is also the request",
         ),
         pytest.param(
-            {"resources": {"requests": {"cpu": "1"}}, "containers": [container(cpu="3", memory="1Mi")]},
-            {"cpu": "1", "memory": "1Mi"},
-            id="pod-level resources replace the sum",
+            {"resources": {"requests": {"cpu": "4"}}, "containers": [container(cpu="3", memory="1Mi")]},
+            {"cpu": "4", "memory": "1Mi"},
+            id="pod-level requests are more than the sum",
+        ),
+        pytest.param(
+            {"resources": {"requests": {"cpu": "1"}}, "containers": [container(cpu="3")]},
+            {"cpu": "3"},
+            id="or less, which the API server refuses",
+        ),
+        pytest.param(
+            {
+                "resources": {"limits": {"cpu": "4", "memory": "1Gi", "example.com/gpu": "1"}},
+                "containers": [container(cpu="1")],
+            },
+            {"cpu": "1", "memory": "1Gi"},
+            id="a pod-level limit is the request of what no container requests",
         ),
         pytest.param(
             {"overhead": {"cpu": "250m"}, "containers": [container(cpu="1")]},
@@ -65,6 +80,78 @@ def sidecar(**requests: str) -> dict[str, Any]:
 def test_pod_requests(spec: dict[str, Any], want: dict[str, str]) -> None:
     got = pod_requests(codec.convert(PodSpec, spec))
     assert {name: str(amount) for name, amount in got.items()} == want
+
+
+def status(name: str, cpu: str, allocated: str = "") -> dict[str, Any]:
+    own: dict[str, Any] = {"name": name, "resources": {"requests": {"cpu": cpu}}}
+    return own | ({"allocatedResources": {"cpu": allocated}} if allocated else {})
+
+
+INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
+A = {"name": "a", "resources": {"requests": {"cpu": "2"}}}
+SIDECAR = sidecar(cpu="1") | {"name": "s"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "state", "want"),
+    [
+        pytest.param({}, {}, "2", id="a pod without container statuses"),
+        pytest.param({}, {"containerStatuses": [status("a", "3")]}, "3", id="the actual amount is larger"),
+        pytest.param({}, {"containerStatuses": [status("a", "1", "3")]}, "3", id="the allocated amount is"),
+        pytest.param({}, {"containerStatuses": [status("a", "1", "1")]}, "2", id="the requested amount is"),
+        pytest.param(
+            {}, {"containerStatuses": [status("a", "1", "1")], "conditions": DEFERRED}, "2", id="later"
+        ),
+        pytest.param(
+            {}, {"containerStatuses": [status("a", "1", "1")], "conditions": INFEASIBLE}, "1", id="never"
+        ),
+        pytest.param({}, {"conditions": INFEASIBLE}, "2", id="never, and nothing is known"),
+        pytest.param(
+            {"initContainers": [SIDECAR]}, {"initContainerStatuses": [status("s", "2")]}, "4", id="a sidecar"
+        ),
+        pytest.param(
+            {"initContainers": [SIDECAR | {"restartPolicy": ""}]},
+            {"initContainerStatuses": [status("s", "5")]},
+            "2",
+            id="an init container is not resized",
+        ),
+        pytest.param(
+            {"resources": {"requests": {"cpu": "3"}}},
+            {"resources": {"requests": {"cpu": "4", "memory": "1"}}, "allocatedResources": {"cpu": "5"}},
+            "5",
+            id="pod-level requests",
+        ),
+        pytest.param(
+            {"resources": {"requests": {"cpu": "6"}}},
+            {"resources": {"requests": {"cpu": "4"}}, "conditions": INFEASIBLE},
+            "4",
+            id="pod-level requests that never fit",
+        ),
+        pytest.param({}, {"resources": {"requests": {"cpu": "4"}}}, "2", id="no pod-level requests"),
+    ],
+)
+def test_a_pod_resized_in_place_requests_the_larger_amount(
+    spec: dict[str, Any], state: dict[str, Any], want: str
+) -> None:
+    body = {"metadata": {}, "spec": {"nodeName": "n", "containers": [A], **spec}, "status": state}
+    pod = codec.convert(Pod, body)
+    assert pod_requests(pod.spec, pod.status) == {"cpu": parse_quantity(want)}
+    assert codec.convert(BoundPod, body).requests == {"cpu": parse_quantity(want)}
+    assert quota_usage(pod.spec, pod.status)["requests.cpu"] == parse_quantity(want)
+
+
+def test_pod_level_limits_replace_those_of_the_containers() -> None:
+    limited = [{"name": name, "resources": {"limits": {"cpu": "3", "memory": "0"}}} for name in "ab"]
+    spec = {
+        "containers": limited,
+        "resources": {"limits": {"cpu": "4"}},
+        "overhead": {"cpu": "1", "memory": "1"},
+    }
+    assert pod_limits(codec.convert(PodSpec, spec)) == {"cpu": Quantity.of_units(5), "memory": Quantity(0)}
+    resized = {"containerStatuses": [{"name": "a", "resources": {"limits": {"memory": "5"}}}]}
+    pod = codec.convert(Pod, {"metadata": {}, "spec": spec, "status": resized})
+    assert pod_limits(pod.spec, pod.status)["memory"] == Quantity.of_units(6)
 
 
 class CountedKey(str):

@@ -48,6 +48,21 @@ def test_usage_is_by_normalized_name_in_base_units() -> None:
     assert (use.group, use.attributes, use.terminated) == ("a", ScopeAttributes(best_effort=False), False)
 
 
+def test_a_pod_resized_in_place_uses_what_it_has_not_released() -> None:
+    pod = a_pod()
+    current = {"name": "c", "resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "1"}}
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "PodResizePending", "status": "True"}]
+    status = {"conditions": conditions, "containerStatuses": [current]}
+    body = {
+        "metadata": codec.to_builtins(pod.metadata),
+        "spec": codec.to_builtins(pod.spec),
+        "status": status,
+    }
+    resized = codec.convert(QuotaPod, body)
+    assert pod_quota_usage(resized, NAMES).usage["cpu"] == 2000
+    assert [condition.type for condition in resized.status.conditions] == ["PodResizePending"]
+
+
 def test_a_pod_of_another_scheduler_has_no_group() -> None:
     assert pod_quota_usage(a_pod(schedulerName="default-scheduler"), NAMES).group == ""
 

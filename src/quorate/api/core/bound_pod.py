@@ -11,7 +11,15 @@ import msgspec
 from quorate.api import codec
 from quorate.api.core import AT_MOST_CONTAINERS, ResourceRequirements, Resources
 from quorate.api.core.pod_resources import pod_requests
-from quorate.api.core.scheduling import Affinity, Container, PodAffinity, PodSpec, Volume
+from quorate.api.core.scheduling import (
+    Affinity,
+    Container,
+    ContainerStatus,
+    PodAffinity,
+    PodCondition,
+    PodSpec,
+    Volume,
+)
 from quorate.api.interning import InternCache, intern_strings
 from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.kueue.topology_annotations import REQUESTS
@@ -33,13 +41,19 @@ class _Spec(Struct):
 class _Status(Struct):
     phase: str = "Pending"
     nominated_node_name: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: Resources = {}
+    resources: ResourceRequirements | None = None
 
 
 class BoundPod(Struct):
     """A pod of which only ``requests`` and ``constraints`` are kept of its containers and volumes.
 
-    ``requests`` is the effective request.  ``constraints`` has the host ports, the claims and the required
-    anti-affinity, which keep other pods away; None if it has none of them.
+    ``requests`` is the effective request, with what an in-place resize has not released.  ``constraints`` has
+    the host ports, the claims and the required anti-affinity, which keep other pods away; None if it has none
+    of them.
     """
 
     metadata: ObjectMeta
@@ -62,10 +76,13 @@ class BoundPod(Struct):
         )
         msgspec.structs.force_setattr(self, "metadata", trimmed)
         if spec.containers or spec.init_containers:
-            requests = _intern_requests(codec.encode(pod_requests(spec)))
+            status = self.status
+            requests = _intern_requests(codec.encode(pod_requests(spec, status)))
             msgspec.structs.force_setattr(self, "requests", requests)
             msgspec.structs.force_setattr(self, "constraints", _constraints(spec))
             msgspec.structs.force_setattr(self, "spec", _Spec(node_name=intern(spec.node_name)))
+            status = _Status(phase=intern(status.phase), nominated_node_name=status.nominated_node_name)
+            msgspec.structs.force_setattr(self, "status", status)
 
 
 def _constraints(spec: _Spec) -> PodSpec | None:

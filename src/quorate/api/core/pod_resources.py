@@ -1,26 +1,32 @@
-"""Effective resource requests, limits and quota usage of a pod.
+"""Effective resource requests, limits and quota usage of a pod: the only place that says what a pod requests.
 
-Sources: the effective request of a pod as Kubernetes defines it, with restartable init containers (sidecars,
-KEP-753), pod-level resources (KEP-2837) and RuntimeClass overhead; the usage of a pod that Kubernetes' quota
-evaluator computes.
+Sources: the defaults that the API server sets when it stores a pod (limits become missing requests, pod-level
+requests default to what the containers request together, else to the pod-level limits); the effective request
+of a pod as kube-scheduler and the kubelet compute it, with restartable init containers (sidecars, KEP-753),
+pod-level resources (KEP-2837), RuntimeClass overhead and in-place resize (KEP-1287); the usage of a pod that
+Kubernetes' quota evaluator computes.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
 from quorate.api import codec
 from quorate.api.core import ResourceRequirements, Resources
-from quorate.api.quantity import Quantity, parse_quantity
+from quorate.api.quantity import NANOS, Quantity, parse_quantity
 
 _NOTHING: Final = Quantity(0)
+_MILLI: Final = NANOS // 1000
+RESIZE_PENDING: Final = "PodResizePending"
+_INFEASIBLE: Final = "Infeasible"
 
 
 class ContainerResources(Protocol):
     """The fields of a container that determine its requests."""
 
+    @property
+    def name(self) -> str: ...
     @property
     def resources(self) -> ResourceRequirements: ...
     @property
@@ -43,8 +49,77 @@ class PodResources(Protocol):
     def overhead(self) -> Resources: ...
 
 
-def pod_requests(spec: PodResources) -> Resources:
+class ContainerResourceStatus(Protocol):
+    """What a container was allocated, and what it actually has."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def allocated_resources(self) -> Resources: ...
+    @property
+    def resources(self) -> ResourceRequirements | None: ...
+
+
+class StatusCondition(Protocol):
+    @property
+    def type(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+
+
+class PodResourceStatus(Protocol):
+    """The fields of a pod status that tell of in-place resizes."""
+
+    @property
+    def conditions(self) -> Sequence[StatusCondition]: ...
+    @property
+    def container_statuses(self) -> Sequence[ContainerResourceStatus]: ...
+    @property
+    def init_container_statuses(self) -> Sequence[ContainerResourceStatus]: ...
+    @property
+    def allocated_resources(self) -> Resources: ...
+    @property
+    def resources(self) -> ResourceRequirements | None: ...
+
+
+def pod_requests(spec: PodResources, status: PodResourceStatus | None = None) -> Resources:
     """Return the effective request of one pod by resource, including zero requests.
+
+    A container or a pod that is resized in place counts the larger of the requested, the allocated and the
+    actual amount, according to ``status``.  Pod-level requests below what the containers request together do
+    not lower the sum: the API server refuses such pods, but not such templates.
+    """
+    in_use = _AmountsInUse(spec, status)
+    together = _containers_together(spec, in_use.container_requests)
+    pod_level = in_use.pod_requests(pod_level_requests(spec, together))
+    return add_resources(max_resources(together, pod_level), spec.overhead)
+
+
+def pod_level_requests(spec: PodResources, together: Resources | None = None) -> Resources:
+    """Return the requests of the pod itself, of the resources that have pod-level amounts.
+
+    The pod-level limit is the default of a resource that no container requests.  ``together``: what the
+    containers request together, if that is known.
+    """
+    if spec.resources is None:
+        return {}
+    requests, limits = spec.resources.requests, spec.resources.limits
+    if together is None:
+        together = _containers_together(spec, container_requests) if limits.keys() - requests.keys() else {}
+    defaults = {
+        name: amount for name, amount in limits.items() if name not in together or _is_huge_page(name)
+    }
+    return {
+        name: amount
+        for name, amount in as_stored({**defaults, **requests}).items()
+        if _is_pod_level_resource(name)
+    }
+
+
+def _containers_together(
+    spec: PodResources, requests_of: Callable[[ContainerResources], Resources]
+) -> Resources:
+    """Return what all containers request at once at most.
 
     Init containers run one after the other, each alongside the sidecars started before it. The containers run
     together, alongside all sidecars. The effective request is the maximum over these phases.
@@ -54,17 +129,60 @@ def pod_requests(spec: PodResources) -> Resources:
     for container in spec.init_containers:
         stays = container.restart_policy == "Always"
         # What the container does not ask for is used by the sidecars alone, as in an earlier phase.
-        for name, amount in container_requests(container).items():
+        for name, amount in requests_of(container).items():
             used = amount + sidecars[name] if name in sidecars else amount
             if stays:
                 sidecars[name] = used
             most[name] = max(most.get(name, used), used)
-    together = sum_resources([sidecars, *(container_requests(container) for container in spec.containers)])
-    requests = max_resources(together, most)
-    # Pod-level amounts replace the sum, even by a smaller amount: containers share them.
-    pod_level = default_requests(spec.resources.requests, spec.resources.limits) if spec.resources else {}
-    requests |= {name: amount for name, amount in pod_level.items() if _is_pod_level_resource(name)}
-    return add_resources(requests, spec.overhead)
+    return max_resources(sum_resources([sidecars, *map(requests_of, spec.containers)]), most)
+
+
+def is_resize_infeasible(conditions: Iterable[StatusCondition]) -> bool:
+    """Return True if the node will never have the amounts that the pod requests now."""
+    return any(each.type == RESIZE_PENDING and each.reason == _INFEASIBLE for each in conditions)
+
+
+class _AmountsInUse:
+    """What the containers of a pod and the pod itself request, or still have if that is more."""
+
+    def __init__(self, spec: PodResources, status: PodResourceStatus | None) -> None:
+        self._status = status
+        self._containers: dict[str, ContainerResourceStatus] = {}
+        self._is_infeasible = False
+        if status is None:
+            return
+        sidecars = {each.name for each in spec.init_containers if each.restart_policy == "Always"}
+        self._containers = {each.name: each for each in status.container_statuses} | {
+            each.name: each for each in status.init_container_statuses if each.name in sidecars
+        }
+        self._is_infeasible = is_resize_infeasible(status.conditions)
+
+    def container_requests(self, container: ContainerResources) -> Resources:
+        requests = container_requests(container)
+        status = self._containers.get(container.name)
+        if status is None:
+            return requests
+        return self._larger(requests, status.allocated_resources, status.resources)
+
+    def container_limits(self, container: ContainerResources) -> Resources:
+        limits = as_stored(container.resources.limits)
+        status = self._containers.get(container.name)
+        if status is None or status.resources is None:
+            return limits
+        return self._larger(limits, status.resources.limits, None)
+
+    def pod_requests(self, requests: Resources) -> Resources:
+        status = self._status
+        if status is None or not requests:
+            return requests
+        amounts = self._larger(requests, status.allocated_resources, status.resources)
+        return {name: amount for name, amount in amounts.items() if name in requests}
+
+    def _larger(
+        self, requested: Resources, allocated: Resources, actual: ResourceRequirements | None
+    ) -> Resources:
+        in_use = allocated if actual is None else max_resources(allocated, actual.requests)
+        return in_use if in_use and self._is_infeasible else max_resources(requested, in_use)
 
 
 class EncodedRequests(msgspec.Struct, frozen=True):
@@ -73,8 +191,8 @@ class EncodedRequests(msgspec.Struct, frozen=True):
     content: bytes
 
     @classmethod
-    def of_pod(cls, spec: PodResources) -> "EncodedRequests":
-        return cls(codec.encode(pod_requests(spec)))
+    def of_pod(cls, spec: PodResources, status: PodResourceStatus | None = None) -> "EncodedRequests":
+        return cls(codec.encode(pod_requests(spec, status)))
 
     def of_resources(self, names: Collection[str]) -> Resources:
         """Return the request of each resource in ``names`` that the pod requests."""
@@ -82,50 +200,32 @@ class EncodedRequests(msgspec.Struct, frozen=True):
         return {name: parse_quantity(texts[name]) for name in names if name in texts}
 
 
-def pod_limits(spec: PodResources) -> Resources:
+def pod_limits(spec: PodResources, status: PodResourceStatus | None = None) -> Resources:
     """Return the effective limits of one pod, for the resources that have limits.
 
-    Limits aggregate as requests do. Overhead is added to a resource only if that resource has a limit.
+    Limits aggregate as requests do, but pod-level limits replace the sum, which may be larger.  Overhead is
+    added to a limit other than 0.
     """
-    limits = pod_requests(_limits_as_requests(spec))
-    return {name: amount + spec.overhead.get(name, _NOTHING) for name, amount in limits.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _LimitsContainer:
-    resources: ResourceRequirements
-    restart_policy: str
-
-
-@dataclass(frozen=True, slots=True)
-class _LimitsPod:
-    containers: Sequence[_LimitsContainer]
-    init_containers: Sequence[_LimitsContainer]
-    resources: ResourceRequirements | None
-    overhead: Resources
-
-
-def _limits_as_requests(spec: PodResources) -> _LimitsPod:
-    def of(container: ContainerResources) -> _LimitsContainer:
-        return _LimitsContainer(
-            ResourceRequirements(requests=container.resources.limits), container.restart_policy
-        )
-
-    return _LimitsPod(
-        containers=tuple(map(of, spec.containers)),
-        init_containers=tuple(map(of, spec.init_containers)),
-        resources=ResourceRequirements(requests=spec.resources.limits) if spec.resources else None,
-        overhead={},
-    )
+    limits = _containers_together(spec, _AmountsInUse(spec, status).container_limits)
+    pod_level = spec.resources.limits if spec.resources is not None else {}
+    limits |= {name: amount for name, amount in pod_level.items() if _is_pod_level_resource(name)}
+    return {
+        name: amount + spec.overhead.get(name, _NOTHING) if amount else amount
+        for name, amount in limits.items()
+    }
 
 
 def _is_pod_level_resource(resource: str) -> bool:
     """Return True if ``resource`` has pod-level amounts; devices do not, for example."""
-    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+    return resource in ("cpu", "memory") or _is_huge_page(resource)
+
+
+def _is_huge_page(resource: str) -> bool:
+    return resource.startswith("hugepages-")
 
 
 def container_requests(container: ContainerResources) -> Resources:
-    return default_requests(container.resources.requests, container.resources.limits)
+    return as_stored(default_requests(container.resources.requests, container.resources.limits))
 
 
 def default_requests(requests: Resources, limits: Resources) -> Resources:
@@ -134,6 +234,15 @@ def default_requests(requests: Resources, limits: Resources) -> Resources:
     This is the API's own default.
     """
     return {**limits, **requests} if limits else requests
+
+
+def as_stored(resources: Resources) -> Resources:
+    """Return the amounts as the API server stores them in pods: rounded up to thousandths."""
+    if not any(amount.nanos % _MILLI for amount in resources.values()):
+        return resources
+    return {
+        name: Quantity(-(-amount.nanos // _MILLI) * _MILLI, amount.form) for name, amount in resources.items()
+    }
 
 
 def add_resources(left: Resources, right: Resources) -> Resources:
@@ -158,15 +267,15 @@ _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")  # a quota counts the l
 _ONE: Final = Quantity.of_units(1)
 
 
-def quota_usage(spec: PodResources) -> Resources:
+def quota_usage(spec: PodResources, status: PodResourceStatus | None = None) -> Resources:
     """Return one pod's usage of ResourceQuotas, by every name that a quota may limit.
 
     Names are, for example, ``cpu``, ``requests.cpu``, ``limits.cpu``, ``pods``, ``count/pods``. Extended
     resources also appear under their plain name, because Volcano writes ``minResources`` of its pod groups
     so.
     """
-    requests = pod_requests(spec)
-    limits = pod_limits(spec)
+    requests = pod_requests(spec, status)
+    limits = pod_limits(spec, status)
     return {
         **requests,
         **{f"requests.{name}": amount for name, amount in requests.items()},

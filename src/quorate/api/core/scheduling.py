@@ -24,6 +24,7 @@ from quorate.api.core import (
     Toleration,
     check_number_of_resources,
 )
+from quorate.api.core.pod_resources import is_resize_infeasible
 from quorate.api.interning import SharedStructs, intern_fields, intern_strings, intern_time
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
 from quorate.api.volcano import annotations
@@ -184,12 +185,27 @@ class PodStatus(Struct):
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: Resources = {}  # of the pod as a whole, as the next field
+    resources: ResourceRequirements | None = None
+
+    @property
+    def in_use(self) -> tuple[object, ...]:
+        """Return all that ``pod_requests`` reads of a status, each part shared by the statuses of pods."""
+        return (
+            self.container_statuses,
+            self.init_container_statuses,
+            self.allocated_resources,
+            self.resources,
+            is_resize_infeasible(self.conditions),
+        )
 
 
 _INTERNED_STATUS_FIELDS: Final[dict[str, Any]] = {
     "conditions": tuple[PodCondition, ...],
     "container_statuses": tuple[ContainerStatus, ...],
     "init_container_statuses": tuple[ContainerStatus, ...],
+    "allocated_resources": Resources,
+    "resources": ResourceRequirements,
 }
 
 

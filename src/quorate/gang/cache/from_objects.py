@@ -83,7 +83,7 @@ def task_status_of(pod: Pod) -> TaskStatus:
 def differ_only_in_status(one: Pod, other: Pod) -> bool:
     """Return True if two versions of a pod differ in nothing but node, phase and conditions.
 
-    The resources in its container statuses count only where they differ from what the pod requests.
+    The resources in its status count only where they differ from what the pod requests.
     """
     before, after = one.metadata, other.metadata
     return (
@@ -92,15 +92,8 @@ def differ_only_in_status(one: Pod, other: Pod) -> bool:
         and before.labels == after.labels
         and before.annotations == after.annotations
         and (one.spec is other.spec or one.spec == other.spec)
-        and (
-            _container_statuses(one) == _container_statuses(other)
-            or placed_pod_amounts(one) == placed_pod_amounts(other)
-        )
+        and (one.status.in_use == other.status.in_use or placed_pod_amounts(one) == placed_pod_amounts(other))
     )
-
-
-def _container_statuses(pod: Pod) -> object:
-    return pod.status.container_statuses, pod.status.init_container_statuses
 
 
 def task_from_pod(pod: Pod, key: Key, gang: Key, shape: Shape, quota_usage: Mapping[str, int]) -> Task:
@@ -167,21 +160,22 @@ class QuotaUsageCache:
     """
 
     def __init__(self) -> None:
-        # With the pod spec for which it was computed.  While that exists, no other object gets the identities
-        # of its parts; with it the usage goes, so that large pods are not kept.
-        self._usages: dict[tuple[int, ...], tuple[ReferenceType[PodSpec], Mapping[str, int]]] = {}
+        # With the pod spec and the parts of the status for which it was computed.  While they exist, no other
+        # object gets their identities; with the spec the usage goes, so that large pods are not kept.
+        self._usages: dict[tuple[int, ...], tuple[ReferenceType[PodSpec], object, Mapping[str, int]]] = {}
 
-    def of(self, spec: PodSpec) -> Mapping[str, int]:
+    def of(self, pod: Pod) -> Mapping[str, int]:
         """Return the usage in base units, under every name by which a quota may limit it."""
+        spec, in_use = pod.spec, pod.status.in_use
         parts = (spec.containers, spec.init_containers, spec.resources, spec.overhead)
-        key = tuple(map(id, parts))
+        key = tuple(map(id, (*parts, *in_use)))
         cached = self._usages.get(key)
         if cached is not None:
-            return cached[1]
+            return cached[2]
         if len(self._usages) >= MAX_CACHED_TEMPLATES:
             self._usages.clear()
-        usage = quota_amounts(quota_usage(spec))
-        self._usages[key] = (ref(spec, lambda _: self._usages.pop(key, None)), usage)
+        usage = quota_amounts(quota_usage(spec, pod.status))
+        self._usages[key] = (ref(spec, lambda _: self._usages.pop(key, None)), in_use, usage)
         return usage
 
 

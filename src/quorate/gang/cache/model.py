@@ -152,7 +152,7 @@ class Model:
         admission = gang.quota_admission
         placed = pod if admission is None else admission.applied_to(pod)
         shape = self._shapes.of(key, placed, gang.node_groups)
-        task = task_from_pod(pod, key, gang.key, shape, self._quota_usages.of(pod.spec))
+        task = task_from_pod(pod, key, gang.key, shape, self._quota_usages.of(pod))
         task.status, task.node = self._assumed.applied_to(task, task.status, task.node)
         self._tasks[key] = task
         self._set_aside.discard(gang.key)

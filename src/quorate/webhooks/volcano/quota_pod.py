@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api.core import ResourceRequirements, Resources
-from quorate.api.core.pod_resources import quota_usage
+from quorate.api.core.pod_resources import RESIZE_PENDING, quota_usage
+from quorate.api.core.scheduling import ContainerStatus, PodCondition
 from quorate.api.interning import intern_fields, intern_strings
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.volcano.annotations import GROUP_NAME
@@ -22,6 +23,7 @@ _QOS_RESOURCES: Final = ("cpu", "memory")  # a pod without requests or limits fo
 
 
 class Container(Struct):
+    name: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str = ""
 
@@ -36,11 +38,17 @@ class QuotaPodSpec(Struct):
     active_deadline_seconds: int | None = None
 
 
-_INTERNED: Final[dict[str, Any]] = {"spec": QuotaPodSpec}
-
-
-class PodPhase(Struct):
+class QuotaPodStatus(Struct):
     phase: str = "Pending"
+    conditions: tuple[PodCondition, ...] = ()  # only that of a resize
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: Resources = msgspec.field(default_factory=dict)
+    resources: ResourceRequirements | None = None
+
+    def __post_init__(self) -> None:
+        kept = tuple(each for each in self.conditions if each.type == RESIZE_PENDING)
+        msgspec.structs.force_setattr(self, "conditions", kept)
 
 
 class IncomingPod(Struct):
@@ -55,10 +63,13 @@ class IncomingPod(Struct):
         return owner is not None and owner.kind == _DAEMON_SET
 
 
+_INTERNED: Final[dict[str, Any]] = {"spec": QuotaPodSpec, "status": QuotaPodStatus}
+
+
 class QuotaPod(IncomingPod):
     """A stored pod, with the fields that quotas count."""
 
-    status: PodPhase = PodPhase()
+    status: QuotaPodStatus = QuotaPodStatus()
 
     def __post_init__(self) -> None:
         metadata = self.metadata
@@ -102,9 +113,9 @@ def _is_best_effort(spec: QuotaPodSpec) -> bool:
     )
 
 
-def quota_usage_of(spec: QuotaPodSpec) -> Amounts:
+def quota_usage_of(spec: QuotaPodSpec, status: QuotaPodStatus | None = None) -> Amounts:
     """Return the quota usage by normalized name, one shared object for equal usages of usual size."""
-    amounts = normalised(quota_amounts(quota_usage(spec)))
+    amounts = normalised(quota_amounts(quota_usage(spec, status)))
     return _shared_amounts(tuple(amounts.items())) if len(amounts) <= _MAX_SHARED_AMOUNTS else amounts
 
 
@@ -120,6 +131,6 @@ def pod_quota_usage(pod: QuotaPod, schedulers: Collection[str]) -> PodQuotaUsage
     return PodQuotaUsage(
         group=pod_group_of(pod, schedulers),
         attributes=scope_attributes(pod.spec),
-        usage=quota_usage_of(pod.spec),
+        usage=quota_usage_of(pod.spec, pod.status),
         terminated=pod.status.phase in ("Succeeded", "Failed"),
     )
