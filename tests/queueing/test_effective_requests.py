@@ -84,16 +84,44 @@ def decided(
         ),
         pytest.param(
             [{"type": "Pod", "max": {"cpu": 1}}],
-            {"requests": {"cpu": 2}},
+            {"limits": {"cpu": 2}},
             "resources didn't satisfy LimitRange constraints: "
             "a pod of pod set main: cpu is 2, at most 1 is allowed",
             id="the pod as a whole",
         ),
         pytest.param(
-            [{"type": "Container", "min": {"memory": "1Gi"}}],
-            {"requests": {"cpu": 1}},
+            [{"type": "Container", "min": {"cpu": 1}}],
+            {},
             "admitted",
-            id="a minimum of a resource that is not requested",
+            id="a minimum is the default of containers",
+        ),
+        pytest.param(
+            [{"type": "Pod", "min": {"memory": "1Gi"}}],
+            {"requests": {"cpu": 1}},
+            "resources didn't satisfy LimitRange constraints: "
+            "a pod of pod set main: memory is not requested, at least 1Gi is required",
+            id="and not of pods",
+        ),
+        pytest.param(
+            [{"type": "Pod", "max": {"cpu": 2}}],
+            {"requests": {"cpu": 1}},
+            "resources didn't satisfy LimitRange constraints: "
+            "a pod of pod set main: cpu is not limited, at most 2 is allowed",
+            id="a maximum of pods requires a limit",
+        ),
+        pytest.param(
+            [{"type": "Pod", "max": {"cpu": 2}}],
+            {"requests": {"cpu": 1}, "limits": {"cpu": 3}},
+            "resources didn't satisfy LimitRange constraints: "
+            "a pod of pod set main: cpu is 3, at most 2 is allowed",
+            id="and bounds it",
+        ),
+        pytest.param(
+            [{"type": "Pod", "maxLimitRequestRatio": {"cpu": 2}}],
+            {"requests": {"cpu": 1}},
+            "resources didn't satisfy LimitRange constraints: a pod of pod set main: "
+            "the limit of cpu is 0 for a request of 1, at most 2 times as much is allowed",
+            id="a ratio requires both",
         ),
     ],
 )

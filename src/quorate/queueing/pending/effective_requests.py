@@ -1,8 +1,9 @@
 """Effective requests of pods: from a pod spec to the amounts that are counted against quota.
 
-Quantities are added exactly and rounded up once per pod, before they are multiplied by the number of pods
-(ten pods of 0.0001 cpu count ten millicores).  ``api.core.pod_resources`` defines what one pod requests.
-The defaults applied before, and the exclusions and transformations applied after, are Kueue's rules.
+``api.core.pod_resources`` defines what one pod requests, and ``adjust_resources`` what the API server makes
+of a template when it stores a pod of it, in its order: defaults, then the admission plugins LimitRanger and
+RuntimeClass.  Amounts are rounded up once per pod, before they are multiplied by the number of pods (ten
+pods of 0.0001 cpu count ten millicores).  The exclusions and transformations that follow are Kueue's rules.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,8 +13,20 @@ import msgspec
 
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.queueing import ResourceOptions
-from quorate.api.core import Container, LimitRangeItem, PodSpec, ResourceRequirements, Resources
-from quorate.api.core.pod_resources import default_requests
+from quorate.api.core import (
+    Container,
+    LimitRangeItem,
+    PodSpec,
+    ResourceRequirements,
+    Resources,
+)
+from quorate.api.core.pod_resources import (
+    as_stored,
+    container_requests,
+    default_requests,
+    max_resources,
+    pod_level_requests,
+)
 from quorate.api.kueue import PodSetAssignment, Workload
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.workloads import PODS
@@ -23,22 +36,29 @@ _ZERO: Final = Quantity(0)
 
 
 class LimitRangeDefaults(msgspec.Struct, frozen=True):
-    """Defaults of the limit ranges of one namespace, for each container and for pod-level resources."""
+    """Defaults of the limit ranges of one namespace, for each container."""
 
-    container_limits: Resources = {}
-    container_requests: Resources = {}
-    pod_limits: Resources = {}
-    pod_requests: Resources = {}
+    limits: Resources = {}
+    requests: Resources = {}
+
+
+NO_DEFAULTS: Final = LimitRangeDefaults()
 
 
 def limit_range_defaults(items: Iterable[LimitRangeItem]) -> LimitRangeDefaults:
-    """Combine the defaults of several limit ranges: the first that names a resource wins."""
-    by_type: dict[str, tuple[Resources, Resources]] = {"Container": ({}, {}), "Pod": ({}, {})}
+    """Combine the defaults of several limit ranges.
+
+    Bounds are the defaults of missing defaults, as in stored limit ranges.  Which of several limit ranges the
+    API server applies first changes from pod to pod, so the largest amount counts.
+    """
+    limits: Resources = {}
+    requests: Resources = {}
     for item in items:
-        if item.type in by_type:
-            limits, requests = by_type[item.type]
-            by_type[item.type] = ({**item.default, **limits}, {**item.default_request, **requests})
-    return LimitRangeDefaults(*by_type["Container"], *by_type["Pod"])
+        if item.type == "Container":
+            default = item.max | item.default
+            limits = max_resources(limits, default)
+            requests = max_resources(requests, item.min | default | item.default_request)
+    return LimitRangeDefaults(limits, requests)
 
 
 class LimitRangeBounds(msgspec.Struct, frozen=True):
@@ -56,7 +76,7 @@ def limit_range_bounds(items: Iterable[LimitRangeItem], type_: str) -> LimitRang
     max_ratio: Resources = {}
     for item in items:
         if item.type == type_:
-            minimum = _max(minimum, item.min)
+            minimum = max_resources(minimum, item.min)
             maximum, max_ratio = _min(maximum, item.max), _min(max_ratio, item.max_limit_request_ratio)
     return LimitRangeBounds(minimum, maximum, max_ratio)
 
@@ -64,66 +84,69 @@ def limit_range_bounds(items: Iterable[LimitRangeItem], type_: str) -> LimitRang
 def bounds_violations(
     bounds: LimitRangeBounds, requests: Resources, limits: Resources, subject: str
 ) -> tuple[str, ...]:
-    """Return one text for each way in which ``requests`` and ``limits`` of ``subject`` violate ``bounds``."""
+    """Return one text for each way in which ``requests`` and ``limits`` of ``subject`` violate ``bounds``.
+
+    Like the API server, require a request of what has a minimum, a limit of what has a maximum, and both of
+    what has a ratio.
+    """
     findings: list[str] = []
-    bounded = {*bounds.minimum, *bounds.maximum, *bounds.max_limit_request_ratio}
-    for resource in sorted(bounded & {*requests, *limits}):
-        given = [amounts[resource] for amounts in (requests, limits) if resource in amounts]
-        if resource in bounds.minimum and min(given) < bounds.minimum[resource]:
+    for resource, minimum in sorted(bounds.minimum.items()):
+        least = _least(resource, requests, limits) if resource in requests else None
+        if least is None or least < minimum:
+            given = "not requested" if least is None else least
+            findings.append(f"{subject}: {resource} is {given}, at least {minimum} is required")
+    for resource, maximum in sorted(bounds.maximum.items()):
+        most = max(limits[resource], requests.get(resource, _ZERO)) if resource in limits else None
+        if most is None or most > maximum:
+            given = "not limited" if most is None else most
+            findings.append(f"{subject}: {resource} is {given}, at most {maximum} is allowed")
+    for resource, ratio in sorted(bounds.max_limit_request_ratio.items()):
+        limit, request = limits.get(resource, _ZERO), requests.get(resource, _ZERO)
+        if not limit or not request or limit.nanos * NANOS > request.nanos * ratio.nanos:
             findings.append(
-                f"{subject}: {resource} is {min(given)}, at least {bounds.minimum[resource]} is required"
+                f"{subject}: the limit of {resource} is {limit} for a request of {request}, "
+                f"at most {ratio} times as much is allowed"
             )
-        if resource in bounds.maximum and max(given) > bounds.maximum[resource]:
-            findings.append(
-                f"{subject}: {resource} is {max(given)}, at most {bounds.maximum[resource]} is allowed"
-            )
-        if resource in bounds.max_limit_request_ratio and resource in requests and resource in limits:
-            ratio = bounds.max_limit_request_ratio[resource]
-            if limits[resource].nanos * NANOS > requests[resource].nanos * ratio.nanos:
-                findings.append(
-                    f"{subject}: the limit of {resource} is {limits[resource]} for a request of "
-                    f"{requests[resource]}, at most {ratio} times as much is allowed"
-                )
     return tuple(findings)
 
 
-def adjust_resources(spec: PodSpec, overhead: Resources, defaults: LimitRangeDefaults) -> PodSpec:
-    """Apply the overhead of the runtime class, limit range defaults, and limits as missing requests.
+def _least(resource: str, requests: Resources, limits: Resources) -> Quantity:
+    return min(requests[resource], limits.get(resource, requests[resource]))
 
-    The order matters: a default request takes precedence over the container's own limit.
+
+def adjust_resources(spec: PodSpec, overhead: Resources, defaults: LimitRangeDefaults) -> PodSpec:
+    """Return ``spec`` with the amounts with which the API server stores a pod of it.
+
+    The order matters: a limit becomes the missing request of its container or pod before the defaults of
+    limit ranges apply, and only to containers.  ``overhead``: of the runtime class.
     """
 
     def adjusted(containers: tuple[Container, ...]) -> tuple[Container, ...]:
         return tuple(
-            _with_resources(
-                container,
-                _with_defaults(container.resources, defaults.container_limits, defaults.container_requests),
-            )
+            msgspec.structs.replace(container, resources=_with_defaults(container, defaults))
+            if container.resources.requests or container.resources.limits or defaults != NO_DEFAULTS
+            else container
             for container in containers
         )
 
+    resources = spec.resources
+    if resources.requests or resources.limits:
+        requests = as_stored(resources.requests) | pod_level_requests(spec)
+        resources = ResourceRequirements(requests=requests, limits=as_stored(resources.limits))
     return msgspec.structs.replace(
         spec,
         overhead=spec.overhead or overhead,
         containers=adjusted(spec.containers),
         init_containers=adjusted(spec.init_containers),
-        resources=_with_defaults(spec.resources, defaults.pod_limits, defaults.pod_requests),
+        resources=resources,
     )
 
 
-def _with_resources(container: Container, resources: ResourceRequirements) -> Container:
-    if resources is container.resources:
-        return container
-    return msgspec.structs.replace(container, resources=resources)
-
-
-def _with_defaults(
-    own: ResourceRequirements, default_limits: Resources, default_requests: Resources
-) -> ResourceRequirements:
-    if not (own.limits or default_limits or default_requests):
-        return own
-    limits = {**default_limits, **own.limits}
-    return ResourceRequirements(requests={**limits, **default_requests, **own.requests}, limits=limits)
+def _with_defaults(container: Container, defaults: LimitRangeDefaults) -> ResourceRequirements:
+    return ResourceRequirements(
+        requests={**defaults.requests, **container_requests(container)},
+        limits={**defaults.limits, **as_stored(container.resources.limits)},
+    )
 
 
 def invalid_requests(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
@@ -176,10 +199,6 @@ def _places(spec: PodSpec) -> Iterator[tuple[str, ResourceRequirements]]:
     yield "a pod", spec.resources
 
 
-def _max(one: Resources, other: Resources) -> Resources:
-    return one | {name: max(one.get(name, amount), amount) for name, amount in other.items()}
-
-
 def _min(one: Resources, other: Resources) -> Resources:
     return one | {name: min(one.get(name, amount), amount) for name, amount in other.items()}
 
@@ -205,25 +224,25 @@ def held_count(assigned: PodSetAssignment, needed: Mapping[str, int]) -> int:
 def quota_requests(request: Mapping[str, Quantity], options: ResourceOptions) -> dict[str, int]:
     """Return what the ``request`` of one pod counts against quota, in base units, rounded up.
 
-    Applies the exclusions and transformations of ``options``.
+    Applies the exclusions and transformations of ``options``.  An excluded resource is an input and a
+    multiplier of transformations like any other: only its own amount does not count.
     """
-    kept = {
+    counted = {
         resource: quantity
         for resource, quantity in request.items()
         if not resource.startswith(options.exclude_resource_prefixes)
     }
-    counted = dict(kept)
     generated: Resources = {}
     for rule in options.transformations:
-        if rule.input not in kept:
+        if rule.input not in request:
             continue
-        value = kept[rule.input]
-        if rule.multiply_by in kept:
-            value = _times(value, kept[rule.multiply_by])
+        value = request[rule.input]
+        if rule.multiply_by in request:
+            value = _times(value, request[rule.multiply_by])
         for resource, per_unit in rule.outputs.items():
             generated[resource] = generated.get(resource, _ZERO) + _times(per_unit, value)
         if rule.strategy == "Replace":
-            del counted[rule.input]
+            counted.pop(rule.input, None)
     for resource, quantity in generated.items():
         counted[resource] = counted.get(resource, _ZERO) + max(quantity, _ZERO)
     return {resource: max(0, base_units(resource, quantity)) for resource, quantity in counted.items()}

@@ -25,7 +25,7 @@ from quorate.api.core import (
     Toleration,
 )
 from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
-from quorate.api.core.pod_resources import pod_requests
+from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
@@ -43,6 +43,7 @@ from quorate.queueing.pending.device_claims import (
     together,
 )
 from quorate.queueing.pending.effective_requests import (
+    NO_DEFAULTS,
     LimitRangeBounds,
     LimitRangeDefaults,
     adjust_resources,
@@ -61,7 +62,6 @@ from quorate.quota.amount import PODS, as_quantity
 
 _MAX_TEMPLATES: Final = 1024  # decoded ones that are kept
 _LARGE_BYTES: Final = 64 * 1024  # of a template
-_NO_DEFAULTS: Final = LimitRangeDefaults()
 _NO_BOUNDS: Final = (LimitRangeBounds(), LimitRangeBounds())
 
 
@@ -175,10 +175,10 @@ class ShapeRegistry:
     def _combine_limit_ranges(self, namespace: str) -> bool:
         of_namespace = sorted(self._limit_ranges.get(namespace, {}).items())
         items = [item for _, limit_range in of_namespace for item in limit_range.spec.limits]
-        old = self._defaults.pop(namespace, _NO_DEFAULTS), self._bounds.pop(namespace, _NO_BOUNDS)
+        old = self._defaults.pop(namespace, NO_DEFAULTS), self._bounds.pop(namespace, _NO_BOUNDS)
         defaults = limit_range_defaults(items)
         bounds = limit_range_bounds(items, "Container"), limit_range_bounds(items, "Pod")
-        if defaults != _NO_DEFAULTS:
+        if defaults != NO_DEFAULTS:
             self._defaults[namespace] = defaults
         if bounds != _NO_BOUNDS:
             self._bounds[namespace] = bounds
@@ -217,7 +217,7 @@ class ShapeRegistry:
         return changed
 
     def shape_of(self, workload: Workload) -> Shape:
-        defaults = self._defaults.get(workload.metadata.namespace, _NO_DEFAULTS)
+        defaults = self._defaults.get(workload.metadata.namespace, NO_DEFAULTS)
         decoded = [self._decoded(bytes(pod_set.template)) for pod_set in workload.spec.pod_sets]
         specs = [self._adjust(each.spec, defaults) for each in decoded]
         devices = [
@@ -308,13 +308,14 @@ class ShapeRegistry:
         findings: list[str] = []
         for pod_set in workload.spec.pod_sets:
             decoded = self._decoded(bytes(pod_set.template))
-            spec = self._adjust(decoded.spec, self._defaults.get(namespace, _NO_DEFAULTS))
+            spec = self._adjust(decoded.spec, self._defaults.get(namespace, NO_DEFAULTS))
             subject = f"a container of pod set {pod_set.name}"
             for container in (*spec.init_containers, *spec.containers):
                 resources = container.resources
                 findings += bounds_violations(container_bounds, resources.requests, resources.limits, subject)
             subject = f"a pod of pod set {pod_set.name}"
-            findings += bounds_violations(pod_bounds, pod_requests(spec), {}, subject)
+            spec = msgspec.structs.replace(spec, overhead={})  # which bounds do not concern
+            findings += bounds_violations(pod_bounds, pod_requests(spec), pod_limits(spec), subject)
         return tuple(dict.fromkeys(findings))
 
     def _adjust(self, spec: PodSpec, defaults: LimitRangeDefaults) -> PodSpec:

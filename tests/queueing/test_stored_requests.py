@@ -1,0 +1,103 @@
+"""What is charged for a template is what a kube-apiserver stores for a pod of it."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from quorate.api import codec
+from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.queueing import ResourceOptions
+from quorate.api.core import LimitRange, RuntimeClass
+from quorate.api.kueue import Workload
+from quorate.api.quantity import NANOS, parse_quantity
+from quorate.queueing.pending.shape import ShapeRegistry
+from tests.api.core.stored_pods import Json, Row, read_table
+
+OVERHEADS, ROWS = read_table()
+
+
+def registry_of(row: Row) -> ShapeRegistry:
+    registry = ShapeRegistry(ResourceOptions(), Gates())
+    for number, limits in enumerate(row.limit_ranges):
+        body = {"metadata": {"namespace": "ns", "name": f"l{number}"}, "spec": {"limits": limits}}
+        registry.put_limit_range(codec.convert(LimitRange, body))
+    for name, overhead in OVERHEADS.items():
+        body = {"metadata": {"name": name}, "overhead": {"podFixed": overhead}}
+        registry.put_runtime_class(codec.convert(RuntimeClass, body))
+    return registry
+
+
+def workload_of(row: Row) -> Workload:
+    pod_set = {"name": "main", "count": 1, "template": {"spec": row.spec}}
+    body = {"metadata": {"namespace": "ns", "name": "w"}, "spec": {"podSets": [pod_set]}}
+    return codec.convert(Workload, body)
+
+
+def findings_of(row: Row) -> tuple[str, ...]:
+    registry, workload = registry_of(row), workload_of(row)
+    return (
+        *registry.shape_of(workload).invalid_requests,
+        *registry.limit_range_violations(workload),
+    )
+
+
+def requested(stored: Json) -> dict[str, int]:
+    """Return what the stored pod requests in base units, added up without the code under test."""
+    names = {name for part in _parts(stored) for name in part}
+    return {name: _rounded_up(name, _requested(stored, name)) for name in names}
+
+
+def _parts(stored: Json) -> Iterator[Json]:
+    for container in (*stored.get("initContainers", ()), *stored["containers"]):
+        yield container.get("requests", {})
+    yield stored.get("resources", {}).get("requests", {})
+    yield stored.get("overhead", {})
+
+
+def _requested(stored: Json, name: str) -> Fraction:
+    def amount(part: Json) -> Fraction:
+        return Fraction(parse_quantity(part.get(name, 0)).nanos, NANOS)
+
+    overhead = amount(stored.get("overhead", {}))
+    pod = stored.get("resources", {}).get("requests", {})
+    if name in pod:
+        return amount(pod) + overhead
+    sidecars, peak = Fraction(0), Fraction(0)
+    for container, restart in zip(stored.get("initContainers", ()), stored["restarts"], strict=True):
+        own = amount(container.get("requests", {}))
+        peak = max(peak, sidecars + own)
+        sidecars += own if restart else 0
+    together = sidecars + sum(amount(container.get("requests", {})) for container in stored["containers"])
+    return max(peak, together) + overhead
+
+
+def _rounded_up(name: str, amount: Fraction) -> int:
+    return -int(-amount * (1000 if name == "cpu" else 1) // 1)
+
+
+def test_what_is_charged_is_what_the_api_server_stores() -> None:
+    compared = 0
+    for row in ROWS:
+        if row.stored is None:
+            continue
+        restarts = [each.get("restartPolicy") == "Always" for each in row.pod.get("initContainers", ())]
+        want = requested(row.stored | {"restarts": restarts})
+        (pod_set,) = registry_of(row).shape_of(workload_of(row)).pod_sets
+        if row.is_ambiguous:
+            assert all(pod_set.per_pod[name] >= amount for name, amount in want.items()), row
+        else:
+            assert pod_set.per_pod == want, row
+        compared += 1
+    assert compared > 100
+
+
+def test_no_workload_is_held_of_which_the_api_server_takes_the_pods() -> None:
+    for row in ROWS:
+        if row.stored is not None and not row.is_ambiguous:
+            assert findings_of(row) == (), row
+
+
+def test_a_workload_is_held_of_which_pods_violate_a_limit_range() -> None:
+    refused = [row for row in ROWS if row.is_out_of_bounds and not row.is_ambiguous]
+    assert len(refused) > 50
+    for row in refused:
+        assert registry_of(row).limit_range_violations(workload_of(row)), row
