@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.registry.defaults import cluster, pods, workloads
+from quorate.local.server.registry.defaults import cluster, pod_resources, pods, workloads
 
 Json = dict[str, Any]
 
@@ -94,7 +94,7 @@ def test_the_pull_policy_depends_on_the_image_tag(image: str, want: str) -> None
 )
 def test_qos_class(resources: list[Json], want: str) -> None:
     containers = [{"name": str(n), "resources": requests} for n, requests in enumerate(resources)]
-    assert pods.qos_class({"containers": containers}) == want
+    assert pod_resources.qos_class({"containers": containers}) == want
 
 
 def test_a_limit_is_the_default_of_the_request() -> None:

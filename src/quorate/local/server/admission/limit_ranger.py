@@ -3,65 +3,101 @@
 from collections.abc import Iterator
 from typing import Any
 
-from quorate.api.quantity import parse_quantity
+from quorate.api.core import Resources
+from quorate.api.core.pod_resources import pod_limits, pod_requests
+from quorate.api.quantity import NANOS, Quantity, parse_quantity
 from quorate.local.server.errors import forbidden
+from quorate.local.server.registry.defaults.pod_resources import pod_amounts
 from quorate.local.server.requests.context import RequestContext
 
 Json = dict[str, Any]
 
 ANNOTATION = "kubernetes.io/limit-ranger"
+GROUPS = (("containers", "container"), ("initContainers", "init container"))
 
 
-def apply_limit_ranges(context: RequestContext, pod: Json) -> None:
-    """Set default requests and limits, then check the bounds.
+def set_defaults(context: RequestContext, pod: Json) -> None:
+    """Set the missing requests and limits of containers, those of one LimitRange after the other.
 
-    Raises StatusError(403) with all violations.
+    A pod that has been admitted so far has its limits as requests already.
     """
-    ranges = [entry.decode() for entry in context.server.store.entries("limitranges", context.namespace)]
-    items = [
-        item
-        for limit_range in ranges
-        for item in limit_range.get("spec", {}).get("limits") or ()
-        if item.get("type") == "Container"
-    ]
-    applied = [message for item in items for message in _apply_defaults(pod["spec"], item)]
-    if applied:
-        message = f"LimitRanger plugin set: {'; '.join(applied)}"
-        pod["metadata"].setdefault("annotations", {})[ANNOTATION] = message
-    violations = [violation for item in items for violation in _violations(pod["spec"], item)]
-    if violations:
-        message = violations[0] if len(violations) == 1 else f"[{', '.join(violations)}]"
-        raise forbidden("", "pods", pod["metadata"].get("name", ""), message)
+    for items in _limit_ranges(context):
+        defaults: dict[str, Json] = {"requests": {}, "limits": {}}
+        for item in items:
+            if item.get("type") == "Container":
+                defaults["requests"] |= item.get("defaultRequest", {})
+                defaults["limits"] |= item.get("default", {})
+        if applied := list(_apply_defaults(pod["spec"], defaults)):
+            message = f"LimitRanger plugin set: {'; '.join(applied)}"
+            pod["metadata"].setdefault("annotations", {})[ANNOTATION] = message
 
 
-def _apply_defaults(spec: Json, item: Json) -> Iterator[str]:
+def check_bounds(context: RequestContext, pod: Json) -> None:
+    """Check the amounts of containers and of the pod.
+
+    Raises StatusError(403) with all violations of a LimitRange.
+    """
+    for items in _limit_ranges(context):
+        if violations := [violation for item in items for violation in _violations(pod["spec"], item)]:
+            unique = dict.fromkeys(violations)
+            message = violations[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+            raise forbidden("", "pods", pod["metadata"].get("name", ""), message)
+
+
+def _limit_ranges(context: RequestContext) -> Iterator[list[Json]]:
+    for entry in context.server.store.entries("limitranges", context.namespace):
+        yield entry.decode().get("spec", {}).get("limits") or []
+
+
+def _apply_defaults(spec: Json, defaults: dict[str, Json]) -> Iterator[str]:
     """Set the defaults; yield what was set, by container."""
-    for group, word in (("containers", "container"), ("initContainers", "init container")):
+    for group, word in GROUPS:
         for container in spec.get(group, ()):
             resources = container.setdefault("resources", {})
-            for kind, source, noun in (
-                ("requests", "defaultRequest", "request"),
-                ("limits", "default", "limit"),
-            ):
-                missing = item.get(source, {}).keys() - resources.get(kind, {}).keys()
+            for kind, amounts in defaults.items():
+                missing = amounts.keys() - resources.get(kind, {}).keys()
                 if missing:
-                    amounts = {name: item[source][name] for name in missing}
-                    resources[kind] = resources.get(kind, {}) | amounts
+                    added = {name: amounts[name] for name in missing}
+                    resources[kind] = resources.get(kind, {}) | added
+                    noun = kind.removesuffix("s")
                     yield f"{', '.join(sorted(missing))} {noun} for {word} {container.get('name', '')}"
 
 
 def _violations(spec: Json, item: Json) -> Iterator[str]:
-    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-        resources = container["resources"]
-        for name, minimum in sorted(item.get("min", {}).items()):
-            requested = resources.get("requests", {}).get(name)
-            if requested is None:
-                yield f"minimum {name} usage per Container is {minimum}.  No request is specified"
-            elif parse_quantity(requested) < parse_quantity(minimum):
-                yield f"minimum {name} usage per Container is {minimum}, but request is {requested}"
-        for name, maximum in sorted(item.get("max", {}).items()):
-            limit = resources.get("limits", {}).get(name)
-            if limit is None:
-                yield f"maximum {name} usage per Container is {maximum}.  No limit is specified"
-            elif parse_quantity(maximum) < parse_quantity(limit):
-                yield f"maximum {name} usage per Container is {maximum}, but limit is {limit}"
+    amounts = pod_amounts(spec)
+    match item.get("type"):
+        case "Container":
+            for container in (*amounts.containers, *amounts.init_containers):
+                resources = container.resources
+                yield from _bound_violations(item, resources.requests, resources.limits)
+        case "Pod":
+            yield from _bound_violations(item, pod_requests(amounts), pod_limits(amounts))
+
+
+def _bound_violations(item: Json, requests: Resources, limits: Resources) -> Iterator[str]:
+    kind = item["type"]
+    for name, text in sorted(item.get("min", {}).items()):
+        rule, bound = f"minimum {name} usage per {kind} is {text}", parse_quantity(text)
+        if name not in requests:
+            yield f"{rule}.  No request is specified"
+        elif requests[name] < bound:
+            yield f"{rule}, but request is {requests[name]}"
+        elif name in limits and limits[name] < bound:
+            yield f"{rule}, but limit is {limits[name]}"
+    for name, text in sorted(item.get("max", {}).items()):
+        rule, bound = f"maximum {name} usage per {kind} is {text}", parse_quantity(text)
+        if name not in limits:
+            yield f"{rule}.  No limit is specified"
+        elif limits[name] > bound:
+            yield f"{rule}, but limit is {limits[name]}"
+        elif name in requests and requests[name] > bound:
+            yield f"{rule}, but request is {requests[name]}"
+    for name, text in sorted(item.get("maxLimitRequestRatio", {}).items()):
+        rule = f"{name} max limit to request ratio per {kind} is {text}"
+        request, limit = requests.get(name, Quantity(0)), limits.get(name, Quantity(0))
+        if not request:
+            yield f"{rule}, but no request is specified or request is 0"
+        elif not limit:
+            yield f"{rule}, but no limit is specified or limit is 0"
+        elif limit.nanos * NANOS > request.nanos * parse_quantity(text).nanos:
+            yield f"{rule}, but provided ratio is {limit.nanos / request.nanos:f}"

@@ -3,7 +3,7 @@
 import ipaddress
 from typing import Any
 
-from quorate.local.server.admission import limit_ranger
+from quorate.local.server.admission import limit_ranger, runtime_class
 from quorate.local.server.errors import Cause, StatusError, forbidden, not_found
 from quorate.local.server.registry.defaults.pods import add_default_tolerations
 from quorate.local.server.requests.context import RequestContext
@@ -42,11 +42,19 @@ def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
         _service_account(context, obj)
         _priority(context, obj)
         add_default_tolerations(obj["spec"])
-        limit_ranger.apply_limit_ranges(context, obj)
+        limit_ranger.set_defaults(context, obj)
+        runtime_class.apply_runtime_class(context, obj)
     elif context.kind.resource == "persistentvolumeclaims":
         _storage_class(context, obj["spec"])
     elif context.kind.resource == "nodes":
         _taint_not_ready(obj["spec"])
+
+
+def run_validating_plugins(context: RequestContext, obj: Json) -> None:
+    """Run the validating plugins of the kind.  Raises StatusError(403)."""
+    if context.kind.resource == "pods":
+        limit_ranger.check_bounds(context, obj)
+        runtime_class.check_overhead(context, obj)
 
 
 def allocate_service_addresses(context: RequestContext, obj: Json) -> None:

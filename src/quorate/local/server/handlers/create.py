@@ -68,6 +68,7 @@ async def create_object(
     obj = await webhooks.mutate(context, "CREATE", obj)
     check_escalation(context, obj)
     await context.compute(len(context.body), _prepare, context, obj)
+    plugins.run_validating_plugins(context, obj)
     await webhooks.validate(context, "CREATE", obj)
     context.kind.strategy.default_on_read(obj)
     key = Key(context.kind.resource, context.namespace, obj["metadata"]["name"])

@@ -41,6 +41,7 @@ STRATEGIES: dict[str, Strategy] = {
         prepare_for_create=pod_defaults.prepare_pod_for_create,
         prepare_for_update=pod_defaults.prepare_pod_for_update,
         prepare_for_status_update=pod_defaults.prepare_pod_for_status_update,
+        default_on_read=pod_defaults.default_pod_on_read,
         validate=validate_as("Pod"),
         validate_create=validate_as("Pod.create"),
         validate_update=pod_updates.validate_update,

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from quorate.api.quantity import Quantity, parse_quantity
+from quorate.local.server.registry.defaults import pod_resources
 
 Json = dict[str, Any]
-
-NANOS_IN_MILLI = 1_000_000
 
 POD_SPEC_DEFAULTS: Json = {
     "restartPolicy": "Always",
@@ -53,6 +51,7 @@ def default_pod_spec(spec: Json) -> None:
         _default_volume(volume)
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         _default_container(container)
+    pod_resources.default_amounts(spec)
 
 
 def _default_volume(volume: Json) -> None:
@@ -80,9 +79,6 @@ def _default_container(container: Json) -> None:
         field = variable.get("valueFrom", {}).get("fieldRef")
         if field is not None:
             field.setdefault("apiVersion", "v1")
-    for amounts in container.get("resources", {}).values():
-        if isinstance(amounts, dict):
-            _round_up_to_milli(amounts)
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if name in container:
             set_missing(container[name], PROBE_DEFAULTS)
@@ -90,16 +86,6 @@ def _default_container(container: Json) -> None:
     for hook in container.get("lifecycle", {}).values():
         if isinstance(hook, dict):
             _default_http_get(hook)
-
-
-def _round_up_to_milli(amounts: Json) -> None:
-    """Round amounts up to a thousandth, the smallest unit."""
-    for name, amount in amounts.items():
-        quantity = parse_quantity(amount)
-        if quantity.nanos % NANOS_IN_MILLI:
-            amounts[name] = str(
-                Quantity(-(-quantity.nanos // NANOS_IN_MILLI) * NANOS_IN_MILLI, quantity.form)
-            )
 
 
 def _default_http_get(handler: Json) -> None:
@@ -123,13 +109,17 @@ def default_pod(pod: Json) -> None:
     for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
         if one in status:
             status[many] = [{"ip": status[one]}, *status.get(many, ())[1:]]
-    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-        resources = container.setdefault("resources", {})
-        if "limits" in resources:
-            resources["requests"] = resources["limits"] | resources.get("requests", {})
-        if spec.get("hostNetwork"):
+    pod_resources.default_requests(spec)
+    if spec.get("hostNetwork"):
+        for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
             for port in container.get("ports", ()):
                 port.setdefault("hostPort", port.get("containerPort"))
+
+
+def default_pod_on_read(pod: Json) -> None:
+    """Apply the defaults of amounts to what admission has set, as a server does that reads a pod."""
+    pod_resources.default_amounts(pod["spec"])
+    pod_resources.default_requests(pod["spec"])
 
 
 def prepare_pod_for_create(pod: Json) -> None:
@@ -147,28 +137,7 @@ def prepare_pod_for_create(pod: Json) -> None:
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }
         pod["status"]["conditions"] = [gated_condition]
-    pod["status"]["qosClass"] = qos_class(pod["spec"])
-
-
-def qos_class(spec: Json) -> str:
-    """Return the QoS class from the cpu and memory requests and limits of all containers."""
-    containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
-    all_resources = [container.get("resources", {}) for container in containers]
-    if not any(
-        _compute_resources(resources, kind) for resources in all_resources for kind in ("requests", "limits")
-    ):
-        return "BestEffort"
-    guaranteed = all(
-        len(limits := _compute_resources(resources, "limits")) == 2
-        and limits == _compute_resources(resources, "requests")
-        for resources in all_resources
-    )
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _compute_resources(resources: Json, kind: str) -> Json:
-    amounts = resources.get(kind) or {}
-    return {name: amounts[name] for name in ("cpu", "memory") if amounts.get(name, "0") != "0"}
+    pod["status"]["qosClass"] = pod_resources.qos_class(pod["spec"])
 
 
 def prepare_pod_for_update(new: Json, old: Json) -> None:

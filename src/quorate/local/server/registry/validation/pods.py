@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from quorate.api.codec import MAX_QUANTITIES
 from quorate.api.core import MAX_CONTAINERS, MAX_TERMS
+from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.quantity import parse_quantity
 from quorate.local.server.errors import (
     duplicate,
@@ -18,6 +19,7 @@ from quorate.local.server.errors import (
     required,
     too_many,
 )
+from quorate.local.server.registry.defaults.pod_resources import is_pod_level, pod_amounts
 from quorate.local.server.registry.validation.field_rules import Causes, Json, Scope, relation
 from quorate.local.server.registry.validation.formats import check_format, label_value
 from quorate.local.server.registry.validation.resource_amounts import is_huge_pages, may_overcommit
@@ -160,6 +162,33 @@ def huge_pages_with_compute(resources: Json, path: str, _: Scope) -> Causes:
     names = {*resources.get("limits", {}), *resources.get("requests", {})}
     if any(map(is_huge_pages, names)) and not names & {"cpu", "memory"}:
         yield forbidden_field(path, "HugePages require cpu or memory")
+
+
+@relation
+def pod_level_amounts(spec: Json, path: str, _: Scope) -> Causes:
+    """Check that pod-level amounts hold what the containers request together, and each of their limits."""
+    resources = spec.get("resources")
+    if not resources:
+        return
+    here, amounts = f"{path}.resources", pod_amounts(spec, pod_level=False)
+    requests, limits = resources.get("requests", {}), resources.get("limits", {})
+    for kind, given in (("limits", limits), ("requests", requests)):
+        for name in given:
+            if not is_pod_level(name):
+                yield not_supported(f"{here}.{kind}[{name}]", name, ("cpu", "hugepages-", "memory"))
+    for name, amount in sorted(pod_requests(amounts).items()):
+        if name in requests and amount > parse_quantity(requests[name]):
+            message = f"must be greater than or equal to aggregate container requests of {amount}"
+            yield invalid_value(f"{here}.requests[{name}]", requests[name], message)
+    for name, amount in sorted(pod_limits(amounts).items()):
+        if is_huge_pages(name) and name in limits and amount > parse_quantity(limits[name]):
+            message = f"must be greater than or equal to aggregate container limits of {amount}"
+            yield invalid_value(f"{here}.limits[{name}]", limits[name], message)
+    for index, container in enumerate(amounts.containers):
+        for name, limit in sorted(container.resources.limits.items()):
+            if name in limits and limit > parse_quantity(limits[name]):
+                message = f"must be less than or equal to pod limits of {limits[name]}"
+                yield invalid_value(f"{here}.containers[{index}][{name}].limits", str(limit), message)
 
 
 @relation
