@@ -247,3 +247,40 @@ def test_an_extended_resource_of_a_mapped_class_counts_as_its_resource(
     (pod_set,) = decision.admission.pod_set_assignments
     usage = " ".join(f"{name}={amount}" for name, amount in sorted(pod_set.resource_usage.items()))
     assert f"admitted with {usage}" == want
+
+
+def test_an_extended_resource_of_devices_counts_in_sidecars_and_overhead_too() -> None:
+    world = World(
+        {
+            "flavors": ["default"],
+            "clusterQueues": {"cq": {"quota": [{"default": {"example.com/gpu": 9}}]}},
+            "workloads": [
+                {
+                    "name": "w",
+                    "queue": "cq",
+                    "podSets": [
+                        {
+                            "count": 1,
+                            "pod": {
+                                "overhead": {"vendor/gpu": 1},
+                                "initContainers": [{"restartPolicy": "Always", "limits": {"vendor/gpu": 2}}],
+                                "containers": [{"limits": {"vendor/gpu": 3}}],
+                            },
+                        }
+                    ],
+                }
+            ],
+            "config": {
+                "resources": {
+                    "deviceClassMappings": [
+                        {"name": "example.com/gpu", "deviceClassNames": ["gpu.example.com"]}
+                    ]
+                }
+            },
+        }
+    )
+    world.state.put_device_class(a_class("gpu.example.com", "vendor/gpu"))
+    (decision,) = world.admission_cycle.run(world.now).decisions
+    assert isinstance(decision, Reserve), decision
+    (pod_set,) = decision.admission.pod_set_assignments
+    assert {name: str(amount) for name, amount in pod_set.resource_usage.items()} == {"example.com/gpu": "6"}

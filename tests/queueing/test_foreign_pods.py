@@ -61,6 +61,21 @@ def a_pod(name: str, node: str = "a", phase: str = "Running", cpu: str = "3", **
 PLACED = {"podset_unconstrained_topology": "true", "workload": "w"}
 
 
+def test_a_pod_that_is_resized_in_place_uses_what_it_has_not_released(model: TopologyModel) -> None:
+    def resized(cpu: str, actual: str) -> BoundPod:
+        requests = {"requests": {"cpu": cpu}}
+        pod = {
+            "metadata": {"name": "p", "namespace": "ns"},
+            "spec": {"nodeName": "a", "containers": [{"name": "main", "resources": requests}]},
+            "status": {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": actual}}}]},
+        }
+        return codec.convert(BoundPod, pod)
+
+    for cpu, actual, want in (("3", "3", 5), ("5", "3", 3), ("1", "5", 3), ("1", "1", 7)):
+        model.put_pod(resized(cpu, actual))
+        assert free(model) == want, (cpu, actual)
+
+
 @pytest.mark.parametrize(
     ("pod", "left"),
     [

@@ -86,13 +86,17 @@ def pod_requests(spec: PodResources, status: PodResourceStatus | None = None) ->
     """Return the effective request of one pod by resource, including zero requests.
 
     A container or a pod that is resized in place counts the larger of the requested, the allocated and the
-    actual amount, according to ``status``.  Pod-level requests below what the containers request together do
-    not lower the sum: the API server refuses such pods, but not such templates.
+    actual amount, according to ``status``.  Pod-level requests replace what the containers request together,
+    which is not more: the API server refuses other pods, but not other templates, of which the sum counts.
     """
     in_use = _AmountsInUse(spec, status)
-    together = _containers_together(spec, in_use.container_requests)
-    pod_level = in_use.pod_requests(pod_level_requests(spec, together))
-    return add_resources(max_resources(together, pod_level), spec.overhead)
+    requests = _containers_together(spec, in_use.container_requests)
+    if spec.resources is not None and (spec.resources.requests or spec.resources.limits):
+        together = _containers_together(spec, container_requests) if in_use.are_known else requests
+        pod_level = pod_level_requests(spec, together)
+        least = {name: max(amount, together.get(name, amount)) for name, amount in pod_level.items()}
+        requests |= in_use.pod_requests(least)
+    return add_resources(requests, spec.overhead)
 
 
 def pod_level_requests(spec: PodResources, together: Resources | None = None) -> Resources:
@@ -157,32 +161,55 @@ class _AmountsInUse:
         }
         self._is_infeasible = is_resize_infeasible(status.conditions)
 
+    @property
+    def are_known(self) -> bool:
+        return bool(self._containers)
+
     def container_requests(self, container: ContainerResources) -> Resources:
         requests = container_requests(container)
         status = self._containers.get(container.name)
-        if status is None:
-            return requests
-        return self._larger(requests, status.allocated_resources, status.resources)
+        return (
+            requests
+            if status is None
+            else self._larger(requests, status.allocated_resources, _requests(status))
+        )
 
     def container_limits(self, container: ContainerResources) -> Resources:
-        limits = as_stored(container.resources.limits)
         status = self._containers.get(container.name)
-        if status is None or status.resources is None:
-            return limits
-        return self._larger(limits, status.resources.limits, None)
+        return self._larger(as_stored(container.resources.limits), {}, _limits(status))
 
     def pod_requests(self, requests: Resources) -> Resources:
         status = self._status
-        if status is None or not requests:
+        if status is None:
             return requests
-        amounts = self._larger(requests, status.allocated_resources, status.resources)
-        return {name: amount for name, amount in amounts.items() if name in requests}
+        amounts = self._larger(requests, status.allocated_resources, _requests(status))
+        return {name: amounts.get(name, _NOTHING) for name in requests}
 
-    def _larger(
-        self, requested: Resources, allocated: Resources, actual: ResourceRequirements | None
-    ) -> Resources:
-        in_use = allocated if actual is None else max_resources(allocated, actual.requests)
-        return in_use if in_use and self._is_infeasible else max_resources(requested, in_use)
+    def pod_limits(self, limits: Resources) -> Resources:
+        amounts = self._larger(limits, {}, _limits(self._status))
+        return {
+            name: amounts.get(name, limit) for name, limit in limits.items() if _is_pod_level_resource(name)
+        }
+
+    def _larger(self, specified: Resources, allocated: Resources, actual: Resources | None) -> Resources:
+        """Return the larger amounts; ``actual`` is None if it is not known."""
+        if actual is None:
+            return max_resources(specified, allocated)
+        in_use = max_resources(allocated, actual)
+        return in_use if self._is_infeasible else max_resources(specified, in_use)
+
+
+class _Actual(Protocol):
+    @property
+    def resources(self) -> ResourceRequirements | None: ...
+
+
+def _requests(status: _Actual) -> Resources | None:
+    return None if status.resources is None else status.resources.requests
+
+
+def _limits(status: _Actual | None) -> Resources | None:
+    return None if status is None or status.resources is None else status.resources.limits
 
 
 class EncodedRequests(msgspec.Struct, frozen=True):
@@ -206,9 +233,10 @@ def pod_limits(spec: PodResources, status: PodResourceStatus | None = None) -> R
     Limits aggregate as requests do, but pod-level limits replace the sum, which may be larger.  Overhead is
     added to a limit other than 0.
     """
-    limits = _containers_together(spec, _AmountsInUse(spec, status).container_limits)
-    pod_level = spec.resources.limits if spec.resources is not None else {}
-    limits |= {name: amount for name, amount in pod_level.items() if _is_pod_level_resource(name)}
+    in_use = _AmountsInUse(spec, status)
+    limits = _containers_together(spec, in_use.container_limits)
+    if spec.resources is not None:
+        limits |= in_use.pod_limits(spec.resources.limits)
     return {
         name: amount + spec.overhead.get(name, _NOTHING) if amount else amount
         for name, amount in limits.items()
@@ -260,6 +288,8 @@ def sum_resources(many: Iterable[Resources]) -> Resources:
 
 def max_resources(left: Resources, right: Resources) -> Resources:
     """Return the larger amount of each resource."""
+    if not right or left == right:  # as of nearly all containers that are not resized
+        return left
     return left | {name: max(left.get(name, amount), amount) for name, amount in right.items()}
 
 
