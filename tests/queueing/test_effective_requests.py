@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.core import LimitRange
+from quorate.api.core import LimitRange, RuntimeClass
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Hold, Reserve
 from tests.queueing.world import World
@@ -148,3 +148,35 @@ def test_a_workload_is_admitted_once_the_limit_range_is_removed() -> None:
     world.state.remove_limit_range(Key("default", "l"))
     world.run("cycle")
     assert list(world.admitted()) == ["w"]
+
+
+def flavors(world: World) -> dict[str, object]:
+    return {name: admission.pod_set_assignments[0].flavors for name, admission in world.admitted().items()}
+
+
+def test_pods_run_where_their_runtime_class_says() -> None:
+    taint = {"key": "sandbox", "value": "true", "effect": "NoSchedule"}
+    world = World(
+        {
+            "flavors": {"plain": {"nodeLabels": {"pool": "plain"}},
+                        "sandbox": {"nodeLabels": {"pool": "sandbox"}, "nodeTaints": [taint]}},
+            "clusterQueues": {"cq": {"quota": [{"plain": {"cpu": 1}}, {"sandbox": {"cpu": 1}}]}},
+            "workloads": [
+                {"name": name, "queue": "cq", "created": created,
+                 "podSets": [{"pod": {"runtimeClassName": "kata", "containers": [{"requests": {"cpu": 1}}]}}]}
+                for created, name in enumerate(("first", "second"))
+            ],
+        }
+    )  # fmt: skip
+    scheduling = {
+        "nodeSelector": {"pool": "sandbox"},
+        "tolerations": [{"key": "sandbox", "operator": "Exists"}],
+    }
+    body = {"metadata": {"name": "kata"}, "scheduling": scheduling}
+    world.state.put_runtime_class(codec.convert(RuntimeClass, body))
+    world.run("cycle")
+    world.run("cycle")
+    assert flavors(world) == {"first": {"cpu": "sandbox"}}
+    world.state.remove_runtime_class("kata")
+    world.run("cycle")
+    assert flavors(world) == {"first": {"cpu": "sandbox"}, "second": {"cpu": "plain"}}

@@ -253,6 +253,12 @@ class RuntimeClassOverhead(Struct):
     pod_fixed: Resources = {}
 
 
+class RuntimeClassScheduling(Struct):
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
 class RuntimeClass(Struct):
     metadata: ObjectMeta
     overhead: RuntimeClassOverhead = RuntimeClassOverhead()
+    scheduling: RuntimeClassScheduling = RuntimeClassScheduling()

@@ -1,6 +1,6 @@
 """Effective requests of pods: from a pod spec to the amounts that are counted against quota.
 
-``api.core.pod_resources`` defines what one pod requests, and ``adjust_resources`` what the API server makes
+``api.core.pod_resources`` defines what one pod requests, and ``adjust_spec`` what the API server makes
 of a template when it stores a pod of it, in its order: defaults, then the admission plugins LimitRanger and
 RuntimeClass.  Amounts are rounded up once per pod, before they are multiplied by the number of pods (ten
 pods of 0.0001 cpu count ten millicores).  The exclusions and transformations that follow are Kueue's rules.
@@ -19,6 +19,7 @@ from quorate.api.core import (
     PodSpec,
     ResourceRequirements,
     Resources,
+    RuntimeClass,
 )
 from quorate.api.core.pod_resources import (
     as_stored,
@@ -28,6 +29,7 @@ from quorate.api.core.pod_resources import (
     pod_level_requests,
 )
 from quorate.api.kueue import PodSetAssignment, Workload
+from quorate.api.meta import ObjectMeta
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.workloads import PODS
 from quorate.quota.amount import base_units
@@ -43,6 +45,7 @@ class LimitRangeDefaults(msgspec.Struct, frozen=True):
 
 
 NO_DEFAULTS: Final = LimitRangeDefaults()
+NO_RUNTIME_CLASS: Final = RuntimeClass(metadata=ObjectMeta())
 
 
 def limit_range_defaults(items: Iterable[LimitRangeItem]) -> LimitRangeDefaults:
@@ -114,20 +117,15 @@ def _least(resource: str, requests: Resources, limits: Resources) -> Quantity:
     return min(requests[resource], limits.get(resource, requests[resource]))
 
 
-def adjust_resources(spec: PodSpec, overhead: Resources, defaults: LimitRangeDefaults) -> PodSpec:
-    """Return ``spec`` with the amounts with which the API server stores a pod of it.
+def adjust_spec(spec: PodSpec, runtime_class: RuntimeClass, defaults: LimitRangeDefaults) -> PodSpec:
+    """Return ``spec`` as the API server stores a pod of it.
 
     The order matters: a limit becomes the missing request of its container or pod before the defaults of
-    limit ranges apply, and only to containers.  ``overhead``: of the runtime class.
+    limit ranges apply, and only to containers.
     """
 
     def adjusted(containers: tuple[Container, ...]) -> tuple[Container, ...]:
-        return tuple(
-            msgspec.structs.replace(container, resources=_with_defaults(container, defaults))
-            if container.resources.requests or container.resources.limits or defaults != NO_DEFAULTS
-            else container
-            for container in containers
-        )
+        return tuple(_with_defaults(container, defaults) for container in containers)
 
     resources = spec.resources
     if resources.requests or resources.limits:
@@ -135,18 +133,24 @@ def adjust_resources(spec: PodSpec, overhead: Resources, defaults: LimitRangeDef
         resources = ResourceRequirements(requests=requests, limits=as_stored(resources.limits))
     return msgspec.structs.replace(
         spec,
-        overhead=spec.overhead or overhead,
+        overhead=spec.overhead or runtime_class.overhead.pod_fixed,
+        node_selector=runtime_class.scheduling.node_selector | spec.node_selector,
+        tolerations=(*spec.tolerations, *runtime_class.scheduling.tolerations),
         containers=adjusted(spec.containers),
         init_containers=adjusted(spec.init_containers),
         resources=resources,
     )
 
 
-def _with_defaults(container: Container, defaults: LimitRangeDefaults) -> ResourceRequirements:
-    return ResourceRequirements(
+def _with_defaults(container: Container, defaults: LimitRangeDefaults) -> Container:
+    own = container.resources
+    if not own.limits and defaults == NO_DEFAULTS and as_stored(own.requests) is own.requests:
+        return container  # as most are
+    resources = ResourceRequirements(
         requests={**defaults.requests, **container_requests(container)},
-        limits={**defaults.limits, **as_stored(container.resources.limits)},
+        limits={**defaults.limits, **as_stored(own.limits)},
     )
+    return msgspec.structs.replace(container, resources=resources)
 
 
 def invalid_requests(pod_set: str, spec: PodSpec) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from quorate.api.core import (
     NodeSelectorTerm,
     PodSpec,
     PreferredSchedulingTerm,
-    Resources,
     RuntimeClass,
     Toleration,
 )
@@ -28,7 +27,7 @@ from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
 from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Key, ObjectMeta
 from quorate.api.quantity import Quantity
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.request import NO_TOPOLOGY, SliceLayer, TopologyRequest
@@ -44,9 +43,10 @@ from quorate.queueing.pending.device_claims import (
 )
 from quorate.queueing.pending.effective_requests import (
     NO_DEFAULTS,
+    NO_RUNTIME_CLASS,
     LimitRangeBounds,
     LimitRangeDefaults,
-    adjust_resources,
+    adjust_spec,
     bounds_violations,
     invalid_requests,
     limit_range_bounds,
@@ -107,7 +107,7 @@ class ShapeRegistry:
     def __init__(self, options: ResourceOptions, gates: Gates) -> None:
         self._options = options
         self._gates = gates
-        self._overheads: dict[str, Resources] = {}  # by runtime class
+        self._runtime_classes: dict[str, RuntimeClass] = {}  # by name, without metadata
         self._limit_ranges: dict[str, dict[str, LimitRange]] = {}  # by namespace and name
         self._defaults: dict[str, LimitRangeDefaults] = {}  # by namespace, if there are any
         # By namespace, if there are any: the bounds of each container and of each pod.
@@ -126,14 +126,18 @@ class ShapeRegistry:
         self._changed_bounds: dict[str, int] = {}
 
     def put_runtime_class(self, runtime_class: RuntimeClass) -> bool:
-        """Return True if the effective requests of pods change."""
-        name, overhead = runtime_class.metadata.name, runtime_class.overhead.pod_fixed
-        changed = self._overheads.get(name, {}) != overhead
-        self._overheads[name] = overhead
+        """Return True if the effective requests, or the constraints, of pods change."""
+        name, known = (
+            runtime_class.metadata.name,
+            msgspec.structs.replace(runtime_class, metadata=ObjectMeta()),
+        )
+        changed = self._runtime_classes.get(name, NO_RUNTIME_CLASS) != known
+        self._runtime_classes[name] = known
         return self._note_change(changed)
 
     def remove_runtime_class(self, name: str) -> bool:
-        return self._note_change(bool(self._overheads.pop(name, {})))
+        removed = self._runtime_classes.pop(name, NO_RUNTIME_CLASS)
+        return self._note_change(removed != NO_RUNTIME_CLASS)
 
     def put_claim_template(self, template: ResourceClaimTemplate) -> bool:
         """Return True if the devices of claims change."""
@@ -251,7 +255,7 @@ class ShapeRegistry:
         parts = [
             spec
             if len(pod_set.template) <= _LARGE_BYTES
-            else (bytes(pod_set.template), self._overheads.get(spec.runtime_class_name, {}), defaults)
+            else (bytes(pod_set.template), self._runtime_class_of(spec), defaults)
             for pod_set, spec in zip(workload.spec.pod_sets, specs, strict=True)
         ]
         # A digest: the encoded key itself would be most of the memory of a shape with one workload.
@@ -319,7 +323,10 @@ class ShapeRegistry:
         return tuple(dict.fromkeys(findings))
 
     def _adjust(self, spec: PodSpec, defaults: LimitRangeDefaults) -> PodSpec:
-        return adjust_resources(spec, self._overheads.get(spec.runtime_class_name, {}), defaults)
+        return adjust_spec(spec, self._runtime_class_of(spec), defaults)
+
+    def _runtime_class_of(self, spec: PodSpec) -> RuntimeClass:
+        return self._runtime_classes.get(spec.runtime_class_name, NO_RUNTIME_CLASS)
 
     def _pod_set_shape(
         self,
