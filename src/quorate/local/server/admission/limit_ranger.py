@@ -1,6 +1,6 @@
 """Admission plugin LimitRanger: apply the LimitRanges of a namespace to a new pod."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from quorate.api.core import Resources
@@ -16,12 +16,12 @@ ANNOTATION = "kubernetes.io/limit-ranger"
 GROUPS = (("containers", "container"), ("initContainers", "init container"))
 
 
-def set_defaults(context: RequestContext, pod: Json) -> None:
+def set_defaults(pod: Json, limit_ranges: Iterable[list[Json]]) -> None:
     """Set the missing requests and limits of containers, those of one LimitRange after the other.
 
-    A pod that has been admitted so far has its limits as requests already.
+    The pod has its limits as requests already.
     """
-    for items in _limit_ranges(context):
+    for items in limit_ranges:
         defaults: dict[str, Json] = {"requests": {}, "limits": {}}
         for item in items:
             if item.get("type") == "Container":
@@ -32,19 +32,20 @@ def set_defaults(context: RequestContext, pod: Json) -> None:
             pod["metadata"].setdefault("annotations", {})[ANNOTATION] = message
 
 
-def check_bounds(context: RequestContext, pod: Json) -> None:
+def check_bounds(pod: Json, limit_ranges: Iterable[list[Json]]) -> None:
     """Check the amounts of containers and of the pod.
 
     Raises StatusError(403) with all violations of a LimitRange.
     """
-    for items in _limit_ranges(context):
+    for items in limit_ranges:
         if violations := [violation for item in items for violation in _violations(pod["spec"], item)]:
             unique = dict.fromkeys(violations)
             message = violations[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
             raise forbidden("", "pods", pod["metadata"].get("name", ""), message)
 
 
-def _limit_ranges(context: RequestContext) -> Iterator[list[Json]]:
+def limit_ranges_of(context: RequestContext) -> Iterator[list[Json]]:
+    """Return the items of each LimitRange of the namespace."""
     for entry in context.server.store.entries("limitranges", context.namespace):
         yield entry.decode().get("spec", {}).get("limits") or []
 

@@ -42,7 +42,7 @@ def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
         _service_account(context, obj)
         _priority(context, obj)
         add_default_tolerations(obj["spec"])
-        limit_ranger.set_defaults(context, obj)
+        limit_ranger.set_defaults(obj, limit_ranger.limit_ranges_of(context))
         runtime_class.apply_runtime_class(context, obj)
     elif context.kind.resource == "persistentvolumeclaims":
         _storage_class(context, obj["spec"])
@@ -53,7 +53,7 @@ def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
 def run_validating_plugins(context: RequestContext, obj: Json) -> None:
     """Run the validating plugins of the kind.  Raises StatusError(403)."""
     if context.kind.resource == "pods":
-        limit_ranger.check_bounds(context, obj)
+        limit_ranger.check_bounds(obj, limit_ranger.limit_ranges_of(context))
         runtime_class.check_overhead(context, obj)
 
 
