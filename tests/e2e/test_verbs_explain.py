@@ -196,6 +196,20 @@ def test_explain_reports_missing_and_stopped_queues(run_with_commands: RunWithCo
     run_with_commands(story)
 
 
+def test_explain_says_why_a_job_has_no_workload(run_with_commands: RunWithCommands) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("train", labels={"kueue.x-k8s.io/priority-class": "urgent"})
+        why = "it has no Workload yet: WorkloadPriorityClass urgent doesn't exist: create it, or name another"
+
+        async def explained() -> bool:
+            output = await command.output_of("explain", "job/train")
+            return why in " ".join(output.split())
+
+        await world.until("the explanation", explained)
+
+    run_with_commands(story)
+
+
 def test_explain_uses_the_configuration_of_the_controllers(
     run_with_commands: RunWithCommands, tmp_path: Path
 ) -> None:

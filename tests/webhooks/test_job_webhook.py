@@ -160,7 +160,7 @@ def test_a_new_job_is_validated_by_general_rules_and_those_of_its_kind() -> None
     assert findings_of(job) == [
         f"metadata.labels[{QUEUE}]: '@q' is not the name of a LocalQueue "
         "(lower case letters, digits, '-' and '.')",
-        "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]: 9 should be between 0 and 3",
+        "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]: 9 should be between 1 and 3",
     ]
 
 

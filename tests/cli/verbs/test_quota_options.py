@@ -7,7 +7,7 @@ from quorate.cli.verbs.quota_options import pairs, resource_groups, taints, tole
 
 
 def test_flavors_of_the_same_resources_share_a_group() -> None:
-    written = ["spot:cpu=8;memory=36Gi,dear:memory=1Gi;cpu=500m", "gpu:nvidia.com/gpu=4"]
+    written = ["spot:cpu=8;memory=36Gi,dear:memory=1Gi;cpu=500m;", "gpu:nvidia.com/gpu=4"]
     assert resource_groups(written, [], []) == [
         {
             "coveredResources": ["cpu", "memory"],
@@ -47,6 +47,10 @@ def test_limits_belong_to_the_quota_of_the_same_resource() -> None:
         (["a:cpu=1", "a:cpu=2"], [], "--nominal-quota: flavor a is given twice"),
         (["a:cpu=1;memory=1", "b:cpu=1"], [], "cpu can be in one group only"),
         (["cpu=1"], [], "--nominal-quota: 'cpu=1' has no flavor or no resources"),
+        (["a:cpu=1;cpu=2"], [], "--nominal-quota: a:cpu is given twice"),
+        (["a:cpu"], [], "--nominal-quota: a:'cpu' is no amount (write RESOURCE=AMOUNT)"),
+        (["a:"], [], "--nominal-quota: a:'' is no amount (write RESOURCE=AMOUNT)"),
+        (["a:cpu=1;;memory=1"], [], "--nominal-quota: a:'' is no amount (write RESOURCE=AMOUNT)"),
         (["a:cpu=much"], [], "--nominal-quota: a:cpu: 'much' is not a quantity"),
         (["a:cpu=1"], ["b:cpu=1"], "--borrowing-limit: b:cpu has no --nominal-quota"),
     ],

@@ -41,6 +41,16 @@ def test_an_ignored_topology_request_is_reported_once() -> None:
     assert created.reason == "CreatedWorkload"
 
 
+def test_annotations_and_labels_without_effect_are_reported() -> None:
+    minimum, limit = "kueue.x-k8s.io/job-min-parallelism", "kueue.x-k8s.io/max-exec-time-seconds"
+    job = a_job(annotations={minimum: "few"}, labels={limit: "soon"})
+    first, second, created = events(plan(job))
+    assert (first.type, first.reason, second.reason) == ("Warning", "IgnoredAnnotation", "IgnoredAnnotation")
+    assert first.message == f"metadata.annotations[{minimum}]: 'few' is not a whole number"
+    assert second.message == f"metadata.labels[{limit}]: 'soon' is no number of seconds above 0"
+    assert created.reason == "CreatedWorkload"
+
+
 def test_the_queue_name_may_be_the_older_annotation() -> None:
     job = a_job(queue="", annotations={"kueue.x-k8s.io/queue-name": "old"})
     (create,) = plan(job).writes

@@ -34,11 +34,11 @@ def job(annotations: dict[str, str] | None = None, **spec: Any) -> Job:
         pytest.param(
             {MINIMUM: "2"},
             {"completions": 2},
-            ["2 should be between 0 and 1"],
+            ["2 should be between 1 and 1"],
             id="the minimum exceeds the completions",
         ),
-        pytest.param({MINIMUM: "3"}, {}, ["3 should be between 0 and 2"], id="all pods"),
-        pytest.param({MINIMUM: "0"}, {}, ["0 should be between 0 and 2"], id="no pods"),
+        pytest.param({MINIMUM: "3"}, {}, ["3 should be between 1 and 2"], id="all pods"),
+        pytest.param({MINIMUM: "0"}, {}, ["0 should be between 1 and 2"], id="no pods"),
         pytest.param({MINIMUM: "few"}, {}, ["'few' is not a whole number"], id="not a number"),
         pytest.param({SYNC: "T"}, SYNCED, [], id="as many completions as pods"),
         pytest.param({SYNC: "f"}, {}, [], id="the annotation is false"),
@@ -80,7 +80,7 @@ def test_validation_of_a_new_job(annotations: dict[str, str], spec: dict[str, An
         pytest.param(
             job({MINIMUM: "2"}),
             job({MINIMUM: "5"}),
-            [f"metadata.annotations[{MINIMUM}]: 5 should be between 0 and 2"],
+            [f"metadata.annotations[{MINIMUM}]: 5 should be between 1 and 2"],
             id="a changed minimum",
         ),
         pytest.param(

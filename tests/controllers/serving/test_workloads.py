@@ -142,6 +142,14 @@ def test_without_its_priority_class_there_is_no_workload() -> None:
     assert shown.startswith("!ErrWorkloadCompose; missing WorkloadPriorityClass high doesn't exist")
 
 
+def test_the_last_pods_of_a_set_that_is_scaled_to_0_keep_the_size_of_their_group() -> None:
+    pod = a_pod("db-0", group=DB, has_finalizer=False, role="main")
+    workload = a_group_workload("main=2", "QuotaReserved Admitted", name=DB)
+    assert STATEFUL_SET.serving is not None
+    plan = serving_plan(STATEFUL_SET.serving, a_set(0), (workload,), (pod,), NOTHING, JobOptions(), NOW)
+    assert plan.concurrent == ()
+
+
 def test_pods_get_the_labels_of_their_group() -> None:
     pod = a_pod("db-0", group="", has_finalizer=False, role="other")
     workload = a_group_workload("main=2", "not-QuotaReserved:Pending", name=DB)

@@ -79,8 +79,12 @@ def amounts(option: str, written: Sequence[str]) -> Amounts:
         if flavor in found:
             raise UsageError(f"{option}: flavor {flavor} is given twice")
         found[flavor] = {}
-        for pair in rest.split(";"):
-            name, _, amount = pair.partition("=")
+        for pair in rest.removesuffix(";").split(";"):
+            name, equals, amount = pair.partition("=")
+            if not name or not equals:
+                raise UsageError(f"{option}: {flavor}:{pair!r} is no amount (write RESOURCE=AMOUNT)")
+            if name in found[flavor]:
+                raise UsageError(f"{option}: {flavor}:{name} is given twice")
             try:
                 found[flavor][name] = parse_quantity(amount)
             except InvalidQuantity as error:

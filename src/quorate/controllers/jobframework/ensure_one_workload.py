@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from quorate.api.batch import decode_template
-from quorate.api.kueue import JOB_UID, PodSet, Workload
+from quorate.api.field_path import InvalidTemplate
+from quorate.api.kueue import ELASTIC_JOB, JOB_UID, MAX_EXEC_TIME_SECONDS, PodSet, Workload
 from quorate.api.kueue.topology_annotations import (
     POD_SET_PREFIX,
     PREFERRED,
@@ -22,7 +23,7 @@ from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import NotComposed, maximum_execution_s, owner_of
 from quorate.controllers.jobframework.equivalence import is_equivalent
-from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState
+from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState, ValidationScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Delete, Patch, Write, status_patch
@@ -177,12 +178,31 @@ def without_workload(state: JobState[J]) -> JobPlan:
     options = state.options
     per_workload = options.gates.workload_level_wait_for_pods_ready
     annotations = state.job.metadata.annotations
-    ignored = override_findings(annotations, options.wait_for_pods_ready, per_workload=per_workload)
+    overrides = override_findings(annotations, options.wait_for_pods_ready, per_workload=per_workload)
+    ignored = (*overrides, *_invalid_metadata(state))
     if state.options.topology is None:
         ignored = (*ignored, *ignored_topology_findings(state.pod_sets))
     reference = state.kind.reference(state.job)
     warnings = tuple(warning_event(reference, "IgnoredAnnotation", finding) for finding in ignored)
     return replace(plan, events=(*warnings, *plan.events))
+
+
+def _invalid_metadata(state: JobState[J]) -> tuple[str, ...]:
+    """Return one finding for each annotation or label that a webhook would refuse; they have no effect."""
+    metadata = state.job.metadata
+    scope = ValidationScope(
+        queued=True,
+        elastic=state.options.elastic_jobs and metadata.annotations.get(ELASTIC_JOB) == "true",
+    )
+    try:
+        findings = tuple(state.kind.findings(None, state.job, scope))
+    except InvalidTemplate:
+        findings = ()
+    found = [str(each) for each in findings if each.path.startswith("metadata.")]
+    limit = metadata.labels.get(MAX_EXEC_TIME_SECONDS)
+    if limit is not None and maximum_execution_s(metadata) is None:
+        found.append(f"metadata.labels[{MAX_EXEC_TIME_SECONDS}]: {limit!r} is no number of seconds above 0")
+    return tuple(found)
 
 
 def create_workload(state: JobState[J], constructed: Workload | NotComposed) -> JobPlan:

@@ -54,8 +54,11 @@ def _minimum(job: Job, scope: ValidationScope) -> Iterator[Finding]:
     if minimum is None:
         yield Finding(_at(MIN_PARALLELISM), text, "is not a whole number")
         return
-    if not 0 < minimum < parallel_pods(job):
-        yield Finding(_at(MIN_PARALLELISM), minimum, f"should be between 0 and {parallel_pods(job) - 1}")
+    most = parallel_pods(job) - 1
+    if not 0 < minimum <= most:
+        one = "should be left out: the job runs one pod at a time"
+        rule = f"should be between 1 and {most}" if most > 0 else one
+        yield Finding(_at(MIN_PARALLELISM), minimum, rule)
 
 
 def _completions(job: Job) -> Iterator[Finding]:

@@ -77,8 +77,9 @@ def serving_plan(
         )
         plan = plan.then(step)
     surplus = [workload for workload in by_name.values() if not c.is_finished(workload)]
-    # A pod joins its group only once that has a workload: without one a running pod would be stopped.
-    counted = [group for group in groups if group.workload in present]
+    # A pod joins its group only once that has a workload: without one a running pod would be stopped.  The
+    # last pods of a set that is scaled to 0 keep their size of the group, as 0 is none.
+    counted = [group for group in groups if group.workload in present and group.total]
     return plan.then(_delete(surplus)).then(Plan(concurrent=_add_to_groups(kind, obj, counted, pods)))
 
 

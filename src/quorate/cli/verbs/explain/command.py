@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, assert_never
 
+import msgspec
 import typer
 
 from quorate.api.configuration import default_configuration
-from quorate.api.explanation import Explanation
+from quorate.api.events import Event
+from quorate.api.explanation import Explanation, Reason
 from quorate.api.kueue import QUEUE_NAME
+from quorate.api.meta import ObjectMeta
 from quorate.cli.cluster_reader import ClusterReader
 from quorate.cli.errors import Exit, UsageError
 from quorate.cli.files import Config
@@ -24,6 +27,7 @@ from quorate.cli.verbs.printing import is_structured, print_sections, print_valu
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.gang.explanation import explain_group
 from quorate.kube.errors import Forbidden
+from quorate.kube.resources import EVENTS
 from quorate.queueing.explanation.jobs import NO_WORKLOAD, UnqueuedJob, explain_unqueued_job
 from quorate.queueing.explanation.pods import explain_pod, with_members
 from quorate.queueing.explanation.workload import explain_workload
@@ -126,6 +130,10 @@ async def follow(
     return Exit.COMPLETED
 
 
+def _last_time(event: Event) -> str:
+    return event.event_time if event.series is None else event.series.last_observed_time
+
+
 def _is_stuck(explanation: Explanation) -> bool:
     """Return True if nothing changes by itself."""
     is_new = any(reason.code == NO_WORKLOAD for reason in explanation.reasons)
@@ -178,10 +186,32 @@ class Answers:
                     lambda: served_explanation(client, plural, key), lambda: self._own_object(target)
                 )
             case OfJob(resource, job):
-                return await self._served_or(
+                found = await self._served_or(
                     lambda: served_job_explanation(client, resource, job), lambda: self._own_job(target)
                 )
+                return await self._with_warning(found, job)
         assert_never(target)
+
+    async def _with_warning(self, found: Explanation, job: ObjectMeta) -> Explanation:
+        """Add what the controllers say in an event about a job of which they made no Workload."""
+        if [each.code for each in found.reasons] != [NO_WORKLOAD]:
+            return found
+        try:
+            events = (await self.connection.client.list(EVENTS, job.namespace)).items
+        except Forbidden:
+            return found
+        warnings = [
+            each
+            for each in events
+            if each.type == "Warning" and each.regarding is not None and each.regarding.uid == job.uid
+        ]
+        if not warnings:
+            return found
+        last = max(warnings, key=_last_time)
+        reason = Reason(code=last.reason, text=last.note)
+        return msgspec.structs.replace(
+            found, message=f"{found.message}: {last.note}", reasons=(reason, *found.reasons)
+        )
 
     async def _served_or(
         self, serve: Callable[[], Awaitable[Explanation]], own: Callable[[], Awaitable[Explanation]]
