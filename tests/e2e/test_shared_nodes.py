@@ -54,6 +54,37 @@ async def a_workload_waits_for_room_that_is_nominated(world: World) -> None:
     await world.until_finished("late")
 
 
+async def a_workload_waits_for_what_a_resized_pod_has_not_released(world: World) -> None:
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    forever = {"annotations": {"simulate.quorate.dev/duration": "forever"}}
+    pod = {
+        "metadata": {"name": "shrunk", **forever},
+        "spec": {"nodeName": "node-1", "containers": [container]},
+    }
+    await world.client.create(PODS, pod, NAMESPACE)
+
+    async def is_running() -> bool:
+        return (await world.client.get(PODS, Key(NAMESPACE, "shrunk"))).status.phase == "Running"
+
+    async def has(cpu: str) -> None:
+        amounts = {"allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": cpu}}}
+        status = {"name": "main", "image": "i", "imageID": "", "ready": True, "restartCount": 0, **amounts}
+        patch = {"status": {"containerStatuses": [status]}}
+        await world.client.patch(PODS, Key(NAMESPACE, "shrunk"), patch, subresource="status")
+
+    await world.until("the pod runs", is_running)
+    await has("6")
+    await world.job("after", cpu="6", runs="100ms", suspend=True)
+    message = (
+        "couldn't assign flavors to pod set main: 1 of 1 pods fits no node: "
+        "cpu: need 6, have 2 on the best of 1 node"
+    )
+    await world.until_condition("after", "QuotaReserved", "False", "WaitingForQuota", message)
+    await has("1")
+    await world.until_finished("after")
+    await world.client.delete(PODS, Key(NAMESPACE, "shrunk"))
+
+
 async def all_have_a_turn(world: World, gangs: GangWorld) -> None:
     """Start workloads and gangs at once, each of which needs the node for itself."""
     names = range(4)
@@ -84,6 +115,7 @@ def test_gangs_and_workloads_share_nodes() -> None:
                 await world.queues(cpu="99")
                 await a_gang_waits_for_room_that_is_held(world, gangs)
                 await a_workload_waits_for_room_that_is_nominated(world)
+                await a_workload_waits_for_what_a_resized_pod_has_not_released(world)
                 await all_have_a_turn(world, gangs)
             finally:
                 await gangs.stop_scheduler()

@@ -253,7 +253,9 @@ async def test_a_quota_is_charged_when_objects_are_created(api: Api) -> None:
     assert await create("big", "1500m") == (
         "exceeded quota: q, requested: requests.cpu=1500m, used: requests.cpu=2, limited: requests.cpu=3"
     )
-    assert await create("two", "1") == "created"
+    level = {"resources": {"requests": {"cpu": "1"}}}
+    _, answer = await api("POST", PODS, a_pod("two", containers=[{"name": "main", "image": "b"}], **level))
+    assert answer["metadata"]["name"] == "two"
     assert (await api("GET", f"{quotas}/q"))[1]["status"]["used"] == {"pods": "2", "requests.cpu": "3"}
 
 

@@ -13,6 +13,7 @@ from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import parse_quantity
 from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
 from quorate.local.server.errors import StatusError, forbidden
+from quorate.local.server.registry.defaults.pod_resources import is_pod_level
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry, StaleRevision
 
@@ -87,7 +88,12 @@ def _requested(context: RequestContext, obj: Json, limited: Iterable[str]) -> Re
 
 
 def _unspecified(spec: Json, limited: Iterable[str]) -> Iterator[str]:
-    """Yield each limited resource that containers do not specify, with the containers."""
+    """Yield each limited resource that containers do not specify, with the containers.
+
+    Those of a pod with pod-level amounts need not specify any.
+    """
+    if any(is_pod_level(name) for side in (spec.get("resources") or {}).values() for name in side):
+        return
     containers = [*spec["containers"], *spec.get("initContainers", ())]
     for name in sorted(limited):
         kind, _, resource = name.rpartition(".")
