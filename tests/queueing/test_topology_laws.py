@@ -345,3 +345,35 @@ def test_the_order_in_which_objects_arrive_does_not_matter(given_: Json, random:
         for step in ("cycle", "cycle", {"create": late}, "cycle"):
             world.run(step)
     assert stored(one) == stored(two)
+
+
+@st.composite
+def worlds_of_several_flavors(draw: st.DrawFn) -> Json:
+    """Return a world with queues of several flavors, of which some have quota without enough room."""
+    given_ = draw(worlds())
+    flavors = draw(st.lists(st.sampled_from(sorted(POOLS)), min_size=2, max_size=3, unique=True))
+    for queue in given_["clusterQueues"].values():
+        queue["quota"] = [{flavor: {"cpu": draw(st.integers(2, 12))}} for flavor in flavors]
+        queue["admissionChecks"] = ()
+        policy = draw(st.sampled_from(("MayStopSearch", "TryNextFlavor")))
+        queue["flavorFungibility"] = {"whenCanPreempt": policy}
+    for workload in given_["workloads"]:
+        for pod_set in workload["podSets"]:
+            if "topology" in pod_set:  # a level that each topology has
+                pod_set["topology"] = draw(st.sampled_from(({"unconstrained": True}, {"required": "rack"})))
+    return given_
+
+
+@given(worlds_of_several_flavors())
+@examples(40)
+def test_preemption_ends_where_nodes_decide_about_flavors(given_: Json) -> None:
+    story = Story(given_)
+    story.world.run({"create": [each["name"] for each in given_["workloads"] if "create" in each]})
+    for _ in range(40):
+        story.step("cycle", 0)
+        story.step("cycle", 0)
+        workloads = story.world.workloads.values()
+        if not any(c.is_evicted(each) and c.has_quota_reservation(each) for each in workloads):
+            return
+        story.step("stop", len(story.world.workloads))
+    raise AssertionError("workloads preempt each other again and again")
