@@ -180,3 +180,17 @@ def test_a_job_without_pods_grows_and_may_get_another_flavor_than_at_its_start()
         assert grown.status.admission.pod_set_assignments[0].flavors == {"cpu": "zone-b"}
 
     run_story(story, Configuration(), Fleet(4, cpu="8"))
+
+
+def test_a_job_starts_without_pods_and_grows() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        await create(world, 0)
+        await until_slices(world, (0, "Admitted"))
+        await resize(world, 2)
+        await until_running(world, 2)
+        await resize(world, 3)
+        await until_running(world, 3)
+        await until_slices(world, (0, "OutOfSync"), (2, "WorkloadSliceReplaced"), (3, "Admitted"))
+
+    run_story(story, Configuration(), Fleet(1, cpu="8"))

@@ -16,7 +16,13 @@ from quorate.api.kueue import (
     WorkloadStatus,
 )
 from quorate.api.meta import ObjectMeta, at_epoch
-from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE, GatedPod, pods_of_job, ungate
+from quorate.controllers.jobframework.elastic_gates import (
+    ELASTIC_GATE,
+    GatedPod,
+    pods_of_job,
+    ungate,
+    ungating_slices,
+)
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
@@ -322,6 +328,26 @@ def test_the_oldest_pods_are_ungated(pods: list[GatedPod], admitted: int, want: 
     assert all(
         [gate.name for gate in patch.body["spec"]["schedulingGates"]] == ["other"] for patch in patches
     ), "other gates stay"
+
+
+@pytest.mark.parametrize(
+    ("slices", "want"),
+    [
+        pytest.param([running(3)], [3], id="one slice"),
+        pytest.param([running(5, name="second", replaces="first"), running(3)], [3, 5], id="both admitted"),
+        pytest.param([running(3), a_slice(5, name="second", replaces="first")], [3], id="the second waits"),
+        pytest.param(
+            [a_slice(3, "Admitted", "Finished=WorkloadSliceReplaced"), running(5, name="second")],
+            [5],
+            id="a replaced slice",
+        ),
+        pytest.param([a_slice(3, "Admitted", "Evicted=Preempted")], [], id="an evicted slice"),
+    ],
+)
+def test_no_pod_is_ungated_for_an_evicted_or_a_replaced_slice(
+    slices: list[Workload], want: list[int]
+) -> None:
+    assert [each.spec.pod_sets[0].count for each in ungating_slices(slices)] == want
 
 
 def test_each_pod_set_has_its_own_count_of_ungated_pods() -> None:

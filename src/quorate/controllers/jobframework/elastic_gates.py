@@ -49,9 +49,7 @@ async def ungate_elastic_pods(
     """
     if job.metadata.annotations.get(ELASTIC_JOB) != "true":
         return
-    admitted = in_replacement_order(
-        [each for each in workloads if is_admitted(each) and not is_evicted(each) and not is_finished(each)]
-    )
+    admitted = ungating_slices(workloads)
     label = kind.pods_label(job)
     if label is None or not admitted or kind.is_suspended(job):
         return
@@ -63,6 +61,16 @@ async def ungate_elastic_pods(
     selector = POD_SET if unlabelled else "=".join(label)
     listed = await client.list(GATED_PODS, slices.namespace, label_selector=selector)
     await send(client, ungate(pods_of_job(listed.items, label, slices.name), counts))
+
+
+def ungating_slices(workloads: Iterable[Workload]) -> list[Workload]:
+    """Return the slices with pods that may run, in replacement order: the count of the last one holds.
+
+    An evicted slice must not start further pods, and a finished one was replaced.
+    """
+    return in_replacement_order(
+        [each for each in workloads if is_admitted(each) and not is_evicted(each) and not is_finished(each)]
+    )
 
 
 def ungate(pods: Sequence[GatedPod], admitted: Mapping[str, int]) -> tuple[Patch, ...]:
