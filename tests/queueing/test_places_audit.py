@@ -123,3 +123,23 @@ def test_places_count_with_the_requests_that_pods_have_now() -> None:
     world.run("cycle")
     assert remaining(world) == {"a": 1000, "b": -1000}
     assert differences(world.state, world.workloads.values()) == []
+
+
+def test_what_a_node_below_a_rack_has_left_is_compared() -> None:
+    node: Json = {"labels": {"pool": "tas", "rack": "r"}, "allocatable": {"cpu": 2, "pods": 10}}
+    world = World(
+        {
+            "topologies": {"dc": {"levels": ["rack"]}},
+            "flavors": {"tas": {"topologyName": "dc", "nodeLabels": {"pool": "tas"}}},
+            "nodes": {"a": {**node, "nonTASUsage": {"cpu": 1}}, "b": node},
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 10}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "requests": {"cpu": 1}}],
+        }
+    )
+    world.run("cycle")
+    assert differences(world.state, world.workloads.values()) == []
+    tree = model_of(world).known_trees()[0].tree
+    assert tree.below is not None
+    tree.below.add_free("a", {"cpu": 500}, 1)
+    (found,) = differences(world.state, world.workloads.values())
+    assert found == PlaceMismatch(("r", "a"), TREE, "free", "cpu", 1500, 1000)

@@ -83,6 +83,10 @@ class LeafHosts:
         for resource, amount in amounts.items():
             free[resource] = free.get(resource, 0) + amount * times
 
+    def free_on(self, node: str) -> Amounts:
+        """Return what pods without a place leave of a node."""
+        return self._free.get(node, {})
+
     def remove(self, column: int, node: str) -> None:
         row = self._row_of.pop(node)
         self.columns.set(row, None, ready=False)

@@ -27,7 +27,7 @@ _Usage = Mapping[Path, Mapping[UsedBy, Amounts]]
 class PlaceMismatch(msgspec.Struct, frozen=True):
     """Another amount of a resource in the model than what the places, nodes and pods give."""
 
-    leaf: Path
+    leaf: Path  # or a node below a leaf: its name is the last value
     flavors: tuple[str, ...]  # of the pods, or of the tree; empty: hosts of flavors without a topology
     quantity: str  # "usage" of the pods, or what a tree has as "free" and "used"
     resource: str
@@ -171,20 +171,31 @@ def _leaf_differences(
 ) -> Iterator[PlaceMismatch]:
     free: dict[str, int] = {}
     for node in nodes:
-        _add_amounts(free, in_base_units(node.status.allocatable), 1)
+        of_node: dict[str, int] = {}
+        _add_amounts(of_node, in_base_units(node.status.allocatable), 1)
         for amounts in model.foreign_on(node):
-            _add_amounts(free, amounts, -1)
+            _add_amounts(of_node, amounts, -1)
+        _add_amounts(free, of_node, 1)
+        if known.tree.below is not None:
+            name = node.metadata.name
+            yield from _mismatches(known, (*leaf, name), "free", known.tree.below.free_on(name), of_node)
     used: dict[str, int] = {}
     for amounts in model.used_in(known, leaf):
         for resource, amount in amounts.items():
             used[resource] = used.get(resource, 0) + amount
     of_tree = known.tree.amounts_of(leaf)
     for quantity, in_tree, computed in zip(("free", "used"), of_tree, (free, used), strict=True):
-        for resource in sorted(in_tree.keys() | computed.keys()):
-            have, want = in_tree.get(resource, 0), computed.get(resource, 0)
-            is_exact = max(abs(have), abs(want)) < MAX_AMOUNT  # at the bound, the order of changes counts
-            if have != want and is_exact:
-                yield PlaceMismatch(leaf, (known.flavor,), quantity, resource, have, want)
+        yield from _mismatches(known, leaf, quantity, in_tree, computed)
+
+
+def _mismatches(
+    known: KnownTree, leaf: Path, quantity: str, in_tree: Amounts, computed: Amounts
+) -> Iterator[PlaceMismatch]:
+    for resource in sorted(in_tree.keys() | computed.keys()):
+        have, want = in_tree.get(resource, 0), computed.get(resource, 0)
+        is_exact = max(abs(have), abs(want)) < MAX_AMOUNT  # at the bound, the order of changes counts
+        if have != want and is_exact:
+            yield PlaceMismatch(leaf, (known.flavor,), quantity, resource, have, want)
 
 
 def _add_amounts(total: dict[str, int], amounts: Mapping[str, int], times: int) -> None:
