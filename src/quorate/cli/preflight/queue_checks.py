@@ -19,7 +19,13 @@ from quorate.cli.preflight.findings import PreflightFinding, error, info, warnin
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import Decision
 from quorate.queueing.explain import can_never_fit, why_pending
-from quorate.queueing.inactive_reasons import FlavorsMissing, Stopped, Terminating, inactive_message
+from quorate.queueing.inactive_reasons import (
+    CohortCycle,
+    FlavorsMissing,
+    Stopped,
+    Terminating,
+    inactive_message,
+)
 from quorate.queueing.inadmissible_reasons import InadmissibleReason, QueueMissing, ResourceUncovered
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource, as_quantity, base_units
@@ -66,6 +72,8 @@ def queue_findings(setup: QueueSetup) -> Iterator[PreflightFinding]:
 def _inactive(setup: QueueSetup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
         for reason in queue.inactive_reasons:
+            if isinstance(reason, CohortCycle):
+                continue  # reported once, for all of its queues
             about, text = f"cluster queue {queue.name}", inactive_message(reason)
             match reason:
                 case Stopped():
