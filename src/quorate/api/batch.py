@@ -36,6 +36,7 @@ class JobSpec(Struct):
     active_deadline_seconds: Int64 | None = None
     backoff_limit: Int32 | None = None
     managed_by: str = ""
+    pod_replacement_policy: str = ""  # "Failed": a deleted pod is replaced when it is gone
     template: msgspec.Raw = EMPTY_OBJECT
 
     def __post_init__(self) -> None:

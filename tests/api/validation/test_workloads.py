@@ -240,6 +240,13 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
             ], id="fewer reclaimed pods",
         ),
         pytest.param(
+            reserved(status=RECLAIMED),
+            reserved(status="reclaimablePods: [{name: main, count: 1}]").replace(
+                "conditions: [", "conditions: [{type: quorate.dev/PodsRunAgain, status: 'True'}, "
+            ),
+            [], id="pods that run again, as a condition tells",
+        ),
+        pytest.param(
             reserved(status=RECLAIMED), reserved(),
             ["status.reclaimablePods.main: null cannot disappear while quota is reserved (it was 2)"],
             id="removed reclaimable pods",

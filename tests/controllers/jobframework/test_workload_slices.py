@@ -146,8 +146,18 @@ def test_finished_pods_of_a_shrunk_job_are_counted_anew(
     assert patch.body == {"status": {"reclaimablePods": want}}
 
 
-def test_finished_pods_of_a_job_that_has_not_shrunk_keep_their_count() -> None:
-    assert plan(an_indexed_job(3, active=3), with_finished_pods(3, 3, finished=1)) == IDLE
+def test_the_pods_that_wait_for_a_larger_slice_need_no_quota_of_the_first() -> None:
+    job = an_indexed_job(5, active=2, completedIndexes="0")
+    pending = a_slice(5, name="second", replaces="first")
+    assert plan(job, with_finished_pods(3, 3, finished=1), pending) == IDLE
+
+
+def test_a_job_of_which_finished_pods_run_again_is_counted_with_them() -> None:
+    got = plan(an_indexed_job(3, active=3), with_finished_pods(3, 3, finished=1))
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    assert patch.body["status"]["reclaimablePods"] is None
+    assert [each.event.reason for each in got.events] == ["PodsRunAgain"]
 
 
 def test_growth_with_reserved_quota_creates_a_second_slice() -> None:

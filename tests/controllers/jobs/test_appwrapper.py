@@ -8,6 +8,7 @@ from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
+from quorate.controllers.jobframework.pod_counts import are_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.spark import SparkApplication
@@ -224,7 +225,7 @@ def test_an_application_is_ready_when_all_executors_run() -> None:
         executors = {f"exec-{number}": state for number, state in enumerate(states)}
         job = an_application(executor={"instances": 2})
         status = {"applicationState": {"state": "RUNNING"}, "executorState": executors}
-        return SparkApplication().pods_ready(foreign_job(job.spec, status))
+        return are_ready(SparkApplication().pod_counts(foreign_job(job.spec, status)))
 
     assert [ready(), ready("RUNNING", "PENDING"), ready("RUNNING", "COMPLETED")] == [False, False, True]
 

@@ -1,4 +1,4 @@
-"""batch/v1 Job: pod sets, outcome, readiness, start and stop."""
+"""batch/v1 Job: pod sets, outcome, start and stop."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorate.api.core import Toleration
-from quorate.api.kueue import PodSet, ReclaimablePod
+from quorate.api.kueue import PodSet
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.batch import BatchJob
@@ -77,51 +77,6 @@ def test_the_minimum_parallelism_is_the_min_count() -> None:
 def test_finished(conditions: list[tuple[str, str, str]], want: Outcome | None) -> None:
     stored = [{"type": type_, "status": status, "message": message} for type_, status, message in conditions]
     assert KIND.finished(a_job(status={"conditions": stored})) == want
-
-
-@pytest.mark.parametrize(
-    ("status", "want"),
-    [
-        pytest.param({"ready": 3}, True, id="all ready"),
-        pytest.param({"ready": 2}, False, id="one is missing"),
-        pytest.param({"ready": 1, "succeeded": 2}, True, id="succeeded pods count"),
-        pytest.param(
-            {"ready": 2, "uncountedTerminatedPods": {"succeeded": ["p"]}},
-            True,
-            id="uncounted succeeded pods count",
-        ),
-    ],
-)
-def test_pods_ready(status: dict[str, Any], want: bool) -> None:
-    assert KIND.pods_ready(a_job(parallelism=3, status=status)) is want
-
-
-@pytest.mark.parametrize(
-    ("spec", "status", "want"),
-    [
-        pytest.param(
-            {"completions": 10}, {"succeeded": 6}, 0, id="as many completions left as parallel pods"
-        ),
-        pytest.param({"completions": 10}, {"succeeded": 8}, 1, id="two completions left for three pods"),
-        pytest.param({}, {"succeeded": 1}, 1, id="completions default to parallelism"),
-        pytest.param({"completions": 3}, {}, 0, id="no pod has finished"),
-        pytest.param(
-            {"completions": 5, "completionMode": "Indexed"},
-            {"completedIndexes": "0,2-3", "failedIndexes": "1,7"},
-            2,
-            id="failed indexes count, indexes beyond the completions do not",
-        ),
-        pytest.param(
-            {"completions": 2**31 - 1, "completionMode": "Indexed"},
-            {"completedIndexes": "0-2147483643,2-5", "failedIndexes": "1-9999999999,nine,2147483645"},
-            1,
-            id="a range is not counted one by one, and what is no range does not count",
-        ),
-    ],
-)
-def test_reclaimable(spec: dict[str, Any], status: dict[str, Any], want: int) -> None:
-    got = KIND.reclaimable(a_job(parallelism=3, status=status, **spec))
-    assert got == ((ReclaimablePod(name="main", count=want),) if want else ())
 
 
 def info(count: int = 3, **injected: Any) -> PodSetInfo:

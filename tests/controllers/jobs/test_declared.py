@@ -6,8 +6,8 @@ import pytest
 
 from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, StatusCheck, SuspendField
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import ReclaimablePod
 from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.pod_counts import are_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.declared import DeclaredKind
 from quorate.controllers.jobs.unstructured import UnstructuredJob
@@ -112,7 +112,7 @@ def test_the_suspend_field_can_have_other_values_than_booleans() -> None:
 
 @pytest.mark.parametrize(("ready", "want"), [(None, False), (1, False), (2, True)])
 def test_readiness_can_be_compared_with_another_field(ready: int | None, want: bool) -> None:
-    assert MACHINES.pods_ready(a_machine({"ready": ready})) is want
+    assert are_ready(MACHINES.pod_counts(a_machine({"ready": ready}))) is want
 
 
 def test_a_check_can_have_several_values_and_a_message_field() -> None:
@@ -121,9 +121,9 @@ def test_a_check_can_have_several_values_and_a_message_field() -> None:
     assert outcome_of_conditions == Outcome(success=False, message="out of memory")
 
 
-def test_reclaimable_pods_and_priority_class() -> None:
-    assert MACHINES.reclaimable(a_machine({"over": 1})) == (ReclaimablePod(name="main", count=1),)
-    assert MACHINES.reclaimable(a_machine()) == ()
+def test_ended_pods_and_priority_class() -> None:
+    assert [each.may_run for each in MACHINES.pod_counts(a_machine({"over": 1}))] == [1]
+    assert [each.may_run for each in MACHINES.pod_counts(a_machine())] == [2]
     assert (
         MACHINES.priority_class(a_machine(**{"class": "high"})),
         MACHINES.priority_class(a_machine()),

@@ -8,7 +8,6 @@ import pytest
 from quorate.api import codec
 from quorate.api.configuration.integrations import FRAMEWORKS
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import ReclaimablePod
 from quorate.controllers.executor import warning_event
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
@@ -76,14 +75,6 @@ def test_every_framework_of_the_configuration_has_a_kind() -> None:
 def test_the_pods_of_a_replicated_job(fields: dict[str, Any], want: int) -> None:
     (pod_set,) = JobSet().pod_sets(a_job_set(replicated(**fields)))
     assert pod_set.count == want
-
-
-def test_all_pods_of_succeeded_jobs_are_reclaimable() -> None:
-    status = {
-        "replicatedJobsStatus": [{"name": "workers", "succeeded": 2}, {"name": "unknown", "succeeded": 9}]
-    }
-    job = a_job_set(replicated("leader"), replicated(replicas=3, parallelism=2), status=status)
-    assert JobSet().reclaimable(job) == (ReclaimablePod(name="workers", count=4),)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The plans for a pod group, one state per line."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.kueue import Workload, WorkloadPriorityClass
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
+from quorate.controllers.jobframework.pod_counts import are_ready
 from quorate.controllers.jobframework.rules import decide as decide_job
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup
@@ -282,10 +284,8 @@ def test_a_group_with_an_unretriable_pod_ends_with_its_last_pod() -> None:
     kept, final = a_pod("a", "failed"), a_pod("b", "failed", annotations={constants.RETRIABLE: "false"})
     workload = a_group_workload(conditions="QuotaReserved Admitted", owners=[kept, final])
     plan = decide([kept, final], workload)
-    assert show(plan) == "status Finished=True:Succeeded"
-    assert show(decide([a_pod("a", "running"), final], workload)) == (
-        "status WaitingForReplacementPods=True:PodsFailed"
-    )
+    assert show(plan) == "status Finished=True:Failed"
+    assert show(decide([a_pod("a", "running"), final], workload)) == "status reclaim main=1"
 
 
 def test_a_serving_group_never_finishes_and_has_no_reclaimable_pods() -> None:
@@ -352,14 +352,18 @@ def test_with_the_gate_a_group_is_ready_without_some_of_its_pods(
     ]
     for gate in (True, False):
         gates = Gates(wait_for_pods_ready_max_not_ready=gate)
-        assert PodGroup.of("train", members, NOW, gates).is_ready is (ready and gate)
+        assert is_ready(PodGroup.of("train", members, NOW, gates)) is (ready and gate)
+
+
+def is_ready(group: PodGroup) -> bool:
+    return are_ready(replace(group, roles=(("main", group.total),)).counts)
 
 
 def test_a_group_without_the_annotation_needs_all_its_pods() -> None:
     members = [a_pod(name, "running", total="3") for name in "abc"]
     gates = Gates(wait_for_pods_ready_max_not_ready=True)
-    assert PodGroup.of("train", members, NOW, gates).is_ready
-    assert not PodGroup.of("train", members[:2], NOW, gates).is_ready
+    assert is_ready(PodGroup.of("train", members, NOW, gates))
+    assert not is_ready(PodGroup.of("train", members[:2], NOW, gates))
 
 
 def test_pod_sets_are_in_the_order_of_what_their_pods_need() -> None:

@@ -20,6 +20,7 @@ VERSION = "v1beta2"
 
 ACTIVE = "Active"  # a condition of queues and admission checks
 UNREADABLE = "quorate.dev/Unreadable"  # a condition: a workload with quota cannot be decoded
+PODS_RUN_AGAIN = "quorate.dev/PodsRunAgain"  # a condition: reclaimable pods need their quota again
 RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"  # the finalizer
 
 # Labels and annotations.

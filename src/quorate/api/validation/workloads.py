@@ -13,6 +13,7 @@ from quorate.api.core import ResourceRequirements
 from quorate.api.findings import Finding, child_path
 from quorate.api.kueue import (
     ELASTIC_JOB,
+    PODS_RUN_AGAIN,
     PRIORITY_BOOST,
     SLICE_REPLACEMENT_FOR,
     Admission,
@@ -230,11 +231,13 @@ def _without_count(pod_set: PodSet) -> Any:
 
 
 def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
-    """Validate that reclaimed quota is not taken back, except by shrunk elastic jobs.
+    """Validate that reclaimed quota is not taken back, unless the condition PodsRunAgain tells so.
 
-    An elastic job that shrank since admission is counted anew, because the removed pods may include finished
-    ones.
+    Other workloads may use that quota, so a client must say that it is needed again.  An elastic job that
+    shrank since admission is counted anew, because the removed pods may include finished ones.
     """
+    if is_true(new.status.conditions, PODS_RUN_AGAIN):
+        return
     now = {entry.name: entry.count for entry in new.status.reclaimable_pods}
     sizes = {pod_set.name: pod_set.count for pod_set in new.spec.pod_sets}
     shrunk = shrunk_pod_sets(new) if elastic else frozenset()

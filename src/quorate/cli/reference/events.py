@@ -44,6 +44,12 @@ EVENTS: Final = (
     EventDescription("StopRefused", "a job, a pod (Quorate)", "Warning", "likewise the change that stops it"),
     EventDescription("UpdateRefused", "a job (Quorate)", "Warning", "likewise another change of it"),
     EventDescription("UngatingRefused", "a job (Quorate)", "Warning", "likewise the start of its pods"),
+    EventDescription(
+        "PodsRunAgain",
+        "a job (Quorate)",
+        "Warning",
+        "pods run again that had ended, and of which other workloads may have the quota",
+    ),
     EventDescription("Suspended", "a part of a job", "Normal", "its owner job is not admitted"),
     EventDescription("Stopped", "a job, a pod", "Normal", "it was stopped; the message has the reason"),
     EventDescription("FinishedWorkload", "a job", "Normal", "it finished, and its Workload is finished, too"),

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from quorate.api.configuration.feature_gates import Gates, TopologyGates
 from quorate.api.events import ObjectReference
 from quorate.api.findings import Finding
-from quorate.api.kueue import PodSet, ReclaimablePod, Workload
+from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import Condition, ObjectMeta
 from quorate.controllers.executor import ObjectEvent, normal_event
 from quorate.controllers.jobframework.construct_workload import (
@@ -26,6 +26,7 @@ from quorate.controllers.jobframework.construct_workload import (
     resolve_priority,
 )
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
+from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import (
     TopologySource,
@@ -183,12 +184,8 @@ class JobKind(ABC, Generic[J]):
         """Return how the job ended; None if it has not."""
 
     @abstractmethod
-    def pods_ready(self, job: J) -> bool:
-        """Return True if as many pods as the job asks for are ready or have succeeded."""
-
-    def reclaimable(self, job: J) -> tuple[ReclaimablePod, ...]:
-        """Return by pod set how many pods need no quota any more."""
-        return ()
+    def pod_counts(self, job: J) -> PodCounts:
+        """Return the pods of each pod set as the controller of the job reports them."""
 
     def conditions(self, state: JobState[J], workload: Workload) -> tuple[Condition, ...]:
         """Return conditions of the kind's own for the workload (Kueue: CustomWorkloadConditions)."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 import msgspec
 
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import ReclaimablePod, Workload
+from quorate.api.kueue import PODS_RUN_AGAIN, ReclaimablePod, Workload
 from quorate.api.meta import find_condition
 from quorate.api.validation.workloads import shrunk_pod_sets
 from quorate.controllers.executor import ObjectEvent, warning_event
@@ -39,6 +39,12 @@ from quorate.controllers.jobframework.job_plan import (
     JobPlan,
     ReconcileContext,
 )
+from quorate.controllers.jobframework.pod_counts import (
+    are_ready,
+    pods_running_again,
+    reclaimable_pods,
+    running_again_message,
+)
 from quorate.controllers.jobframework.pod_group_membership import with_group
 from quorate.controllers.jobframework.podset_info import (
     FlavorNotFound,
@@ -63,6 +69,7 @@ from quorate.queueing.conditions import (
     is_admitted,
     is_evicted,
     is_finished,
+    new_condition,
     not_reserved,
     with_conditions,
     without_condition,
@@ -178,9 +185,7 @@ def _follow_status(state: JobState[J], workload: Workload) -> JobPlan:
     plan = _next_step(state, workload)
     if not plan.all_writes and (patches := _note_updated(workload)):
         return JobPlan(writes=patches)
-    if plan == IDLE and (patches := _report_reclaimable(state, workload)):
-        return JobPlan(writes=patches, deferrable=True)
-    return plan
+    return _report_reclaimable(state, workload) if plan == IDLE else plan
 
 
 def _hold(state: JobState[J], workload: Workload) -> JobPlan:
@@ -224,7 +229,7 @@ def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, .
     is_unwritten = state.options.scheduling and not status.conditions
     if is_unwritten or not (waits or is_reported):
         return ()
-    all_ready = state.kind.pods_ready(state.job)
+    all_ready = are_ready(state.kind.pod_counts(state.job))
     conditions = without_condition(status.conditions, NODE_FIT) if all_ready else status.conditions
     ready = pods_ready_condition(workload, all_ready, state.now) if waits else None
     if ready is not None:
@@ -241,41 +246,34 @@ def _note_updated(workload: Workload) -> tuple[Patch, ...]:
     return status_patch(WORKLOADS, workload, msgspec.structs.replace(status, conditions=conditions))
 
 
-def _report_reclaimable(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
+def _report_reclaimable(state: JobState[J], workload: Workload) -> JobPlan:
     """Report how many pods need their quota no longer (``reclaimablePods``).
 
-    While quota is reserved the counts only rise, as Kueue's webhook requires: other workloads may use the
-    reclaimed quota already.  A computed count falls when a job starts with fewer pods than it requested.
-    Only the pods of an elastic job that has shrunk are counted anew: the pods that it gave up, which may have
-    finished, need no quota anyway.
+    Other workloads may use that quota already when pods run again, for example those of a JobSet that
+    restarts.  Then the usage may exceed the quota, and a condition and an event tell which pods it is.  A job
+    that has shrunk in place is counted anew: pods that it gave up may have been among the ended ones.
     """
     pods = _reclaimable_pods(state, workload)
-    if has_quota_reservation(workload):
-        shrunk = shrunk_pod_sets(workload) if is_elastic(state) else frozenset()
-        reported = tuple(each for each in workload.status.reclaimable_pods if each.name not in shrunk)
-        pods = _at_least(pods, reported)
-    return status_patch(WORKLOADS, workload, msgspec.structs.replace(workload.status, reclaimable_pods=pods))
+    status = msgspec.structs.replace(workload.status, reclaimable_pods=pods)
+    again = pods_running_again(workload, pods) if has_quota_reservation(workload) else {}
+    if is_elastic(state):
+        again = {name: more for name, more in again.items() if name not in shrunk_pod_sets(workload)}
+    if not again:
+        patches = status_patch(WORKLOADS, workload, status)
+        return JobPlan(writes=patches, deferrable=True) if patches else IDLE
+    text = running_again_message(workload, again)
+    generation = workload.metadata.generation
+    condition = new_condition(PODS_RUN_AGAIN, "True", "PodsRestarted", text, state.now, generation)
+    status = msgspec.structs.replace(status, conditions=with_conditions(status.conditions, condition))
+    event = warning_event(state.kind.reference(state.job), "PodsRunAgain", text)
+    return JobPlan(writes=status_patch(WORKLOADS, workload, status), events=(event,))
 
 
 def _reclaimable_pods(state: JobState[J], workload: Workload) -> tuple[ReclaimablePod, ...]:
-    if not state.options.gates.reclaimable_pods:
-        return ()
-    counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
-    return tuple(
-        ReclaimablePod(name=each.name, count=min(each.count, counts[each.name]))
-        for each in state.kind.reclaimable(state.job)
-        if each.name in counts  # a workload is equivalent also if its pod sets have other names
-    )
-
-
-def _at_least(
-    pods: tuple[ReclaimablePod, ...], reported: tuple[ReclaimablePod, ...]
-) -> tuple[ReclaimablePod, ...]:
-    """Return ``pods`` with no count below the reported one; reported pod sets come first, in their order."""
-    counts = {each.name: each.count for each in reported}
-    for each in pods:
-        counts[each.name] = max(each.count, counts.get(each.name, 0))
-    return tuple(ReclaimablePod(name=name, count=count) for name, count in counts.items())
+    pods = sum(pod_set.count for pod_set in workload.spec.pod_sets)
+    if not state.options.gates.reclaimable_pods or pods <= 1:
+        return ()  # the quota of a single pod is released with the end of its job
+    return reclaimable_pods(state.kind.pod_counts(state.job), workload)
 
 
 def _finish(state: JobState[J], outcome: Outcome, workload: Workload) -> JobPlan:
@@ -330,8 +328,9 @@ def _evict(state: JobState[J], workload: Workload) -> JobPlan:
     status = release_status(workload, state.now, state.options.gates)
     if status is None:
         return stop
-    # A job that starts again needs quota for all its pods: its next admission counts the finished ones, too.
-    fresh = msgspec.structs.replace(status, reclaimable_pods=_reclaimable_pods(state, workload))
+    # The next admission is for the pods that the job may still run, whatever was admitted before.
+    pods = _reclaimable_pods(state, msgspec.structs.replace(workload, status=status))
+    fresh = msgspec.structs.replace(status, reclaimable_pods=pods)
     return stop.then(JobPlan(writes=status_patch(WORKLOADS, workload, fresh), change=stop.change))
 
 

@@ -79,7 +79,7 @@ class AppWrapper(UnstructuredJobKind):
             return Outcome(False, "AppWrapper failed")
         return None
 
-    def pods_ready(self, job: UnstructuredJob) -> bool:
+    def reports_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "PodsReady") is not None
 
     def inject(self, document: Json, spec: PodSetSpec, info: PodSetInfo) -> InjectionConflict | None:

@@ -7,12 +7,13 @@ import msgspec
 
 from quorate.api.batch import Job
 from quorate.api.findings import Finding
-from quorate.api.kueue import STOPPING, PodSet, ReclaimablePod
+from quorate.api.kueue import STOPPING, PodSet
 from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.meta import epoch, is_true
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop, ValidationScope
+from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobframework.podset_info import (
     InjectionConflict,
     PodSetInfo,
@@ -103,19 +104,35 @@ class BatchJob(JobKind[Job]):
                 return Outcome(success=condition.type != "Failed", message=condition.message)
         return None
 
-    def pods_ready(self, job: Job) -> bool:
-        status = job.status
-        uncounted = len(status.uncounted_terminated_pods.succeeded)
-        return status.succeeded + status.ready + uncounted >= parallel_pods(job)
+    def pod_counts(self, job: Job) -> PodCounts:
+        """Return the counts of the Job controller, and the pods that it is yet to create.
 
-    def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        parallelism = job.spec.parallelism
-        completions = parallelism if job.spec.completions is None else job.spec.completions
-        terminal = _terminal(job, completions)
-        remaining = max(completions - terminal, 0)
-        if parallelism <= 1 or terminal == 0 or remaining >= parallelism:
-            return ()
-        return (ReclaimablePod(name="main", count=parallelism - remaining),)
+        It has as many active pods as ``parallelism`` and the completions left allow, by default beside those
+        that are being deleted.  Without ``completions`` it creates none after the first success.  Once the
+        end of the job is decided, it creates none either.
+        """
+        status, size = job.status, parallel_pods(job)
+        succeeded, failed = _ended(job)
+        if is_true(status.conditions, "FailureTarget") or is_true(status.conditions, "SuccessCriteriaMet"):
+            wanted = 0
+        elif job.spec.completions is None:
+            wanted = 0 if succeeded else job.spec.parallelism
+        else:
+            wanted = min(job.spec.parallelism, job.spec.completions - succeeded - failed)
+        awaited = status.terminating if job.spec.pod_replacement_policy == "Failed" else 0
+        coming = max(0, wanted - status.active - awaited)
+        return (
+            PodSetCounts(
+                "main",
+                size,
+                active=status.active,
+                ready=status.ready,
+                terminating=status.terminating,
+                succeeded=succeeded,
+                failed=failed,
+                coming=coming,
+            ),
+        )
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
         """Unsuspend with one patch, or with two after a stop (see ``_clear_start_time``)."""
@@ -207,12 +224,19 @@ def _restored(job: Job, pod_sets: Sequence[PodSet] | None) -> dict[str, Any]:
     return spec
 
 
-def _terminal(job: Job, completions: int) -> int:
-    """Return the number of terminal pods: for an Indexed job, of succeeded and failed indexes."""
-    if job.spec.completion_mode != "Indexed":
-        return job.status.succeeded
+def _ended(job: Job) -> tuple[int, int]:
+    """Return how many pods have succeeded and have failed for good: of an Indexed job, how many indexes."""
+    status, completions = job.status, job.spec.completions
+    if job.spec.completion_mode != "Indexed" or completions is None:
+        return status.succeeded + len(status.uncounted_terminated_pods.succeeded), 0
+    succeeded = _size_of_union(_ranges(status.completed_indexes), completions)
+    both = (*_ranges(status.completed_indexes), *_ranges(status.failed_indexes))
+    return succeeded, _size_of_union(both, completions) - succeeded
+
+
+def _size_of_union(ranges: Iterable[tuple[int, int]], completions: int) -> int:
     count, counted_to = 0, 0
-    for first, end in sorted([*_ranges(job.status.completed_indexes), *_ranges(job.status.failed_indexes)]):
+    for first, end in sorted(ranges):
         count += max(0, min(end, completions) - max(first, counted_to))
         counted_to = max(counted_to, end)
     return count

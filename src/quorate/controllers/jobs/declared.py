@@ -2,8 +2,8 @@
 
 from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, StatusCheck
 from quorate.api.field_path import InvalidTemplate, Path, look_up, read_count, read_entries, read_field
-from quorate.api.kueue import ReclaimablePod
 from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.pod_counts import PodCounts, all_or_none_ready
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
     UnstructuredJob,
@@ -42,15 +42,16 @@ class DeclaredKind(UnstructuredJobKind):
         path = self._declared.priority_class
         return None if path is None else read_field(job.document, path, str, "")
 
-    def reclaimable(self, job: UnstructuredJob) -> tuple[ReclaimablePod, ...]:
-        done = (
-            (paths.name, read_count(job.document, paths.done, 0))
+    def pod_counts(self, job: UnstructuredJob) -> PodCounts:
+        done = {
+            paths.name: read_count(job.document, paths.done, 0)
             for paths in self._declared.pod_sets
             if paths.done is not None
-        )
-        return tuple(ReclaimablePod(name=name, count=count) for name, count in done if count)
+        }
+        sizes = [(spec.name, spec.count) for spec in self.pod_set_specs(job)]
+        return all_or_none_ready(sizes, ready=self.reports_ready(job), succeeded=done)
 
-    def pods_ready(self, job: UnstructuredJob) -> bool:
+    def reports_ready(self, job: UnstructuredJob) -> bool:
         return _message(job, self._declared.ready) is not None
 
 

@@ -1,11 +1,12 @@
 """jobset.x-k8s.io JobSet: one pod set for each replicated job."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from quorate.api.field_path import Path, read_count, read_entries, read_field
-from quorate.api.kueue import ReclaimablePod
 from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
@@ -51,18 +52,43 @@ class JobSet(UnstructuredJobKind):
     def finished(self, job: UnstructuredJob) -> Outcome | None:
         return outcome_of_conditions(job, "Completed", "Failed")
 
-    def pods_ready(self, job: UnstructuredJob) -> bool:
-        wanted = sum(_replicas(job, path) for path in _job_paths(job))
-        ready, succeeded = (counts_by_name(job, _STATUSES, field) for field in ("ready", "succeeded"))
-        return sum(ready.values()) + sum(succeeded.values()) == wanted
-
-    def reclaimable(self, job: UnstructuredJob) -> tuple[ReclaimablePod, ...]:
-        succeeded = counts_by_name(job, _STATUSES, "succeeded")
-        done = (
-            (spec.name, succeeded.get(spec.name, 0) * _pods_per_replica(job, path))
-            for spec, path in zip(self.pod_set_specs(job), _job_paths(job), strict=True)
+    def pod_counts(self, job: UnstructuredJob) -> PodCounts:
+        return replicated_job_counts(
+            job,
+            _STATUSES,
+            (
+                (spec.name, _replicas(job, path), _pods_per_replica(job, path))
+                for spec, path in zip(self.pod_set_specs(job), _job_paths(job), strict=True)
+            ),
         )
-        return tuple(ReclaimablePod(name=name, count=count) for name, count in done if count)
+
+
+def replicated_job_counts(
+    job: UnstructuredJob, statuses: Path, replicated_jobs: Iterable[tuple[str, int, int]]
+) -> PodCounts:
+    """Return the counts of replicated jobs, given with their replicas and the pods of one replica.
+
+    ``statuses``: where the JobSet controller counts the replicas.  It creates all of them again when it
+    restarts a JobSet, so the number of those that succeeded may fall.
+    """
+    active, ready, succeeded = (
+        counts_by_name(job, statuses, field) for field in ("active", "ready", "succeeded")
+    )
+    counts: list[PodSetCounts] = []
+    for name, replicas, pods in replicated_jobs:
+        done = min(succeeded.get(name, 0), replicas)
+        running = min(active.get(name, 0), replicas - done)
+        counts.append(
+            PodSetCounts(
+                name,
+                replicas * pods,
+                active=running * pods,
+                ready=min(ready.get(name, 0), replicas - done) * pods,
+                succeeded=done * pods,
+                coming=(replicas - done - running) * pods,
+            )
+        )
+    return tuple(counts)
 
 
 def _job_paths(job: UnstructuredJob) -> list[Path]:

@@ -9,6 +9,7 @@ from quorate.api.field_path import Path, look_up, read_count, read_field
 from quorate.api.kueue import TOPOLOGY_GATE
 from quorate.api.kueue.topology_annotations import GROUP_NAME, INDEX_OFFSET, PodIndex
 from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.pod_counts import PodCounts, all_or_none_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
@@ -53,8 +54,21 @@ class KubeflowJob(UnstructuredJobKind):
     def finished(self, job: UnstructuredJob) -> Outcome | None:
         return outcome_of_conditions(job, "Succeeded", "Failed")
 
-    def pods_ready(self, job: UnstructuredJob) -> bool:
+    def reports_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "Running") is not None
+
+    def pod_counts(self, job: UnstructuredJob) -> PodCounts:
+        """Return the counts: while the job runs, a replica that has succeeded is not created again."""
+        specs = self.pod_set_specs(job)
+        paths = ((*_STATUSES, type_, "succeeded") for type_ in self._present(job))
+        runs = not self.is_suspended(job)
+        succeeded = {
+            spec.name: read_count(job.document, path, 0)
+            for spec, path in zip(specs, paths, strict=True)
+            if runs
+        }
+        sizes = ((spec.name, spec.count) for spec in specs)
+        return all_or_none_ready(sizes, ready=self.reports_ready(job), succeeded=succeeded)
 
     def priority_class(self, job: UnstructuredJob) -> str:
         """Return the class of the run policy, otherwise of the first template that names one."""

@@ -176,7 +176,7 @@ class RayCluster(UnstructuredJobKind):
         return cluster_pod_set_specs(job, _CLUSTER_SPEC)
 
     def is_active(self, job: UnstructuredJob) -> bool:
-        return self.pods_ready(job)
+        return self.reports_ready(job)
 
     def pods_label(self, job: UnstructuredJob) -> tuple[str, str] | None:
         """Return the label of all pods; the status does not report gated pods of the autoscaler."""
@@ -185,7 +185,7 @@ class RayCluster(UnstructuredJobKind):
     def finished(self, job: UnstructuredJob) -> Outcome | None:
         return None
 
-    def pods_ready(self, job: UnstructuredJob) -> bool:
+    def reports_ready(self, job: UnstructuredJob) -> bool:
         return read_field(job.document, ("status", "state"), str, "") == READY
 
 
@@ -229,10 +229,10 @@ class RayService(UnstructuredJobKind):
         return child_size_version(job)
 
     def is_active(self, job: UnstructuredJob) -> bool:
-        return self.pods_ready(job)
+        return self.reports_ready(job)
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
         return None
 
-    def pods_ready(self, job: UnstructuredJob) -> bool:
+    def reports_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "Ready") is not None

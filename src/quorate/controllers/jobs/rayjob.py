@@ -94,7 +94,7 @@ class RayJob(UnstructuredJobKind):
         status = read_field(job.document, ("status", "jobStatus"), str, "")
         return Outcome(status == "SUCCEEDED", read_field(job.document, ("status", "message"), str, ""))
 
-    def pods_ready(self, job: UnstructuredJob) -> bool:
+    def reports_ready(self, job: UnstructuredJob) -> bool:
         return read_field(job.document, ("status", "rayClusterStatus", "state"), str, "") == READY
 
     def clean_up_restored(self, job: UnstructuredJob, restored: Json) -> None:

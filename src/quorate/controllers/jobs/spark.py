@@ -97,7 +97,7 @@ class SparkApplication(UnstructuredJobKind):
         message = read_field(job.document, ("status", "applicationState", "errorMessage"), str, "")
         return Outcome(_state(job) == "COMPLETED", message)
 
-    def pods_ready(self, job: UnstructuredJob) -> bool:
+    def reports_ready(self, job: UnstructuredJob) -> bool:
         """Return True if driver and executors run; the state RUNNING covers the driver only."""
         states: Mapping[str, Any] = read_field(job.document, ("status", "executorState"), dict, {})
         wanted = read_count(job.document, (*_EXECUTOR, "instances"), 0)

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from quorate.api.field_path import Path, look_up, read_entries, read_field, write_field
-from quorate.api.kueue import PodSet, ReclaimablePod
+from quorate.api.kueue import PodSet
 from quorate.api.meta import Key
 from quorate.controllers.jobframework.interface import Outcome, Stop
+from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobframework.topology import TopologySource
-from quorate.controllers.jobs.jobset import replicated_job_index
+from quorate.controllers.jobs.jobset import replicated_job_counts, replicated_job_index
 from quorate.controllers.jobs.training_runtime import (
     MANAGER,
     PATCHED_JOBS,
@@ -88,19 +89,12 @@ class TrainJob(UnstructuredJobKind):
     def finished(self, job: UnstructuredJob) -> Outcome | None:
         return outcome_of_conditions(job, "Complete", "Failed")
 
-    def pods_ready(self, job: UnstructuredJob) -> bool:
-        wanted = sum(replicas_of(each) for each in replicated_jobs(job))
-        ready, succeeded = (counts_by_name(job, _STATUSES, field) for field in ("ready", "succeeded"))
-        return sum(ready.values()) + sum(succeeded.values()) == wanted
-
-    def reclaimable(self, job: UnstructuredJob) -> tuple[ReclaimablePod, ...]:
-        succeeded = counts_by_name(job, _STATUSES, "succeeded")
-        done = [
-            (each["name"], succeeded[each["name"]] * pods_per_replica(each))
-            for each in replicated_jobs(job)
-            if 0 < succeeded.get(each["name"], 0) <= replicas_of(each)
-        ]
-        return tuple(ReclaimablePod(name=name, count=count) for name, count in done)
+    def pod_counts(self, job: UnstructuredJob) -> PodCounts:
+        return replicated_job_counts(
+            job,
+            _STATUSES,
+            ((each["name"], replicas_of(each), pods_per_replica(each)) for each in replicated_jobs(job)),
+        )
 
     def start(
         self, job: UnstructuredJob, infos: Sequence[PodSetInfo]

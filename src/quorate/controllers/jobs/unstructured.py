@@ -33,6 +33,7 @@ from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.syntax import is_dns_label
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
+from quorate.controllers.jobframework.pod_counts import PodCounts, all_or_none_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, restore
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.kube.patches import document_merge_patch, merged
@@ -162,6 +163,15 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
     @abstractmethod
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         """Return the groups of equal pods, always in the same order."""
+
+    def reports_ready(self, job: UnstructuredJob) -> bool:
+        """Return True if the controller of the job reports that all its pods are ready."""
+        raise NotImplementedError
+
+    def pod_counts(self, job: UnstructuredJob) -> PodCounts:
+        """Return the counts of a kind of which the controller reports no more than ``reports_ready``."""
+        sizes = ((spec.name, spec.count) for spec in self.pod_set_specs(job))
+        return all_or_none_ready(sizes, ready=self.reports_ready(job))
 
     @property
     def resource(self) -> Resource[UnstructuredJob]:

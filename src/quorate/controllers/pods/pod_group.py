@@ -1,19 +1,20 @@
 """Pod groups: which pods of a group count, and what their states mean for the group."""
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
-from quorate.api.kueue import ReclaimablePod, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.api.syntax import positive_int32
 from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import (
     QueuedPod,
     can_count,
+    has_failed_for_good,
     has_finalizer,
     is_deleted,
     is_gated,
@@ -25,6 +26,7 @@ from quorate.controllers.pods.queued_pod import (
     last_active,
 )
 from quorate.controllers.pods.roles import role_of
+from quorate.queueing.conditions import has_quota_reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class PodGroup:
     fast_quota_release: bool = False
     tolerates_unready: bool = False  # the annotation ``pod-group-max-not-ready-count`` counts
     absent: int = 0  # pods that count and have to be replaced
+    roles: tuple[tuple[str, int], ...] = ()  # with the pods of each, as in the workload, if there is one
 
     @classmethod
     def of(cls, name: str, pods: Iterable[QueuedPod], now: float, gates: Gates = DEFAULT_GATES) -> "PodGroup":
@@ -72,10 +75,29 @@ class PodGroup:
         return any(map(is_suspended, self.pods))
 
     @property
-    def is_ready(self) -> bool:
-        """Whether all pods of the group, except as many as it tolerates, are ready or have succeeded."""
-        done = sum(is_ready(pod) or pod.status.phase == "Succeeded" for pod in self.pods)
-        return max(self.total, len(self.pods)) - done <= self._tolerated
+    def retries(self) -> bool:
+        """Whether other pods take the place of failed ones; otherwise the group ends with its last pod."""
+        return all(map(is_retriable, self.pods))
+
+    @property
+    def counts(self) -> PodCounts:
+        """The counts of each role; those of a serving group are made again whenever they end.
+
+        As many pods as the group tolerates are not required.
+        """
+        counts = [
+            pod_set_counts(
+                role,
+                [pod for pod in self.pods if role_of(pod) == role],
+                size,
+                retries=self.retries,
+                is_serving=self.is_serving,
+            )
+            for role, size in self.roles
+        ]
+        if sum(each.missing for each in counts) <= self._tolerated:
+            counts = [replace(each, required=each.required - each.missing) for each in counts]
+        return tuple(counts)
 
     @property
     def _tolerated(self) -> int:
@@ -90,14 +112,15 @@ class PodGroup:
 
     @property
     def outcome(self) -> Outcome | None:
-        """The end: all pods succeeded, or all terminated and one of them is not retriable."""
+        """The end: all pods succeeded, or none is left of a group that does not retry."""
         if self.is_serving:
             return None
-        succeeded = sum(pod.status.phase == "Succeeded" for pod in self.pods)
-        given_up = all(map(is_terminated, self.pods)) and not all(map(is_retriable, self.pods))
-        if succeeded < self.total and not given_up:
-            return None
-        return Outcome(success=True, message=f"Pods succeeded: {succeeded}/{self.total}.")
+        counts = pod_set_counts(self.name, self.pods, self.total)
+        message = f"Pods succeeded: {counts.succeeded}/{self.total}."
+        if counts.succeeded >= self.total:
+            return Outcome(True, message)
+        goes_on = self.retries or counts.active or counts.terminating
+        return None if goes_on or not any(map(is_terminated, self.pods)) else Outcome(False, message)
 
     @property
     def is_active(self) -> bool:
@@ -110,13 +133,6 @@ class PodGroup:
             and not (is_deleted(pod) and (self.fast_quota_release or _is_overdue(pod, at_epoch(self.now))))
             for pod in self.pods
         )
-
-    @property
-    def reclaimable(self) -> tuple[ReclaimablePod, ...]:
-        if self.is_serving:
-            return ()
-        done = Counter(role_of(pod) for pod in self.pods if pod.status.phase == "Succeeded")
-        return tuple(ReclaimablePod(name=name, count=count) for name, count in sorted(done.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +148,12 @@ class CountedPods:
 def count_pods(workload: Workload, group: PodGroup) -> CountedPods:
     """Fill the count of each role with pods that can count, then with the latest failed.
 
-    With fast admission a role waits only for its first pod: more pods may follow after the admission.
+    With fast admission a role waits only for its first pod: more pods may follow after the admission.  In a
+    group that does not retry, a failed pod may be replaced until its quota has been given back.
     """
     now = at_epoch(group.now)
+    reserved = has_quota_reservation(workload)
+    given_back = {each.name: each.count for each in workload.status.reclaimable_pods if reserved}
     roles = [(role_of(pod), pod) for pod in group.pods]
     kept: list[QueuedPod] = []
     excess: list[QueuedPod] = []
@@ -144,13 +163,36 @@ def count_pods(workload: Workload, group: PodGroup) -> CountedPods:
         members = [pod for role, pod in roles if role == pod_set.name]
         counting = by_precedence(pod for pod in members if can_count(pod))
         failed = _latest_first((pod for pod in members if not can_count(pod)), now)
-        kept += counting[: pod_set.count]
-        excess += counting[pod_set.count :]
-        vacant = max(pod_set.count - len(counting), 0)
+        succeeded = sum(pod.status.phase == "Succeeded" for pod in counting)
+        most = pod_set.count - max(0, given_back.get(pod_set.name, 0) - succeeded)
+        kept += counting[:most]
+        excess += counting[most:]
+        vacant = max(pod_set.count - len(counting[:most]), 0)
         kept += failed[:vacant]
         replaced += failed[vacant:]
-        absent += vacant if not group.is_fast else int(vacant > 0 and not counting)
+        awaited = vacant if group.retries else vacant - sum(map(has_failed_for_good, failed[:vacant]))
+        absent += awaited if not group.is_fast else int(awaited > 0 and not counting)
     return CountedPods(tuple(by_age(kept)), tuple(excess), tuple(replaced), absent)
+
+
+def pod_set_counts(
+    name: str, pods: Sequence[QueuedPod], size: int, *, retries: bool = True, is_serving: bool = False
+) -> PodSetCounts:
+    """Return the counts of the ``pods`` that count, out of ``size``."""
+    existing = [pod for pod in pods if can_count(pod) and not is_terminated(pod)]
+    terminating = sum(map(is_deleted, existing))
+    succeeded = 0 if is_serving else sum(pod.status.phase == "Succeeded" for pod in pods)
+    failed = 0 if retries or is_serving else sum(map(has_failed_for_good, pods))
+    return PodSetCounts(
+        name,
+        size,
+        active=len(existing) - terminating,
+        ready=sum(map(is_ready, existing)),
+        terminating=terminating,
+        succeeded=succeeded,
+        failed=failed,
+        coming=max(0, size - len(existing) - succeeded - failed),
+    )
 
 
 def by_age(pods: Iterable[QueuedPod]) -> list[QueuedPod]:

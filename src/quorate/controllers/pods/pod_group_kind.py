@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from quorate.api.events import ObjectReference
-from quorate.api.kueue import PodSet, ReclaimablePod, Workload
+from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import Condition, ConditionStatus, find_condition
 from quorate.controllers.executor import ObjectEvent, normal_event, warning_event
 from quorate.controllers.finalizers import remove_finalizer
@@ -27,6 +27,7 @@ from quorate.controllers.jobframework.ensure_one_workload import (
 )
 from quorate.controllers.jobframework.interface import ComposableJobKind, JobState, Outcome
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan
+from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.group_workload import construct_group_workload, malformed_total, owner_reference
@@ -93,11 +94,8 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
     def finished(self, job: PodGroup) -> Outcome | None:
         return job.outcome
 
-    def pods_ready(self, job: PodGroup) -> bool:
-        return job.is_ready
-
-    def reclaimable(self, job: PodGroup) -> tuple[ReclaimablePod, ...]:
-        return job.reclaimable
+    def pod_counts(self, job: PodGroup) -> PodCounts:
+        return job.counts
 
     def conditions(self, state: JobState[PodGroup], workload: Workload) -> tuple[Condition, ...]:
         """Return WaitingForReplacementPods: a group that is not whole is not queued."""
@@ -153,7 +151,8 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         plan = _release_others(workload, counted)
         if plan != IDLE:
             return plan
-        kept = replace(group, pods=counted.kept, absent=counted.absent)
+        roles = tuple((pod_set.name, pod_set.count) for pod_set in workload.spec.pod_sets)
+        kept = replace(group, pods=counted.kept, absent=counted.absent, roles=roles)
         return JobState.of(self, kept, state.context, state.options, state.now), workload
 
     def release_ended(self, job: PodGroup) -> JobPlan:

@@ -23,9 +23,11 @@ from quorate.controllers.jobframework.interface import (
     started_message,
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, UngatedPods
+from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.pods.constants import ADMISSION_GATE
+from quorate.controllers.pods.pod_group import pod_set_counts
 from quorate.controllers.pods.pod_topology import missing_gate_findings, topology_source
 from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers, template_of, terminate, ungate
 from quorate.controllers.pods.queued_pod import (
@@ -34,7 +36,6 @@ from quorate.controllers.pods.queued_pod import (
     is_deleted,
     is_gated,
     is_managed,
-    is_ready,
     is_suspended,
     is_terminated,
 )
@@ -167,8 +168,8 @@ class PodKind(PodsKind[QueuedPod]):
             return None
         return Outcome(success=job.status.phase == "Succeeded", message=job.status.message)
 
-    def pods_ready(self, job: QueuedPod) -> bool:
-        return is_ready(job)
+    def pod_counts(self, job: QueuedPod) -> PodCounts:
+        return (pod_set_counts(SINGLE_ROLE, [job], 1),)
 
     def owns(self, state: JobState[QueuedPod], workload: Workload) -> bool:
         owner = workload.metadata.controller

@@ -98,6 +98,11 @@ def can_count(pod: QueuedPod) -> bool:
     return pod.status.phase != "Failed"
 
 
+def has_failed_for_good(pod: QueuedPod) -> bool:
+    """Return True if the pod failed by itself: one that was stopped with its group may be created again."""
+    return pod.status.phase == "Failed" and not is_true(pod.status.conditions, constants.TERMINATION_TARGET)
+
+
 def has_finalizer(pod: QueuedPod) -> bool:
     return constants.MANAGED in pod.metadata.finalizers
 

@@ -12,14 +12,13 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.configuration.feature_gates import DEFAULT_GATES
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import Key, find_condition
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
-from quorate.queueing.pending.effective_requests import held_count, needed_counts
+from quorate.queueing.pending.effective_requests import held_counts
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room
 from quorate.queueing.topology.pod_templates import Template
@@ -142,10 +141,7 @@ def explain_pod(pod: StartedPod, of_workload: Explanation) -> Explanation:
 
 def expected_pods(workload: Workload) -> int:
     """Return the number of pods that the workload should have now: without those that its job gave back."""
-    admission = workload.status.admission
-    assigned = admission.pod_set_assignments if admission is not None else ()
-    needed = needed_counts(workload, DEFAULT_GATES)
-    return sum(held_count(each, needed) for each in assigned)
+    return sum(held_counts(workload).values())
 
 
 def is_pod_of(pod: StartedPod, workload: Workload) -> bool:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import (
+    PODS_RUN_AGAIN,
     AdmissionCheckState,
     EvictionCount,
     PreemptionGateState,
@@ -57,15 +58,16 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
         new.append(new_condition(c.NODE_FIT, "False", "InsufficientNodes", text, now, generation))
     return replace(
         workload.status,
-        conditions=with_conditions(without_node_fit(workload), *new),
+        conditions=with_conditions(without_former_pods(workload), *new),
         admission=reserve.admission,
         resource_requests=(),
     )
 
 
-def without_node_fit(workload: Workload) -> tuple[Condition, ...]:
-    """Return the conditions without that of pods that fitted no node."""
-    return c.without_condition(workload.status.conditions, c.NODE_FIT)
+def without_former_pods(workload: Workload) -> tuple[Condition, ...]:
+    """Return the conditions without those of the pods of an earlier admission."""
+    conditions = c.without_condition(workload.status.conditions, c.NODE_FIT)
+    return c.without_condition(conditions, PODS_RUN_AGAIN)
 
 
 def admitted_condition(workload: Workload, now: float) -> Condition:
@@ -238,7 +240,7 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions:
         new.append(new_condition(c.PODS_READY, "False", "WaitForStart", text, now, generation))
     return replace(
         status,
-        conditions=with_conditions(without_node_fit(workload), *new),
+        conditions=with_conditions(without_former_pods(workload), *new),
         admission=None,
         accumulated_past_execution_time_seconds=past_s,
     )

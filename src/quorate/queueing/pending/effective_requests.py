@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import (
     Container,
@@ -223,6 +223,13 @@ def held_count(assigned: PodSetAssignment, needed: Mapping[str, int]) -> int:
     """Return how many of the admitted pods of a pod set need quota; ``needed``: see ``needed_counts``."""
     most = needed.get(assigned.name, 0)
     return most if assigned.count is None else min(assigned.count, most)
+
+
+def held_counts(workload: Workload, gates: Gates = DEFAULT_GATES) -> dict[str, int]:
+    """Return by pod set how many pods of an admitted workload need quota."""
+    admission, needed = workload.status.admission, needed_counts(workload, gates)
+    assignments = () if admission is None else admission.pod_set_assignments
+    return {each.name: held_count(each, needed) for each in assignments}
 
 
 def quota_requests(request: Mapping[str, Quantity], options: ResourceOptions) -> dict[str, int]:

@@ -9,10 +9,11 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.kueue import PodSet, ReclaimablePod
+from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.volcano.job import TASK_INDEX, Job, with_defaults
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
+from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.volcano.job.job_phases import total_replicas
@@ -82,19 +83,32 @@ class VolcanoJob(JobKind[Job]):
             case _:
                 return None
 
-    def pods_ready(self, job: Job) -> bool:
-        """Return True if ``minAvailable`` pods run or have succeeded: they are enough for the job."""
-        status = job.status
-        return status.running + status.succeeded >= with_defaults(job).spec.min_available
+    def pod_counts(self, job: Job) -> PodCounts:
+        """Return the counts by task; ``minAvailable`` pods that run or have succeeded are enough for the job.
 
-    def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        counts = job.status.task_status_count
-        succeeded = (
-            (task.name, counts[task.name].phase.get("Succeeded", 0))
-            for task in with_defaults(job).spec.tasks
-            if task.name in counts
-        )
-        return tuple(ReclaimablePod(name=name, count=count) for name, count in succeeded if count > 0)
+        A failed pod may run again, because a policy or a command can restart the job.
+        """
+        status, defaulted = job.status, with_defaults(job)
+        is_enough = status.running + status.succeeded >= defaulted.spec.min_available
+        admitted = admitted_pod_sets(job) or {}
+        counts: list[PodSetCounts] = []
+        for task in defaulted.spec.tasks:
+            size = admitted[task.name].count if task.name in admitted else task.replicas
+            of_task = status.task_status_count.get(task.name)
+            phases = {} if of_task is None else of_task.phase
+            running, done = phases.get("Running", 0), min(phases.get("Succeeded", 0), size)
+            required = min(size, running + done) if is_enough else size
+            counts.append(
+                PodSetCounts(
+                    task.name,
+                    required,
+                    active=running,
+                    ready=running,
+                    succeeded=done,
+                    coming=max(0, size - running - done),
+                )
+            )
+        return tuple(counts)
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
         conflict = as_admitted(with_defaults(job), {info.name: info for info in infos})

@@ -21,6 +21,7 @@ from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
 from quorate.controllers.jobframework.construct_workload import NotComposed
 from quorate.controllers.jobframework.interface import JobKind, JobState, Outcome, Stop
 from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
+from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.volcano.job.quota_admission import admission_record
@@ -79,9 +80,11 @@ class VolcanoPodGroup(JobKind[PodGroup]):
             return Outcome(False, f"{status.failed} of {status.failed + status.succeeded} pods failed")
         return Outcome(True, "Pod group completed successfully")
 
-    def pods_ready(self, job: PodGroup) -> bool:
-        status = job.status
-        return status.running + status.succeeded >= job.spec.min_member
+    def pod_counts(self, job: PodGroup) -> PodCounts:
+        """Return the counts: all ``minMember`` pods may run, as others may take the place of ended ones."""
+        status, size = job.status, max(job.spec.min_member, 1)
+        ready = min(size, status.running + status.succeeded)
+        return (PodSetCounts(POD_SET, job.spec.min_member, active=ready, ready=ready, coming=size - ready),)
 
     def start(self, job: PodGroup, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...]:
         record = admission_record(job.metadata.uid, infos)
