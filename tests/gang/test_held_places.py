@@ -20,10 +20,13 @@ def a_node(name: str = "a") -> Node:
     return codec.convert(Node, node)
 
 
-def a_workload(host: str = "a", pods: int = 2, usage: str = "6", **status: Any) -> PlacedWorkload:
+def a_workload(
+    host: str = "a", pods: int = 2, usage: str = "6", hosts: dict[str, int] | None = None, **status: Any
+) -> PlacedWorkload:
     container = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
     pod_set = {"name": "main", "count": pods, "template": {"spec": {"containers": [container]}}}
-    places = codec.decode(dict[str, Any], codec.encode(topology_assignment((HOST,), [((host,), pods)])))
+    domains = [((name,), count) for name, count in (hosts or {host: pods}).items()]
+    places = codec.decode(dict[str, Any], codec.encode(topology_assignment((HOST,), domains)))
     assigned = {"name": "main", "count": pods, "resourceUsage": {"cpu": usage}, "topologyAssignment": places}
     body = {
         "metadata": {"name": "w", "namespace": "ns"},
@@ -87,6 +90,32 @@ def test_a_place_is_held_until_its_pod_has_arrived(pod: Pod | None, left: int) -
     if pod is not None:
         model.remove_pod(Key("ns", "p"))
     assert (idle(model), idle(model, "b")) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("pod", "left"),
+    [
+        pytest.param(None, (5, 5), id="the other pod may come to either host"),
+        pytest.param(a_pod(node="a", phase="Running"), (5, 8), id="it runs"),
+        pytest.param(a_pod(node="a", phase="Succeeded"), (8, 5), id="it is the one that has ended"),
+        pytest.param(a_pod(node="a", phase="Failed"), (5, 5), id="it failed, and may be replaced anywhere"),
+    ],
+)
+def test_no_place_is_held_for_a_pod_that_has_ended_for_good(pod: Pod | None, left: tuple[int, int]) -> None:
+    """Of one pod on each host, one has ended."""
+    model = Model(("volcano",))
+    for name in ("a", "b"):
+        model.set_node(a_node(name))
+    workload = a_workload(hosts={"a": 1, "b": 1}, reclaimablePods=[{"name": "main", "count": 1}])
+    model.set_workload(workload)
+    if pod is not None:
+        model.set_pod(pod)
+    assert (idle(model), idle(model, "b")) == left
+    if pod is not None:
+        model.remove_pod(Key("ns", "p"))
+    assert (idle(model), idle(model, "b")) == (5, 5)
+    model.set_workload(a_workload(hosts={"a": 1, "b": 1}))
+    assert (idle(model), idle(model, "b")) == (5, 5)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 from quorate.api.core import Resources
 from quorate.api.core.pod_templates import template_pod
 from quorate.api.core.scheduling import Pod
-from quorate.api.kueue import SLICE_NAME, Admission, PodSet
+from quorate.api.kueue import SLICE_NAME, Admission, PodSet, ReclaimablePod
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition, ObjectMeta, Struct, find_condition
 from quorate.api.quantity import Quantity
@@ -39,6 +39,7 @@ class _Spec(Struct):
 class _Status(Struct):
     admission: Admission | None = None
     conditions: tuple[Condition, ...] = ()
+    reclaimable_pods: tuple[ReclaimablePod, ...] = ()
 
 
 class PlacedWorkload(Struct):
@@ -52,6 +53,7 @@ class PlacedWorkload(Struct):
     status: _Status = _Status()
     hosts: tuple[HeldHost, ...] = ()
     pods: dict[str, HeldPod] = {}  # by pod set
+    needed: dict[str, int] = {}  # pods that may still run, of the pod sets of which others have ended
 
     def __post_init__(self) -> None:
         metadata, admission = self.metadata, self.status.admission
@@ -74,8 +76,11 @@ class PlacedWorkload(Struct):
 
     def _read(self, admission: Admission) -> None:
         templates = {pod_set.name: pod_set.template for pod_set in self.spec.pod_sets}
+        sizes = {pod_set.name: pod_set.count for pod_set in self.spec.pod_sets}
+        ended = {each.name: each.count for each in self.status.reclaimable_pods if each.count}
         hosts: list[HeldHost] = []
         pods: dict[str, HeldPod] = {}
+        needed: dict[str, int] = {}
         for assigned in admission.pod_set_assignments:
             places = assigned.topology_assignment
             if places is None or places.levels[-1:] != (HOSTNAME,) or assigned.name not in templates:
@@ -89,8 +94,11 @@ class PlacedWorkload(Struct):
                 template_pod(self.metadata.namespace, templates[assigned.name]), usage
             )
             hosts += (HeldHost(assigned.name, values[-1], n) for values, n in places.domains() if n > 0)
+            if assigned.name in ended:
+                needed[assigned.name] = max(0, max(count, sizes[assigned.name]) - ended[assigned.name])
         msgspec.structs.force_setattr(self, "hosts", tuple(hosts))
         msgspec.structs.force_setattr(self, "pods", pods)
+        msgspec.structs.force_setattr(self, "needed", needed)
 
 
 _NO_SPEC = _Spec()

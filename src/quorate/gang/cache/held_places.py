@@ -2,11 +2,13 @@
 
 The queueing controllers record the host of each pod in the admission of its workload.  From then on the room
 is not free for gangs, although the pods do not exist, are gated, or wait for another scheduler.  A place is
-held until its pod is on the node.  A pod that this scheduler is to place on its host holds its place no
+held until its pod is on the node.  No more places are held than pods that may still run have not arrived: the
+others have ended for good.  A pod that this scheduler is to place on its host holds its place no
 longer: it would keep itself out.
 """
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from quorate.api.core.scheduling import Pod
@@ -28,6 +30,11 @@ class _Place(NamedTuple):
     host: str
 
 
+class _PodSet(NamedTuple):
+    workload: Key
+    name: str
+
+
 class _Held(NamedTuple):
     shape: Shape
     node: str
@@ -43,6 +50,7 @@ class HeldPlaces:
         self._pods: dict[_Place, int] = {}  # as the workloads have them
         self._arrived: dict[_Place, set[Key]] = {}  # pods that hold their place themselves
         self._place_of: dict[Key, _Place] = {}  # of each of these pods
+        self._running: dict[_PodSet, set[Key]] = {}  # pods with a place that have not ended
         self._held: dict[_Place, _Held] = {}  # as counted in the cluster
         self._names: dict[str, str] = {}  # of nodes, by host name where they differ
 
@@ -84,19 +92,40 @@ class HeldPlaces:
         arrives = bool(pod.node_name) or (is_task and not pod.spec.scheduling_gates)
         if place is None or pod.status.phase == "Failed" or not arrives:
             self.remove_pod(key)
-        elif self._place_of.get(key) != place:
+            return
+        runs = pod.status.phase != "Succeeded"
+        if self._place_of.get(key) != place or runs != (key in self._running_in(place)):
             self.remove_pod(key)
             self._place_of[key] = place
             self._arrived.setdefault(place, set()).add(key)
-            self._update(place)
+            if runs:
+                self._running.setdefault(_PodSet(place.workload, place.pod_set), set()).add(key)
+            self._update_pod_set(place)
 
     def remove_pod(self, key: Key) -> None:
         place = self._place_of.pop(key, None)
-        if place is not None:
-            self._arrived[place].remove(key)
-            if not self._arrived[place]:
-                del self._arrived[place]
-            self._update(place)
+        if place is None:
+            return
+        self._arrived[place].remove(key)
+        if not self._arrived[place]:
+            del self._arrived[place]
+        running = self._running.get(_PodSet(place.workload, place.pod_set), set())
+        running.discard(key)
+        if not running:
+            self._running.pop(_PodSet(place.workload, place.pod_set), None)
+        self._update_pod_set(place)
+
+    def _running_in(self, place: _Place) -> AbstractSet[Key]:
+        return self._running.get(_PodSet(place.workload, place.pod_set), _NONE)
+
+    def _update_pod_set(self, changed: _Place) -> None:
+        """Update the place of a pod, and all of its pod set if pods of that have ended for good."""
+        workload = self._workloads.get(changed.workload)
+        self._update(changed)
+        if workload is not None and changed.pod_set in workload.needed:
+            for place in self._places_of(workload):
+                if place.pod_set == changed.pod_set:
+                    self._update(place)
 
     @property
     def pods(self) -> Iterator[Pod]:
@@ -121,6 +150,9 @@ class HeldPlaces:
     def _update(self, place: _Place) -> None:
         """Count as many pods as have not arrived."""
         left = max(0, self._pods.get(place, 0) - len(self._arrived.get(place, _NONE)))
+        workload = self._workloads.get(place.workload)
+        if workload is not None and (needed := workload.needed.get(place.pod_set)) is not None:
+            left = min(left, max(0, needed - len(self._running_in(place))))
         held = self._held.get(place)
         if held is not None and held.pods == left:
             return
