@@ -194,6 +194,9 @@ def test_the_pods_of_a_job_are_found_whatever_slice_they_name() -> None:
 def test_pods_that_the_job_gave_back_are_not_expected() -> None:
     workload = a_workload(*ADMITTED, reclaimablePods=[{"name": "main", "count": 1}])
     assert explained(workload, [RUNNING, RUNNING]).state == "Running"
+    ended = a_pod(phase="Succeeded")
+    assert explained(workload, [RUNNING, RUNNING, ended]).state == "Running"
+    assert explained(workload, [RUNNING, ended]).state == "RunningInPart", "one is to be created"
 
 
 def test_an_admitted_job_may_wait_for_its_pod_group() -> None:

@@ -68,7 +68,8 @@ def pods_found(state: State, workload: Workload, pods: Iterable[StartedPod]) -> 
     expected = expected_pods(workload)
     waiting = [pod for pod in own if pod.status.phase not in _ENDED_OR_RUNNING]
     running = sum(pod.status.phase == "Running" for pod in own)
-    ended = sum(pod.status.phase == "Succeeded" for pod in own)
+    reclaimed = sum(each.count for each in workload.status.reclaimable_pods)
+    ended = max(0, sum(pod.status.phase == "Succeeded" for pod in own) - reclaimed)
     counts = PodCounts(
         requested=sum(pod_set.count for pod_set in workload.spec.pod_sets),
         admitted=expected,
