@@ -1,10 +1,12 @@
 """Which hosts a workload is assigned to, and which pods wait for one."""
 
 import pytest
+from msgspec.structs import replace
 
+from quorate.api.kueue import ReclaimablePod
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.controllers.topology.host_pods import host_of, is_progressing, is_waiting
-from quorate.controllers.topology.node_failures import assigned_hosts
+from quorate.controllers.topology.node_failures import assigned_hosts, needed_hosts
 from quorate.controllers.topology.placed_pods import PlacedPod
 from tests.controllers.topology.objects import a_pod, a_workload
 
@@ -21,6 +23,28 @@ def test_only_places_on_hosts_have_hosts() -> None:
     on_racks = a_workload(("main", {"b/r": 2}), levels=("block", "rack"))
     assert on_racks.status.admission is not None
     assert assigned_hosts(on_racks.status.admission).by_pod_set == {}
+
+
+@pytest.mark.parametrize(
+    ("pods", "ended", "want"),
+    [
+        pytest.param([], 0, {"x", "y", "z"}, id="no pod has ended"),
+        pytest.param([], 2, {"x", "y", "z"}, id="it is unknown where the last pod runs"),
+        pytest.param([a_pod("a", ON_X, node="x")], 2, {"x", "z"}, id="it runs on x"),
+        pytest.param([a_pod("a", ON_X, node="x")], 1, {"x", "y", "z"}, id="another pod may come"),
+        pytest.param([a_pod("a", ON_X, node="x", phase="Succeeded")], 3, {"z"}, id="all have ended"),
+        pytest.param([a_pod("a", ON_X, node="x", is_deleted=True)], 2, {"x", "z"}, id="it is being deleted"),
+    ],
+)
+def test_hosts_on_which_all_pods_have_ended_are_not_needed(
+    pods: list[PlacedPod], ended: int, want: set[str]
+) -> None:
+    """``main`` has two places on x and one on y, ``other`` one on z."""
+    workload = a_workload(("main", {"x": 2, "y": 1}), ("other", {"z": 1}))
+    reported = (ReclaimablePod(name="main", count=ended),) if ended else ()
+    workload = replace(workload, status=replace(workload.status, reclaimable_pods=reported))
+    assert workload.status.admission is not None
+    assert needed_hosts(workload, assigned_hosts(workload.status.admission), pods) == want
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ the place before the workload's own was bound.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,6 +56,7 @@ from quorate.queueing.topology.node_failures import (
     node_failures,
     tolerations_of,
 )
+from quorate.queueing.topology.shrunk_places import domains_without_ended
 
 WORKERS: Final = 16
 BATCH_S: Final = 0.1  # changes of the nodes and pods of one workload tend to come together
@@ -92,6 +94,27 @@ def assigned_hosts(admission: Admission) -> AssignedHosts:
         if (assignment := assigned.topology_assignment) is not None and assignment.levels[-1:] == (HOSTNAME,)
     }
     return AssignedHosts(admission, by_pod_set, frozenset().union(*by_pod_set.values()))
+
+
+def needed_hosts(workload: Workload, assigned: AssignedHosts, pods: Iterable[PlacedPod]) -> frozenset[str]:
+    """Return the hosts on which pods may still run: on the others, all pods have ended for good."""
+    if not workload.status.reclaimable_pods:
+        return assigned.all
+
+    def bound(_: Key, pod_set: str, levels: Sequence[str]) -> Counter[tuple[str, ...]]:
+        return Counter(
+            tuple(pod.spec.node_selector.get(level, "") for level in levels)
+            for pod in pods
+            if pod.spec.node_name and not pod.is_terminated and pod.metadata.labels.get(POD_SET) == pod_set
+        )
+
+    reduced = domains_without_ended(workload, assigned.admission, bound)
+    return frozenset().union(
+        *(
+            {values[-1] for values, _ in reduced[name]} if name in reduced else hosts
+            for name, hosts in assigned.by_pod_set.items()
+        )
+    )
 
 
 class NodeFailureController:
@@ -284,6 +307,9 @@ class NodeFailureController:
             placed = (*assigned.by_pod_set, None)
             pods = [pod for pod in self._pods.of(workload) if pod.metadata.labels.get(POD_SET) in placed]
         now = self._context.clock.now()
+        for host in suspects.keys() - needed_hosts(workload, assigned, pods):
+            del suspects[host]
+            states[host] = HostState()
         states |= await self._suspect_states(workload, assigned, suspects, pods, now)
         states |= refusing_states((pod for pod in pods if host_of(pod) in refusing), now)
         key = workload.metadata.key
