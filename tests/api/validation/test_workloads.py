@@ -283,8 +283,7 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
         pytest.param(
             reserved(status=RECLAIMED),
             reserved(PODS, "", "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
-            ["status.reclaimablePods.main: null cannot disappear while quota is reserved (it was 2)"],
-            id="an elastic job of its admitted size",
+            [], id="an elastic job that is about to shrink",
         ),
         pytest.param(
             "status: {nominatedClusterNames: [a, b]}", "status: {clusterName: b}", [],

@@ -110,6 +110,23 @@ def test_a_slice_is_resized(workload: Workload, pods: int) -> None:
     assert reasons(got) == ["UpdatedWorkload"]
 
 
+def test_a_slice_keeps_its_size_until_surplus_pods_are_gone() -> None:
+    for status in ({"active": 3}, {"active": 2, "terminating": 1}):
+        assert plan(a_growing_job(2, suspend=False, status=status), running(3)) == IDLE
+    got = plan(a_growing_job(2, suspend=False, status={"active": 2}), running(3))
+    assert show(got) == ["patch Workload spec.podSets"]
+
+
+def test_ended_pods_are_counted_off_the_new_size_before_a_slice_shrinks() -> None:
+    """Of 20 pods 15 have succeeded; with 10 pods as size, 15 ended ones would release the quota of all."""
+    job = a_growing_job(10, suspend=False, completions=20, status={"active": 5, "succeeded": 15})
+    got = plan(job, with_finished_pods(20, 20, finished=15))
+    assert show(got) == ["patch Workload/status status.reclaimablePods", "patch Workload spec.podSets"]
+    status, _ = got.writes
+    assert isinstance(status, Patch)
+    assert status.body["status"]["reclaimablePods"] == [{"name": "main", "count": 5}]
+
+
 def with_finished_pods(admitted: int, pods: int, finished: int) -> Workload:
     """Return a slice with ``pods`` of the ``admitted`` pods, and ``finished`` ones among the latter."""
     reported = WorkloadStatus(reclaimable_pods=(ReclaimablePod(name="main", count=finished),))

@@ -233,23 +233,19 @@ def _without_count(pod_set: PodSet) -> Any:
 def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
     """Validate that reclaimed quota is not taken back, unless the condition PodsRunAgain tells so.
 
-    Other workloads may use that quota, so a client must say that it is needed again.  An elastic job that
-    shrank since admission is counted anew, because the removed pods may include finished ones.
+    Other workloads may use that quota, so a client must say that it is needed again.  The ended pods of an
+    elastic job are counted anew before it shrinks, because the removed pods may include some.
     """
-    if is_true(new.status.conditions, PODS_RUN_AGAIN):
+    if elastic or is_true(new.status.conditions, PODS_RUN_AGAIN):
         return
     now = {entry.name: entry.count for entry in new.status.reclaimable_pods}
-    sizes = {pod_set.name: pod_set.count for pod_set in new.spec.pod_sets}
-    shrunk = shrunk_pod_sets(new) if elastic else frozenset()
     for entry in old.status.reclaimable_pods:
-        maximum = sizes.get(entry.name, 0) if elastic else entry.count
-        minimum = 0 if entry.name in shrunk else min(entry.count, maximum)
         path = child_path("status.reclaimablePods", entry.name)
         if entry.name not in now:
-            if minimum:
+            if entry.count:
                 yield Finding(path, None, f"cannot disappear {_WHILE_RESERVED} (it was {entry.count})")
-        elif now[entry.name] < minimum:
-            rule = f"cannot become less {_WHILE_RESERVED}, at least {minimum}"
+        elif now[entry.name] < entry.count:
+            rule = f"cannot become less {_WHILE_RESERVED}, at least {entry.count}"
             yield Finding(f"{path}.count", now[entry.name], rule)
 
 

@@ -21,6 +21,7 @@ from quorate.controllers.jobframework.ensure_one_workload import create_workload
 from quorate.controllers.jobframework.equivalence import is_equivalent
 from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState
 from quorate.controllers.jobframework.job_plan import JobPlan
+from quorate.controllers.jobframework.pod_counts import reclaimable_pods
 from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Write, status_patch
@@ -121,8 +122,10 @@ def _with_one(state: JobState[J], only: Workload) -> JobPlan | Workload:
         return reduce_to_one(state, None, [only])
     if _counts(only.spec.pod_sets) == _counts(state.pod_sets):
         return only
-    if not has_quota_reservation(only) or _shrinks(only.spec.pod_sets, state.pod_sets):
+    if not has_quota_reservation(only):
         return _resize(state, only)
+    if _shrinks(only.spec.pod_sets, state.pod_sets):
+        return only if _has_surplus_pods(state) else _shrink(state, only)
     if is_evicted(only):
         return only  # the job stops first
     if not any(_counts(only.spec.pod_sets)):
@@ -190,6 +193,36 @@ def _counts(pod_sets: Sequence[PodSet]) -> list[int]:
 
 def _shrinks(before: Sequence[PodSet], after: Sequence[PodSet]) -> bool:
     return all(new <= old for old, new in zip(_counts(before), _counts(after), strict=True))
+
+
+def _has_surplus_pods(state: JobState[J]) -> bool:
+    """Return True while more pods exist than the job has since it shrank: they use quota until they go."""
+    sizes = {pod_set.name: pod_set.count for pod_set in state.pod_sets}
+    return any(
+        each.active + each.terminating > sizes.get(each.name, 0) for each in state.kind.pod_counts(state.job)
+    )
+
+
+def _shrink(state: JobState[J], workload: Workload) -> JobPlan:
+    """Resize a slice with quota.
+
+    Ended pods are counted off the new size first: counted off the larger one they would release the quota of
+    pods that run.
+    """
+    resized = _resize(state, workload)
+    if not workload.status.reclaimable_pods:
+        return resized
+    counts = {pod_set.name: pod_set.count for pod_set in state.pod_sets}
+    pod_sets = tuple(
+        msgspec.structs.replace(each, count=counts.get(each.name, each.count))
+        for each in workload.spec.pod_sets
+    )
+    smaller = msgspec.structs.replace(
+        workload, spec=msgspec.structs.replace(workload.spec, pod_sets=pod_sets)
+    )
+    pods = reclaimable_pods(state.kind.pod_counts(state.job), smaller)
+    status = msgspec.structs.replace(workload.status, reclaimable_pods=pods)
+    return JobPlan(writes=status_patch(WORKLOADS, workload, status)).then(resized)
 
 
 def _resize(state: JobState[J], workload: Workload) -> JobPlan:
