@@ -227,6 +227,16 @@ def test_the_workload_of_a_deleted_job_is_finished_and_released() -> None:
         assert written(got, "Finished") == ("True", "OwnerNotFound", "The workload's owner no longer exists")
 
 
+def test_the_workload_of_a_deleted_job_keeps_its_quota_until_the_pods_have_ended() -> None:
+    """A job with a finalizer of its author stays, and nothing stops its pods."""
+    running = a_job(**RUNNING, deleted=True)
+    for workload in (a_workload(admitted_to=["spot"]), a_workload(admitted_to=["spot"], deleted=True)):
+        assert show(plan(running, workload)) == []
+    assert show(plan(running, a_workload()))[0] == "patch Workload/status status.conditions", (
+        "it has no quota"
+    )
+
+
 def test_a_job_is_suspended_when_its_workload_is_deleted() -> None:
     deleted = a_workload(admitted_to=["spot"], deleted=True)
     got = plan(a_job(suspend=False), deleted)

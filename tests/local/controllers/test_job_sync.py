@@ -329,15 +329,17 @@ def _finished() -> Job:
     return world.job
 
 
-def _terminating() -> Job:
-    job = a_job()
-    return replace(job, metadata=replace(job.metadata, deletion_timestamp=at_epoch(START)))
-
-
-@pytest.mark.parametrize("job", [_finished(), _terminating()], ids=["finished", "being deleted"])
-def test_a_finished_job_only_releases_its_pods(job: Job) -> None:
-    pod = a_pod("a")
+def test_a_finished_job_only_releases_its_pods() -> None:
+    job, pod = _finished(), a_pod("a")
     assert sync_job(job, [pod], START, Backoff()) == SyncResult(job.status, Backoff(), release=(pod,))
+
+
+def test_a_job_that_is_being_deleted_counts_its_pods_and_creates_none() -> None:
+    job = a_job(parallelism=2)
+    deleted = replace(job, metadata=replace(job.metadata, deletion_timestamp=at_epoch(START)))
+    pod = a_pod("a")
+    got = sync_job(deleted, [pod], START, Backoff())
+    assert got == SyncResult(replace(job.status, active=1, ready=0, terminating=0), Backoff(), release=(pod,))
 
 
 def test_a_pod_has_the_template_an_index_and_an_owner() -> None:

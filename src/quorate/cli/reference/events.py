@@ -50,6 +50,12 @@ EVENTS: Final = (
         "Warning",
         "pods run again that had ended, and of which other workloads may have the quota",
     ),
+    EventDescription(
+        "OutsideQuota",
+        "a pod (Quorate)",
+        "Warning",
+        "it stays gated: it requests more than quota is charged for; the message has the amounts",
+    ),
     EventDescription("Suspended", "a part of a job", "Normal", "its owner job is not admitted"),
     EventDescription("Stopped", "a job, a pod", "Normal", "it was stopped; the message has the reason"),
     EventDescription("FinishedWorkload", "a job", "Normal", "it finished, and its Workload is finished, too"),

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates, TopologyGates
 from quorate.api.configuration.pods_ready import WaitForPodsReady
+from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.pod_group_membership import Membership
+
+NO_RESOURCE_OPTIONS: Final = ResourceOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class JobOptions:
     elastic_jobs: bool = True  # jobs with the annotation may change their size while they run
     deactivated_retention_s: float | None = None  # how long deactivated jobs are kept; None: for ever
     topology: TopologyGates | None = None  # None: jobs get no places in topologies
+    resources: ResourceOptions = NO_RESOURCE_OPTIONS
 
 
 def job_options(configuration: Configuration) -> JobOptions:
@@ -71,6 +76,7 @@ def job_options(configuration: Configuration) -> JobOptions:
         elastic_jobs=configuration.webhook_gates.elastic_jobs,
         deactivated_retention_s=configuration.retention.deactivated_s,
         topology=configuration.topology_gates,
+        resources=configuration.resources,
     )
 
 

@@ -55,7 +55,7 @@ from quorate.controllers.jobframework.podset_info import (
 from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.controllers.jobframework.workload_slices import ensure_slice, is_elastic
 from quorate.kube.resources import WORKLOADS
-from quorate.kube.writes import Patch, status_patch
+from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing.conditions import (
     EVICTED,
     JOB_UPDATED,
@@ -138,9 +138,18 @@ def _age(workload: Workload) -> tuple[str, str]:
 def _without_job(
     kind: JobKind[J], job: J | None, owned: list[Workload], options: JobOptions, now: float
 ) -> JobPlan:
+    """Finish the workloads of a job that is gone or deleted.
+
+    A deleted job that others keep by a finalizer may have pods, which nothing stops: its workload keeps the
+    quota until they have ended.
+    """
     if isinstance(kind, ComposableJobKind):
         return kind.orphan_plan(owned[0], options, now) if owned else IDLE
-    finalized = () if job is None else kind.finalize(job)
+    finalized: tuple[tuple[Write, ...], ...] = ()
+    if job is not None:
+        finalized = kind.finalize(job)
+        if kind.is_active(job):
+            owned = [each for each in owned if is_finished(each) or not has_quota_reservation(each)]
     return JobPlan(concurrent=finalized, writes=finish_orphans(owned, options.gates, now))
 
 

@@ -13,7 +13,7 @@ from quorate.api.configuration.feature_gates import Gates, TopologyGates
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import find_condition
-from quorate.controllers.executor import normal_event
+from quorate.controllers.executor import ObjectEvent, normal_event, warning_event
 from quorate.controllers.jobframework.interface import (
     WORKLOAD_DELETED,
     J,
@@ -26,6 +26,7 @@ from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, Ungat
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import TopologySource
+from quorate.controllers.pods.charged_requests import uncharged_requests
 from quorate.controllers.pods.constants import ADMISSION_GATE
 from quorate.controllers.pods.pod_group import pod_set_counts
 from quorate.controllers.pods.pod_topology import missing_gate_findings, topology_source
@@ -44,6 +45,7 @@ from quorate.kube.writes import Write
 from quorate.queueing.conditions import ADMITTED, transition_time
 
 SINGLE_ROLE: Final = "main"
+OUTSIDE_QUOTA: Final = "OutsideQuota"
 
 
 class PodsKind(JobKind[J]):
@@ -73,29 +75,38 @@ class PodsKind(JobKind[J]):
     def start_plan(
         self, state: JobState[J], workload: Workload, infos: Sequence[PodSetInfo]
     ) -> JobPlan | InjectionConflict:
-        """Ungate all gated pods."""
+        """Ungate all gated pods that request no more than what is charged for them."""
         by_name = {info.name: info for info in infos}
-        gated = [pod for pod in self.pods(state.job) if _is_startable(pod)]
-        sequences: list[tuple[Write, ...]] = []
-        for pod in gated:
-            name = self.pod_set_name(state.job, pod)
-            if name not in by_name:
-                return InjectionConflict(f"the workload has no pod set {name!r}, the role of a pod")
-            patch = ungate(pod, by_name[name])
-            if isinstance(patch, InjectionConflict):
-                return patch
-            sequences.append((patch,))
         admission = workload.status.admission
         admitted = find_condition(workload.status.conditions, ADMITTED)
         assert admission is not None, f"{workload.metadata.key} starts without an admission"
         assert admitted is not None, f"{workload.metadata.key} starts without the condition Admitted"
+        charges = {
+            pod_set.name: (pod_set, assignment)
+            for pod_set, assignment in zip(workload.spec.pod_sets, admission.pod_set_assignments, strict=True)
+        }
+        sequences: list[tuple[Write, ...]] = []
+        events: list[ObjectEvent] = []
         message = started_message(workload)
+        for pod in filter(_is_startable, self.pods(state.job)):
+            name = self.pod_set_name(state.job, pod)
+            if name not in by_name:
+                return InjectionConflict(f"the workload has no pod set {name!r}, the role of a pod")
+            if uncharged := uncharged_requests(pod, *charges[name], state.options.resources):
+                text = f"it stays gated, it requests more than quota is charged for: {uncharged}"
+                events.append(warning_event(reference_to(PODS, pod), OUTSIDE_QUOTA, text))
+                continue
+            patch = ungate(pod, by_name[name])
+            if isinstance(patch, InjectionConflict):
+                return patch
+            sequences.append((patch,))
+            events.append(normal_event(reference_to(PODS, pod), "Started", message))
         return JobPlan(
             concurrent=tuple(sequences),
-            events=tuple(normal_event(reference_to(PODS, pod), "Started", message) for pod in gated),
+            events=tuple(events),
             ungated=UngatedPods(
                 gate=ADMISSION_GATE,
-                count=len(gated),
+                count=len(sequences),
                 cluster_queue=admission.cluster_queue,
                 is_group=self.is_group,
                 admitted_at=transition_time(admitted),

@@ -60,11 +60,18 @@ class SyncResult:
 
 def sync_job(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> SyncResult:
     """Compute the sync result from the controlled pods and the previous backoff."""
-    if is_finished(job.status) or job.metadata.deletion_timestamp:
-        return SyncResult(
-            job.status, backoff, release=tuple(pod for pod in pods if pod.has_tracking_finalizer)
-        )
+    tracked = tuple(pod for pod in pods if pod.has_tracking_finalizer)
+    if is_finished(job.status):
+        return SyncResult(job.status, backoff, release=tracked)
     summary = summarize_pods(job, pods)
+    if job.metadata.deletion_timestamp:  # its pods are released and counted, and no more of them created
+        status = replace(
+            job.status,
+            active=len(summary.active),
+            ready=count_ready(summary.active),
+            terminating=len(summary.terminating),
+        )
+        return SyncResult(status, backoff, release=tracked)
     backoff = backoff.after(map(finished_at, summary.new_succeeded), map(finished_at, summary.new_failed))
     finished = finished_reason(job, summary, now)
     changes = PodChanges() if finished else manage_pods(job, summary, now, backoff)
