@@ -1,7 +1,11 @@
 """``pytest tests/e2e --real``: run the stories on a kube-apiserver instead of the local server."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from quorate.witness.report import Reason
+from tests import witnessed
 from tests.e2e import world
 from tests.e2e.real_server import assets, control_plane, kube_scheduler, unavailable_reason
 
@@ -45,3 +49,17 @@ def server_of_the_stories(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
         if request.config.getoption(SCHEDULER):
             monkeypatch.setattr(world, "SCHEDULER", lambda cluster: kube_scheduler(assets(), cluster))
         monkeypatch.setattr(world, "SERVERS_AT_ONCE", 1)  # one server uses most of a small machine
+
+
+@pytest.fixture(autouse=True)
+def witness_of_the_stories(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let the witness pass over the differences that the test provokes on purpose.
+
+    It runs beside every cluster of the stories and fails a test in which pods run outside of quota, or beyond
+    their node.
+    """
+    marker = request.node.get_closest_marker("provokes")
+    expected = set() if marker is None else {str(Reason(reason)) for reason in marker.args}
+    witnessed.EXPECTED.update(expected)
+    yield
+    witnessed.EXPECTED.difference_update(expected)

@@ -38,6 +38,7 @@ from tests.e2e.world import (
     poll_until_true,
     world_has_namespace,
 )
+from tests.witnessed import witnessed
 
 T = TypeVar("T")
 NAME = "quorate"
@@ -245,8 +246,10 @@ async def running_gang_cluster(fleet: Fleet) -> AsyncIterator[GangWorld]:
         ]
         world = GangWorld(client, scheduler_client)
         try:
-            await world.until("the default namespace", world_has_namespace(client))
-            yield world
+            async with witnessed(cluster, has_queues=False) as found:
+                await world.until("the default namespace", world_has_namespace(client))
+                yield world
+                await found.check()
         finally:
             await world.stop_scheduler()
             for part in parts:

@@ -37,6 +37,7 @@ from quorate.local.controllers import run_controllers
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.observe.replica import Replica
 from tests.local.clusters import api_server
+from tests.witnessed import Witnessed, witnessed
 
 T = TypeVar("T")
 
@@ -156,15 +157,17 @@ async def poll_until_true(
 
 
 class World:
-    def __init__(self, client: Client, queueing_client: FaultyClient) -> None:
+    def __init__(self, client: Client, queueing_client: FaultyClient, found: Witnessed) -> None:
         self.client = client
         self.queueing_client = queueing_client
+        self.witnessed = found
         self.replica = Replica("standalone")  # the latest replica
         self._queueing: asyncio.Task[None] | None = None
 
     async def start_queueing(
         self, configuration: Configuration, seed: int = 1, clock: WallClock | None = None
     ) -> None:
+        self.witnessed.resources = configuration.resources
         replica = self.replica = Replica("standalone", configuration.metrics.custom_labels)
         self._queueing = asyncio.create_task(
             run_queueing(
@@ -362,13 +365,17 @@ async def running_cluster(
         parts = [asyncio.create_task(run)]
         if fleet is not None:
             parts.append(asyncio.create_task(run_nodes(own_client, clock, fleet, 1.0)))
-        world = World(client, queueing_client)
         try:
-            await world.until("the default namespace", world_has_namespace(client))
-            yield world
-            assert not queueing_client.patched_twice, "at most one write to a workload is in flight"
+            async with witnessed(cluster, has_queues=True) as found:
+                world = World(client, queueing_client, found)
+                try:
+                    await world.until("the default namespace", world_has_namespace(client))
+                    yield world
+                    assert not queueing_client.patched_twice, "at most one write to a workload is in flight"
+                    await found.check()
+                finally:
+                    await world.stop_queueing()
         finally:
-            await world.stop_queueing()
             for part in parts:
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)

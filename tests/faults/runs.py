@@ -110,6 +110,7 @@ async def _run_scene(trial: Trial, report: Report) -> None:
         Proxy(world.client.config, trial.plan(), DEBOUNCE_S) as proxy,
     ):
         report.injected = proxy.injected
+        world.witnessed.resources = scene.configuration.resources
         await _Run(trial, scene, world, proxy, history, report).run()
 
 

@@ -1,0 +1,63 @@
+"""The witness beside a story: no pod may run outside of quota or beyond its node for longer than a grace."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from quorate.api.configuration.queueing import ResourceOptions
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.rest.config import RestConfig
+from quorate.witness.process import Options, run_witness
+from quorate.witness.report import Report
+
+GRACE_S: Final = 5.0  # pods of the simulated nodes end within a second, also on a busy machine
+INTERVAL_S: Final = 0.1
+POLL_S: Final = 0.05
+EXPECTED: set[str] = set()
+"""Reasons of differences that the running test provokes; the fixture ``witness_of_the_stories`` sets them."""
+
+
+class Witnessed:
+    """What the witness of one cluster has found."""
+
+    def __init__(self) -> None:
+        self.resources = ResourceOptions()  # of the Configuration with which the controllers were started
+        self.reports = 0
+        self.report = Report((), (), ())
+        self.faults: dict[str, None] = {}  # the messages of lasting faults, in order
+
+    def reported(self, report: Report) -> None:
+        self.reports += 1
+        self.report = report
+        for each in report.lasting:
+            if each.reason.is_fault and each.reason not in EXPECTED:
+                self.faults[f"{each.reason} {each.place.kind} {each.place.name}: {each.message}"] = None
+
+    @property
+    def has_faults(self) -> bool:
+        return any(each.reason.is_fault and each.reason not in EXPECTED for each in self.report.differences)
+
+    async def check(self) -> None:
+        """Raise ``AssertionError`` if a fault lasted longer than the grace, or lasts at the end."""
+        while self.has_faults and not self.faults:  # noqa: ASYNC110  each report replaces the last
+            await asyncio.sleep(POLL_S)
+        assert not self.faults, "the witness found\n" + "\n".join(self.faults)
+
+
+@asynccontextmanager
+async def witnessed(cluster: RestConfig, *, has_queues: bool) -> AsyncIterator[Witnessed]:
+    """Run the witness while the block lasts."""
+    found = Witnessed()
+    async with Client(cluster, random.Random(1)) as client:
+        options = Options(GRACE_S, INTERVAL_S, has_queues)
+        running = asyncio.create_task(
+            run_witness(client, WallClock(), options, lambda: found.resources, found.reported)
+        )
+        try:
+            yield found
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
