@@ -8,6 +8,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.meta import Key, find_condition
 from quorate.api.quantity import Quantity
+from quorate.controllers.jobframework.podset_info import read_template
 from quorate.kube.resources import LIMIT_RANGES, PODS, RUNTIME_CLASSES, WORKLOADS
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -109,15 +110,13 @@ def test_a_job_starts_once_its_limit_range_no_longer_forbids_it(item: dict[str, 
     [
         pytest.param({"resources": {"requests": {"cpu": "4"}}}, id="pod-level requests"),
         pytest.param({"initContainers": [INITIAL]}, id="an init container"),
+        pytest.param({"runtimeClassName": "sandbox"}, id="a runtime class"),
     ],
 )
-def test_a_prebuilt_workload_without_requests_of_its_job_does_not_start_it(
-    pod_spec: dict[str, Any],
-) -> None:
+def test_a_prebuilt_workload_without_requests_of_its_job_does_not_start_it(pod_spec: dict[str, Any]) -> None:
     async def story(world: World) -> None:
+        await world.create(RUNTIME_CLASSES, "sandbox", handler="h", overhead={"podFixed": {"cpu": "4"}})
         await world.queues(cpu="2")
-        template = {"spec": {"restartPolicy": "Never", "containers": a_container(requests={"cpu": "100m"})}}
-        pod_sets = [{"name": "main", "count": 1, "template": template}]
         labels = {PREBUILT: "made"}
         await world.job("train", labels=labels, containers=a_container(requests={"cpu": "100m"}), **pod_spec)
 
@@ -125,6 +124,10 @@ def test_a_prebuilt_workload_without_requests_of_its_job_does_not_start_it(
             return (await world.get_job("train")).spec.suspend
 
         await world.until("train waits for its workload", is_suspended)
+        # The template as the server stores it, but for the field.
+        template = read_template((await world.get_job("train")).spec.template)
+        spec = {name: value for name, value in template["spec"].items() if name not in pod_spec}
+        pod_sets = [{"name": "main", "count": 1, "template": {**template, "spec": spec}}]
         await world.create(WORKLOADS, "made", NAMESPACE, spec={"queueName": "queue", "podSets": pod_sets})
 
         async def is_out_of_sync() -> bool:

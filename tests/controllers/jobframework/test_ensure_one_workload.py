@@ -133,6 +133,23 @@ def test_injected_fields_do_not_count_as_a_change() -> None:
     assert plan(a_job(template=started, **RUNNING), a_workload(admitted_to=["spot"])) == IDLE
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"resources": {"requests": {"cpu": "4"}}},
+        {"initContainers": [CONTAINER]},
+        {"overhead": {"cpu": "1"}},
+        {"runtimeClassName": "sandbox"},
+        {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]},
+    ],
+)
+def test_whatever_adds_requests_is_a_change(field: dict[str, Any]) -> None:
+    got = plan(a_job(template=template(**field), **RUNNING), a_workload(admitted_to=["spot"]))
+    assert reasons(got) == ["Stopped"]
+    workload = a_workload(admitted_to=["spot"], pod_sets=[PodSet(count=3, template=template(**field))])
+    assert plan(a_job(template=template(**field), **RUNNING), workload) == IDLE
+
+
 @pytest.mark.parametrize("env", ["all", [1], [{"value": "1"}], [{"name": ["a"]}], {"name": "a"}])
 def test_variables_without_their_form_are_compared_as_they_are(env: Any) -> None:
     """A kind without a schema may store them; such a job is not in sync with one that has others."""

@@ -1,13 +1,16 @@
 """Equivalence of a Workload and a job: both ask for the same pods."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import is_true
 from quorate.controllers.jobframework.podset_info import read_template
+
+# The fields of a pod spec, besides its containers, that determine what a pod requests.
+_REQUESTING: Final = ("resources", "overhead", "runtimeClassName", "resourceClaims")
 
 
 def is_equivalent(
@@ -55,7 +58,11 @@ def _are_equal(ours: Sequence[PodSet], theirs: Sequence[PodSet], tolerations: bo
 
 def _shape(template: msgspec.Raw, tolerations: bool) -> tuple[Any, ...]:
     spec = read_template(template).get("spec") or {}
-    shape = (_containers(spec.get("initContainers")), _containers(spec.get("containers")))
+    shape = (
+        _containers(spec.get("initContainers")),
+        _containers(spec.get("containers")),
+        *(_without_nulls(spec.get(field)) or None for field in _REQUESTING),
+    )
     return (*shape, spec.get("tolerations") or []) if tolerations else shape
 
 
