@@ -145,6 +145,20 @@ def test_a_stateful_set_adopts_the_workload_that_an_earlier_version_named_withou
     run_story(story, QUEUED, FLEET)
 
 
+def test_a_set_that_cannot_be_gated_says_so() -> None:
+    async def story(world: World) -> None:
+        await world.queues("2")
+        world.queueing_client.refuses["PATCH statefulsets"] = "no"
+        await world.client.create(STATEFUL_SETS, a_set(0), NAMESPACE)
+        note = await until_event(world, "UpdateRefused", "web")
+        assert note == "the set or its pods cannot be changed: no"
+        world.queueing_client.refuses.clear()
+        await world.client.patch(STATEFUL_SETS, WEB, {"spec": {"replicas": 1}})
+        await until_ready(world, STATEFUL_SETS, 1)
+
+    run_story(story, QUEUED, FLEET)
+
+
 async def no_pods(world: World) -> bool:
     return not await pods_of(world)
 

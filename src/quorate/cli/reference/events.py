@@ -42,7 +42,7 @@ EVENTS: Final = (
         "the API server refuses the change that starts it; the message has its answer",
     ),
     EventDescription("StopRefused", "a job, a pod (Quorate)", "Warning", "likewise the change that stops it"),
-    EventDescription("UpdateRefused", "a job (Quorate)", "Warning", "likewise another change of it"),
+    EventDescription("UpdateRefused", "a job, a set (Quorate)", "Warning", "likewise another change of it"),
     EventDescription("UngatingRefused", "a job (Quorate)", "Warning", "likewise the start of its pods"),
     EventDescription(
         "PodsRunAgain",

@@ -23,10 +23,15 @@ from quorate.controllers.serving.template_gates import gate_plan
 from quorate.controllers.serving.workloads import is_adoptable, serving_plan
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.errors import ApiError, is_refusal
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.writes import Create
 
 WORKERS: Final = 16  # a reconcile mostly waits for the responses to its writes
+REFUSED_RETRY_S: Final = 10.0  # before a refused change is tried again, unless something changes before
+_COMPOSING: Final = ("ErrWorkloadCompose", "no Workload can be made of the set as it is")
+_CHANGING: Final = ("UpdateRefused", "the set or its pods cannot be changed")
 
 
 async def run_sets(
@@ -108,7 +113,17 @@ class SetController:
         if until is not None:
             return until
         plan = self._plan(obj, workloads, pods, self._context.clock.now())
-        return await self._executor.execute(key, plan, partial(self._record, obj, plan))
+        try:
+            return await self._executor.execute(key, plan, partial(self._record, obj, plan))
+        except ApiError as refusal:
+            if not is_refusal(refusal):
+                raise
+            creates = any(isinstance(write, Create) for write in plan.all_writes)
+            reason, text = _COMPOSING if creates else _CHANGING
+            about = reference_to(self._kind.resource, obj)
+            event = warning_event(about, reason, f"{text}: {refusal.message or refusal.reason}")
+            self._executor.record(key, (event,), unique=True)
+            return self._context.clock.now() + REFUSED_RETRY_S
 
     def _workloads(self, obj: ServingSet) -> list[Workload]:
         """Return the workloads that the set controls, and those without controller that it adopts."""
