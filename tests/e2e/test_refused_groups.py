@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
 from quorate.cli.verbs.explain.command import Answers
 from quorate.cli.verbs.explain.targets import named_targets
@@ -77,10 +78,7 @@ def test_an_evicted_group_waits_for_its_replacement_pods_and_says_so() -> None:
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), stop("HoldAndDrain"))
         await until_workload(world, "train", "released", has("QuotaReserved", "False"))
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), stop("None"))
-        waiting = await until_workload(world, "train", "waiting", has("QuotaReserved", "False", "Pending"))
-        reserved = find_condition(waiting.status.conditions, c.QUOTA_RESERVED)
-        assert reserved is not None
-        assert reserved.message == "The pod group waits for replacement pods"
+        await until_workload(world, "train", "waiting", waits_for_pods)
         connection = Connection(world.client, NAMESPACE)
         (target,) = await named_targets(connection, "workload/train")
         found = await Answers(connection, None).of(target)
@@ -91,6 +89,11 @@ def test_an_evicted_group_waits_for_its_replacement_pods_and_says_so() -> None:
         await until_workload(world, "train", "admitted again", has("Admitted"))
 
     run_story(story, PODS_QUEUED, FLEET)
+
+
+def waits_for_pods(workload: Workload) -> bool:
+    reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
+    return reserved is not None and reserved.message == "The pod group waits for replacement pods"
 
 
 def stop(policy: str) -> Json:
