@@ -180,6 +180,33 @@ def test_memory_that_is_no_amount_is_an_invalid_template() -> None:
         SparkApplication().pod_sets(an_application(driver={"memory": "1g"}, memoryOverheadFactor="some"))
 
 
+DYNAMIC = {"enabled": True, "initialExecutors": 3, "minExecutors": 1}
+
+
+def test_an_application_with_dynamic_allocation_needs_quota_for_the_most_executors() -> None:
+    def executors(**dynamic: Any) -> int:
+        _, found = SparkApplication().pod_sets(
+            an_application(executor={"instances": 2}, dynamicAllocation=dynamic)
+        )
+        return found.count
+
+    assert executors(enabled=False, maxExecutors=8) == 2
+    assert executors(**DYNAMIC, maxExecutors=8) == 8
+    assert executors(**DYNAMIC, maxExecutors=1) == 3
+    with pytest.raises(InvalidTemplate, match=r"spec.dynamicAllocation.maxExecutors: is missing"):
+        executors(**DYNAMIC)
+
+
+def test_an_application_with_dynamic_allocation_is_ready_with_the_first_executors() -> None:
+    def ready(*states: str) -> bool:
+        executors = {f"exec-{number}": state for number, state in enumerate(states)}
+        job = an_application(executor={"instances": 2}, dynamicAllocation={**DYNAMIC, "maxExecutors": 8})
+        status = {"applicationState": {"state": "RUNNING"}, "executorState": executors}
+        return SparkApplication().reports_ready(foreign_job(job.spec, status))
+
+    assert [ready("RUNNING", "RUNNING"), ready("RUNNING", "RUNNING", "COMPLETED")] == [False, True]
+
+
 ON_FAILURE = {"type": "OnFailure", "onFailureRetries": 2, "onSubmissionFailureRetries": 1}
 
 

@@ -38,6 +38,7 @@ from quorate.kube.resources import Json
 _DRIVER: Final[Path] = ("spec", "driver")
 _EXECUTOR: Final[Path] = ("spec", "executor")
 _CONTAINER: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
+_DYNAMIC: Final[Path] = ("spec", "dynamicAllocation")
 _GATES: Final[Path] = ("template", "spec", "schedulingGates")
 _CORES: Final = 1  # Spark's default
 _STATE: Final[Path] = ("status", "applicationState", "state")
@@ -69,7 +70,6 @@ class SparkApplication(UnstructuredJobKind):
         return _findings(new) if scope.queued else ()
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
-        executors = read_count(job.document, (*_EXECUTOR, "instances"), 0)
         return (
             PodSetSpec(
                 "driver",
@@ -81,7 +81,7 @@ class SparkApplication(UnstructuredJobKind):
             PodSetSpec(
                 "executor",
                 (*_EXECUTOR, "template"),
-                executors,
+                _most_executors(job),
                 count_field=(*_EXECUTOR, "instances"),
                 effective_template=_template(job.document, _EXECUTOR),
                 injection_path=_EXECUTOR,
@@ -100,7 +100,7 @@ class SparkApplication(UnstructuredJobKind):
     def reports_ready(self, job: UnstructuredJob) -> bool:
         """Return True if driver and executors run; the state RUNNING covers the driver only."""
         states: Mapping[str, Any] = read_field(job.document, ("status", "executorState"), dict, {})
-        wanted = read_count(job.document, (*_EXECUTOR, "instances"), 0)
+        wanted = _first_executors(job)
         ready = sum(1 for state in states.values() if state in ("RUNNING", "COMPLETED"))
         return _state(job) == "RUNNING" and ready >= wanted
 
@@ -134,6 +134,27 @@ class SparkApplication(UnstructuredJobKind):
 
 def _state(job: UnstructuredJob) -> str:
     return read_field(job.document, _STATE, str, "")
+
+
+def _first_executors(job: UnstructuredJob) -> int:
+    """Return with how many executors the application starts; it may give up idle ones later."""
+    stated = read_count(job.document, (*_EXECUTOR, "instances"), 0)
+    if look_up(job.document, (*_DYNAMIC, "enabled")) is not True:
+        return stated
+    return max(
+        stated,
+        *(read_count(job.document, (*_DYNAMIC, name), 0) for name in ("initialExecutors", "minExecutors")),
+    )
+
+
+def _most_executors(job: UnstructuredJob) -> int:
+    """Return how many executors may run at once.  Raises ``InvalidTemplate`` if there is no limit."""
+    if look_up(job.document, (*_DYNAMIC, "enabled")) is not True:
+        return _first_executors(job)
+    limit: Path = (*_DYNAMIC, "maxExecutors")
+    if look_up(job.document, limit) is None:
+        raise InvalidTemplate(limit, "is missing: quota is needed for all executors that may run at once")
+    return max(_first_executors(job), read_count(job.document, limit, 0))
 
 
 def _is_retried(job: UnstructuredJob) -> bool:
