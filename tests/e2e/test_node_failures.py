@@ -274,3 +274,30 @@ def test_failed_nodes_are_recorded_and_their_pods_end() -> None:
         assert not {"x3", "x4"} & (await places_of(world, "spread")).keys()
 
     run_story(story, PATIENT)
+
+
+def test_a_node_on_which_all_pods_have_ended_does_not_fail() -> None:
+    """An autoscaler removes two of three nodes; the third is lost later, and one lost node evicts nothing."""
+
+    async def story(world: World) -> None:
+        for name in ("x1", "x2", "x3"):
+            await create_host(world, name, "r1", cpu="1")
+        await create_topology(world, cpu="100")
+        await create_job(world, "train", pods=3, level=RACK)
+        await until_selected(world, "train", ["x1", "x2", "x3"])
+        for pod in await pods_of(world, "train"):
+            if pod.spec.node_selector[HOST] != "x3":
+                status = {"status": {"phase": "Succeeded"}}
+                await world.client.patch(PODS, pod.metadata.key, status, subresource="status")
+
+        async def have_ended() -> bool:
+            workload = await world.workload("train")
+            return workload is not None and [each.count for each in workload.status.reclaimable_pods] == [2]
+
+        await world.until("two pods have ended", have_ended)
+        for name in ("x1", "x2", "x3"):
+            await world.client.delete(NODES, Key("", name))
+        await until_unhealthy(world, "train", "x3")
+        assert "train" in await world.admitted()
+
+    run_story(story, PATIENT)
