@@ -115,3 +115,46 @@ def test_the_hosts_of_pods_that_ended_are_free_wherever_the_others_are_bound() -
     world.state.remove_node("b")
     world.run({"update": {"nodes": {"b": {}}}})
     check(a=2, b=1)
+
+
+def test_the_last_pod_gets_another_host_though_those_of_the_ended_pods_are_gone() -> None:
+    host, tas = "kubernetes.io/hostname", {"pool": "tas"}
+    world = World(
+        {
+            "topologies": {"dc": {"levels": ["rack", host]}},
+            "flavors": {"tas": {"topologyName": "dc", "nodeLabels": tas}},
+            "nodes": {
+                name: {"labels": {**tas, "rack": "r"}, "allocatable": {"cpu": 1, "pods": 10}}
+                for name in "abcd"
+            },
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 100}}]}},
+            "workloads": [
+                {
+                    "name": "w",
+                    "queue": "cq",
+                    "created": 1,
+                    "podSets": [{"count": 3, "requests": {"cpu": 1}, "topology": {"required": "rack"}}],
+                }
+            ],
+        }
+    )
+    world.run("cycle")
+    assert _places(world) == {"a": 1, "b": 1, "c": 1}
+    world.state.put_pod(_bound("p3", "c"))
+    world.run({"reclaim": {"w": {"main": 2}}})
+    world.run({"update": {"nodes": {"a": None, "b": None}}})
+    world.state.remove_pod(Key("default", "p3"))
+    world.run({"update": {"nodes": {"c": None}}})
+    world.run({"unhealthy": {"w": ["c"]}})
+    world.run({"advance": "2s"})
+    world.run("cycle")
+    assert _places(world) == {"d": 1}
+    assert differences(world.state, world.workloads.values()) == []
+
+
+def _places(world: World) -> dict[str, int]:
+    admission = world.workloads["w"].status.admission
+    assert admission is not None
+    (assigned,) = admission.pod_set_assignments
+    assert assigned.topology_assignment is not None
+    return {values[-1]: count for values, count in assigned.topology_assignment.domains()}

@@ -4,7 +4,7 @@ They are other hosts for failed ones, and the first places of pods once an admis
 nodes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ from quorate.queueing.topology.placing import (
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.topology.pod_templates import template_of
 from quorate.queueing.topology.replacement import replace_hosts
+from quorate.queueing.topology.shrunk_places import domains_without_ended
 
 Failures = tuple[PlacementRefused | NodesLackRoom, ...]
 
@@ -58,6 +59,8 @@ class SecondPassPlaces:
         if isinstance(workload, UpdateConflict):
             self._conflict = PlacementRefused(workload.pod_set, workload.text)
             workload = reservation.workload
+        # Of the pod sets of which pods have ended for good: these need no other place.
+        self._needed = domains_without_ended(workload, reservation.admission, self._model.bound_pods)
         self._shape = state.ledger.shapes.shape_of(workload)
         self._shapes = {each.name: each for each in self._shape.pod_sets}
         namespace = workload.metadata.namespace
@@ -113,12 +116,16 @@ class SecondPassPlaces:
         return is_known and self._model.is_on and assigned.delayed_topology_request == "Pending"
 
     def _has_failed(self, assigned: PodSetAssignment) -> bool:
-        places = assigned.topology_assignment
-        return (
-            places is not None
-            and assigned.name in self._shapes
-            and any(values[-1] in self._failed for values, _ in places.domains())
+        return assigned.name in self._shapes and any(
+            values[-1] in self._failed for values, _ in self._domains(assigned)
         )
+
+    def _domains(self, assigned: PodSetAssignment) -> Iterable[tuple[Path, int]]:
+        """Return the places of the pods that may still run; none if there are no places yet."""
+        places = assigned.topology_assignment
+        if places is None:
+            return ()
+        return self._needed[assigned.name] if assigned.name in self._needed else places.domains()
 
     def _place(
         self, delayed: list[PodSetAssignment], added: list[Place], *, is_empty: bool
@@ -179,7 +186,14 @@ class SecondPassPlaces:
         by_leaf = {
             leaf: amounts for values, amounts in assumed.items() if (leaf := tree.leaf_of(values)) is not None
         }
-        before = dict(places.domains())
+        before = {
+            values: count
+            for values, count in self._domains(assigned)
+            # A host that is gone and has not failed is one on which all pods have ended.
+            if assigned.name not in self._needed
+            or values[-1] in self._failed
+            or tree.leaf_of(values) is not None
+        }
         on_hosts = not with_topology
         template = self._templates[assigned.name]
         pod_set = PodSetToPlace(shape, sum(before.values()), with_topology or names, on_hosts, template)
@@ -219,9 +233,11 @@ class SecondPassPlaces:
         group = shape.topology.group
         for other in self._reservation.admission.pod_set_assignments if group else ():
             known = self._shapes.get(other.name)
-            places = replaced.get(other.name, other).topology_assignment
-            if known is not None and known is not shape and known.topology.group == group and places:
-                return tuple(each for each in places.domains() if each[0][-1] not in self._failed)
+            new = replaced.get(other.name)
+            places = None if new is None else new.topology_assignment
+            domains = self._domains(other) if places is None else places.domains()
+            if known is not None and known is not shape and known.topology.group == group:
+                return tuple(each for each in domains if each[0][-1] not in self._failed)
         return ()
 
     def _staying(self, pod_set: str, before: Mapping[Path, int], *, on_hosts: bool) -> dict[str, int]:
