@@ -186,8 +186,12 @@ def test_a_job_set_that_restarts_is_counted_with_all_its_jobs_again() -> None:
         shown = find_condition(workload.status.conditions, PODS_RUN_AGAIN)
         assert shown is not None
         assert "3 of pod set workers" in shown.message
-        events = (await world.client.list(EVENTS, NAMESPACE)).items
-        assert [each.type for each in events if each.reason == "PodsRunAgain"] == ["Warning"]
+
+        async def is_reported() -> bool:
+            events = (await world.client.list(EVENTS, NAMESPACE)).items
+            return [each.type for each in events if each.reason == "PodsRunAgain"] == ["Warning"]
+
+        await world.until("the event is there", is_reported)
         await world.until_condition("small", "quorate.dev/Waiting")
         assert await world.admitted() == {"js", "next"}
 
