@@ -54,6 +54,28 @@ def test_at_most_one_write_to_an_object_is_in_flight_and_the_rest_follow_in_orde
         assert numbers == sorted(numbers)
 
 
+def test_a_waiting_write_that_is_cancelled_as_the_write_before_it_ends_takes_no_turn() -> None:
+    """Its future is cancelled before its task runs, and the end of the turn before passes over it."""
+
+    async def run() -> None:
+        own_writes = OwnWrites()
+        first = own_writes.turn(WORKLOADS, A)
+        await first.__aenter__()
+
+        async def write() -> None:
+            async with own_writes.turn(WORKLOADS, A):
+                raise AssertionError("it was cancelled")
+
+        cancelled = asyncio.create_task(write())
+        await settle()
+        cancelled.cancel()
+        await first.__aexit__(None, None, None)
+        (outcome,) = await asyncio.gather(cancelled, return_exceptions=True)
+        assert isinstance(outcome, asyncio.CancelledError)
+
+    asyncio.run(run())
+
+
 def test_writes_to_different_objects_do_not_wait_for_each_other() -> None:
     async def run() -> None:
         own_writes = OwnWrites()

@@ -38,9 +38,7 @@ class OwnWrites:
             try:
                 await mine
             except asyncio.CancelledError:
-                if mine in waiting:
-                    waiting.remove(mine)
-                else:
+                if not mine.cancelled():
                     self._end_turn(name)  # it was this turn when it was cancelled
                 raise
         try:
