@@ -102,7 +102,7 @@ class Mutation:
         return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _read(entry: Mapping[str, Any]) -> Mutation:
+def read_mutation(entry: Mapping[str, Any]) -> Mutation:
     known = {"rule", "function", "nth"}
     (operator,) = entry.keys() - known
     nth, _, places = entry.get("nth", "1 of 1").partition(" of ")
@@ -252,7 +252,7 @@ def _expression(text: str, old: ast.expr | None = None) -> ast.expr:
     return new
 
 
-MUTATIONS = [_read(each) for each in yaml.safe_load((ROOT / "tests/mutations.yaml").read_text())]
+MUTATIONS = [read_mutation(each) for each in yaml.safe_load((ROOT / "tests/mutations.yaml").read_text())]
 
 
 def main(texts: list[str]) -> int:

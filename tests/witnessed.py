@@ -14,7 +14,7 @@ from quorate.witness.process import Options, run_witness
 from quorate.witness.report import Report
 
 GRACE_S: Final = 5.0  # pods of the simulated nodes end within a second, also on a busy machine
-INTERVAL_S: Final = 0.1
+INTERVAL_S: Final = 0.2
 POLL_S: Final = 0.05
 EXPECTED: set[str] = set()
 """Reasons of differences that the running test provokes; the fixture ``witness_of_the_stories`` sets them."""

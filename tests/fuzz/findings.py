@@ -11,7 +11,7 @@ _OBJECT = re.compile(r"z(\d+)-(\d+)")
 
 @dataclass
 class Finding:
-    kind: str  # traceback, block, restart, server error, probe, memory
+    kind: str  # traceback, block, restart, server error, probe, memory, difference
     cause: str
     detail: str
     attacks: tuple[int, ...]  # numbers: the one that the detail names, or those before it

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.fuzz.findings import Findings
+from tests.fuzz.probe import PROBE
 
 MAX_RESTARTS: Final = 20
 STOP_TIMEOUT_S: Final = 10.0
@@ -93,6 +94,8 @@ class ObservedProcess:
                 self._on_traceback(record["traceback"], line)
             elif record.get("level") == "error" and record.get("message") not in _EXPECTED_ERRORS:
                 self.errors[record["message"]] += 1
+            elif record.get("message") == "difference" and record.get("name") == PROBE:
+                self.findings.add("difference", f"{record['reason']} of the probe's queue", line)
         if any("Traceback (most recent call last)" in line or "never retrieved" in line for line in plain):
             self._on_traceback("\n".join(plain), "\n".join(plain))
 

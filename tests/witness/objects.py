@@ -124,9 +124,11 @@ def a_cohort(name: str, cpu: Any = None, parent: str = "") -> Cohort:
     return codec.convert(Cohort, {"metadata": {"name": name}, "spec": spec})
 
 
-def a_node(cpu: str = "100", name: str = "n", ready: bool = True, pods: str = "110") -> Node:
+def a_node(
+    cpu: str = "100", name: str = "n", ready: bool = True, pods: str = "110", vram: str = "80"
+) -> Node:
     status = {
-        "allocatable": {"cpu": cpu, "memory": "1Ti", "pods": pods, "example.com/vram": "80"},
+        "allocatable": {"cpu": cpu, "memory": "1Ti", "pods": pods, "example.com/vram": vram},
         "conditions": [{"type": "Ready", "status": str(ready)}],
     }
     return codec.convert(Node, {"metadata": {"name": name}, "status": status})

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from sys import intern
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
-from quorate.api.core import ResourceRequirements, Resources
+from quorate.api.core import AT_MOST_CONTAINERS, ResourceRequirements, Resources
 from quorate.api.kueue import POD_SET, QUEUE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.meta import Condition, ObjectMeta, Struct, find_condition
 from quorate.kube.resources import Resource
@@ -32,8 +32,8 @@ class _Container(Struct):
 
 class _Spec(Struct):
     node_name: str = ""
-    containers: tuple[_Container, ...] = ()
-    init_containers: tuple[_Container, ...] = ()
+    containers: Annotated[tuple[_Container, ...], AT_MOST_CONTAINERS] = ()
+    init_containers: Annotated[tuple[_Container, ...], AT_MOST_CONTAINERS] = ()
     resources: ResourceRequirements | None = None
     overhead: Resources = msgspec.field(default_factory=dict)
 
@@ -47,8 +47,8 @@ class _ContainerStatus(Struct):
 class _Status(Struct):
     phase: str = "Pending"
     conditions: tuple[Condition, ...] = ()
-    container_statuses: tuple[_ContainerStatus, ...] = ()
-    init_container_statuses: tuple[_ContainerStatus, ...] = ()
+    container_statuses: Annotated[tuple[_ContainerStatus, ...], AT_MOST_CONTAINERS] = ()
+    init_container_statuses: Annotated[tuple[_ContainerStatus, ...], AT_MOST_CONTAINERS] = ()
 
 
 class WitnessedPod(Struct):
