@@ -161,6 +161,8 @@ def assign_flavors(
         start = last_tried_flavors[first] if last_tried_flavors else {}
         numbers = [counts[index] for index in members]
         search = _PodSetSearch(search_input, shapes, numbers, requests, usage, start)
+        if mode is AssignmentMode.FIT:
+            search.earlier = tuple(assigned.values())
         search.run()
         reasons += search.reasons
         if search.reasons and len(shapes) > 1:
@@ -244,6 +246,9 @@ class _PodSetSearch:
         self._counts = counts
         self._requests = requests
         self._previous_usage = previous_usage  # of the earlier pod sets of the workload
+        self.earlier: tuple[
+            PodSetFlavors, ...
+        ] = ()  # pod sets that the nodes hold as well, if all of them fit
         self._start = start  # by resource: the index of the last flavor tried before
         self.flavors: dict[str, str] = {}  # by resource, of the groups assigned so far
         self.candidates: dict[str, FlavorCandidate] = {}  # likewise
@@ -317,10 +322,10 @@ class _PodSetSearch:
         Quota in a flavor without nodes that can hold the pods is no alternative to preemption in another one.
         """
         assert self._input.with_places is not None, "the caller checks it"
-        usage = {
-            (pair := FlavorResource(name, each)): self._previous_usage.get(pair, 0) + self._requests[each]
-            for each in by_resource
-        }
+        usage = dict(self._previous_usage) if self.earlier else {}
+        for each in by_resource:
+            pair = FlavorResource(name, each)
+            usage[pair] = self._previous_usage.get(pair, 0) + self._requests[each]
         pairs = frozenset(
             FlavorResource(name, each)
             for each, of_resource in by_resource.items()
@@ -331,7 +336,7 @@ class _PodSetSearch:
             PodSetFlavors(pod_set.name, count, flavors, {})
             for pod_set, count in zip(self._pod_sets, self._counts, strict=True)
         ]
-        return self._input.with_places(pod_sets, usage, pairs, candidate)
+        return self._input.with_places((*self.earlier, *pod_sets), usage, pairs, candidate)
 
     def _incompatibility(self, name: str, group: FlavorGroup) -> PodSetReason | None:
         for pod_set in self._pod_sets:
