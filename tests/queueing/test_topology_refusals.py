@@ -165,3 +165,20 @@ def test_the_numbers_of_a_refused_leader_are_about_the_leader() -> None:
     found = explain_workload(world.state, world.workloads["w"], run(pending_facts(world.state, key)))
     (reason,) = found.reasons
     assert (reason.pod_set, reason.needed, reason.free, reason.at_most) == ("leader", "1", "0", "0")
+
+
+def test_a_workload_may_fit_once_a_flavor_of_several_gets_nodes() -> None:
+    pod_set = {"count": 1, "requests": {"cpu": 1}, "topology": {"unconstrained": True}}
+    world = World(
+        {
+            "topologies": {"dc": {"levels": [HOST]}},
+            "flavors": {name: {"topologyName": "dc", "nodeLabels": {"pool": name}} for name in ("fa", "fb")},
+            "nodes": {"other": {"labels": {"pool": "other"}}},
+            "clusterQueues": {"cq": {"quota": [{"fa": {"cpu": 9}}, {"fb": {"cpu": 9}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "podSets": [pod_set]}],
+        }
+    )
+    world.run("cycle")
+    facts = run(pending_facts(world.state, Key("default", "w")))
+    assert facts is not None
+    assert not facts.can_never_fit

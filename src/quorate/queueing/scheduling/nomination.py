@@ -180,7 +180,8 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
     counts = [pod_set.min_count if partial else pod_set.count for pod_set in pod_sets]
     with tree.without_usage(queue.node.root):
         preemption = PreemptionSearch(state, queue, entry.workload, entry.order)
-        search_input = _search_input(state, queue, entry, preemption, None)
+        # By quota alone: nodes may come, and other workloads may leave them.
+        search_input = replace(_search_input(state, queue, entry, preemption, None), with_places=None)
         return assign_flavors(search_input, pod_sets, counts, ()).mode is AssignmentMode.FIT
 
 
