@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from quorate.api.configuration import DEFAULT_NAMESPACE
-from quorate.cli.deployment.crds import crds
+from quorate.cli.deployment.controllers import WEBHOOK_SERVICE
+from quorate.cli.deployment.crds import write_definitions
 from quorate.cli.deployment.manifests import (
     IMAGE,
     chart,
@@ -16,6 +17,7 @@ from quorate.cli.deployment.manifests import (
     witness_installation,
 )
 from quorate.cli.deployment.scheduler import NAMESPACE
+from quorate.webhooks.routes import WebhookEndpoint
 
 
 def manifests(
@@ -38,7 +40,7 @@ def manifests(
 
     [b]Example:[/b] quorate manifests --output install --image registry.example/quorate:0.2.0
     """
-    crds(output / "crds")
+    write_definitions(output / "crds", WebhookEndpoint(namespace=namespace, service=WEBHOOK_SERVICE))
     files = {
         **installation(namespace, image),
         **gang_installation(scheduler_namespace, image),

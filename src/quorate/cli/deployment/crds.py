@@ -56,7 +56,12 @@ def crds(
 
     [b]Example:[/b] quorate crds --output crds && kubectl apply --server-side -f crds
     """
-    conversions = dict.fromkeys(CONVERTED_KINDS, conversion(_SERVICE)) if conversion_webhook else {}
+    write_definitions(output, _SERVICE if conversion_webhook else None)
+
+
+def write_definitions(output: Path, webhook: WebhookEndpoint | None) -> None:
+    """Write one file per kind; ``webhook`` None: no webhook converts kinds with two versions."""
+    conversions = {} if webhook is None else dict.fromkeys(CONVERTED_KINDS, conversion(webhook))
     _write(output, queueing_definitions(conversions))
     _write(output / GANG, gang_definitions())
 

@@ -9,7 +9,6 @@ import yaml
 
 from quorate.api.configuration import load_configuration
 from quorate.api.crds import to_yaml
-from quorate.api.kueue import GROUP
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.cli.deployment import controllers as c
 from quorate.cli.deployment import dashboard, scheduler, witness
@@ -39,11 +38,11 @@ _WRITTEN_BY: Final = "# Written by `quorate manifests`; changes are lost when th
 
 
 def installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
-    """Return the text of each file.  The definitions are separate files, written by ``quorate crds``."""
+    """Return the text of each file.  The definitions are separate files, see ``write_definitions``."""
     files = dict(_files(namespace, image))
     definitions = [f"crds/{each['metadata']['name']}.yaml" for each in queueing_definitions()]
     needed = sorted(str(name) for name in files if name.parent == PurePosixPath())
-    files[PurePosixPath("kustomization.yaml")] = _text([_kustomization(namespace, [*needed, *definitions])])
+    files[PurePosixPath("kustomization.yaml")] = _kustomization([*needed, *definitions])
     optional = sorted(name.name for name in files if name.parent.name == "optional")
     files[PurePosixPath("optional/README.md")] = _optional_readme(optional)
     return files
@@ -67,9 +66,7 @@ def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]
         )
     }
     needed = sorted(name.name for name in files if name.parent == GANG)
-    files[GANG / "kustomization.yaml"] = _text(
-        [{"apiVersion": KUSTOMIZE, "kind": "Kustomization", "resources": needed}]
-    )
+    files[GANG / "kustomization.yaml"] = _kustomization(needed)
     optional = sorted(name.name for name in files if name.parent == GANG / "optional")
     files[GANG / "optional/README.md"] = _optional_readme(optional)
     return files
@@ -107,10 +104,12 @@ def _separate_installation(
 ) -> Mapping[PurePosixPath, str]:
     files = {directory / f"{name}.yaml": _text(objects) for name, objects in contents.items()}
     needed = sorted(name.name for name in files)
-    files[directory / "kustomization.yaml"] = _text(
-        [{"apiVersion": KUSTOMIZE, "kind": "Kustomization", "resources": needed}]
-    )
+    files[directory / "kustomization.yaml"] = _kustomization(needed)
     return files
+
+
+def _kustomization(resources: list[str]) -> str:
+    return _text([{"apiVersion": KUSTOMIZE, "kind": "Kustomization", "resources": resources}])
 
 
 def chart() -> Mapping[PurePosixPath, str]:
@@ -239,24 +238,6 @@ def webhooks(namespace: str) -> tuple[Json, Json]:
     endpoint = WebhookEndpoint(namespace=namespace, service=configuration.certificates.service)
     user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
     return webhook_configurations(configuration, served_routes(configuration), endpoint, user)
-
-
-def _kustomization(namespace: str, resources: list[str]) -> Json:
-    """Return the kustomization, which sets the conversion webhook of definitions with two versions."""
-    by_webhook = conversion(WebhookEndpoint(namespace=namespace, service=c.WEBHOOK_SERVICE))
-    replaced = [{"op": "replace", "path": "/spec/conversion", "value": by_webhook}]
-    return {
-        "apiVersion": KUSTOMIZE,
-        "kind": "Kustomization",
-        "resources": resources,
-        "patches": [
-            {
-                "target": {"kind": "CustomResourceDefinition", "name": f"{kind.lower()}s.{GROUP}"},
-                "patch": yaml.dump(replaced, Dumper=_Dumper, sort_keys=False),
-            }
-            for kind in CONVERTED_KINDS
-        ],
-    }
 
 
 _OPTIONAL: Final = {
