@@ -14,6 +14,7 @@ ALLOWED: Final = {
     ("local/controllers/test_local_cluster.py", "settled"): "that nothing is written shows only over a time",
     ("faults/gang_runs.py", "run"): "a storm of faults lasts for a time",
     ("faults/gang_scene.py", "_submit"): "the schedule of a trial",
+    ("e2e/world.py", "request"): "a late reservation is the fault itself",
     ("faults/proxy.py", "_respond"): "a late answer is the fault itself",
     ("faults/runs.py", "run"): "a storm of faults lasts for a time",
     ("faults/runs.py", "_submit"): "the schedule of a trial",

@@ -115,4 +115,9 @@ def test_it_ends_when_another_program_has_reserved_the_quota() -> None:
     pending = held(Workload(metadata=ObjectMeta(name="w", namespace="ns")), 10.0, SHORT)
     stored = with_condition(pending.status.conditions, reserved)
     ready = c.new_condition(c.PODS_READY, "False", "WaitForStart", "", 30.0, 1)
-    assert c.with_conditions(stored, ready) == (reserved, ready)
+    assert find_condition(stored, c.WAITING) is not None
+    assert [each.type for each in c.with_conditions(stored, ready)] == [
+        c.QUOTA_RESERVED,
+        c.ADMITTED,
+        c.PODS_READY,
+    ]
