@@ -93,6 +93,14 @@ def test_a_template_has_the_scheduling_requirements_of_its_flavor() -> None:
     assert container["resources"] == {"requests": {"cpu": "1", "gpu": "2"}, "limits": {"gpu": "2"}}
 
 
+def test_a_limit_of_the_pod_is_requested_if_no_container_requests_the_resource() -> None:
+    limits = {"cpu": "4", "memory": "1Gi"}
+    (requested,) = requested_pods(reserved(pods("a", resources={"limits": limits})), a_config().spec)
+    content = pod_template(requested, {"spot": a_flavor("spot")})
+    assert isinstance(content, dict)
+    assert content["spec"]["resources"] == {"limits": limits, "requests": {"memory": "1Gi"}}
+
+
 def test_a_template_needs_its_flavor_and_must_not_contradict_it() -> None:
     (requested,) = requested_pods(reserved(pods("a", nodeSelector={"tier": "solid"})), a_config().spec)
     assert pod_template(requested, {}) == FlavorNotFound("spot")

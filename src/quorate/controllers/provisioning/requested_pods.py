@@ -9,6 +9,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.batch import decode_template
 from quorate.api.core import Container
+from quorate.api.core.pod_resources import pod_level_requests
 from quorate.api.kueue import (
     SLICE_NAME,
     WORKLOAD_ANNOTATION,
@@ -100,7 +101,7 @@ def pod_template(
     """Return the template of the requested pods as they will be, on their reserved flavors.
 
     It has no scheduling gates, as the autoscaler ignores gated pods.  A resource with only a limit is
-    requested with the amount of its limit.
+    requested with the amount of its limit; at pod level only if no container requests it.
     """
     missing = sorted(name for name in requested.assignment.flavors.values() if name not in flavors)
     if missing:
@@ -118,8 +119,12 @@ def pod_template(
         return change
     result = merged(template, change)
     spec = result["spec"]
-    for holder in (spec, *(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        resources = holder.get("resources") or {}
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        resources = container.get("resources") or {}
         if limits := resources.get("limits"):
             resources["requests"] = {**limits, **(resources.get("requests") or {})}
+    pod_level = pod_level_requests(decode_template(requested.pod_set.template).spec)
+    if pod_level:
+        own = spec["resources"].get("requests") or {}
+        spec["resources"]["requests"] = {name: str(amount) for name, amount in pod_level.items()} | own
     return result
