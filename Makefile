@@ -16,7 +16,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check test-browser screenshots clean
+.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search rest loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check test-browser screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -94,6 +94,9 @@ search: $(STAMP) ## look for counterexamples to the laws, at random and for long
 
 vectors: $(STAMP) ## run a file of test vectors: make vectors CASES=FILE
 	@$(BIN)/python -m tests.run_vectors $(CASES)
+
+rest: $(STAMP) ## look for 10,000 worlds at rest in which a new process would decide something (a quarter of an hour)
+	@$(BIN)/python -m tests.rest_search queueing $(ARGS)
 
 loops: $(STAMP) ## search all small worlds for preemption loops (long)
 	@$(BIN)/python -m tests.queueing.loop_search

@@ -67,6 +67,7 @@ DEVIATIONS: Mapping[str, str] = {
     "tas-402": "Kueue counts the pods that stay twice while it places those that are added",
     "tas-134": "Kueue counts 3 out of 2 pods where only the leader does not fit",
     "tas-139": "Kueue gives a host twice in one cycle to workloads of two flavors",
+    "tas-174": "Kueue lets a workload wait for the next event although the head that kept its place gave way",
     "tas-369": "Kueue nominates heads on the places before those of a failed host were replaced",
 }
 

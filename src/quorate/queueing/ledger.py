@@ -21,7 +21,7 @@ from quorate.queueing.inadmissible_reasons import (
     NamespaceMismatched,
     RequestsAboveLimits,
 )
-from quorate.queueing.pending.entry import Entry, RequeueReason
+from quorate.queueing.pending.entry import Entry, LastAssignment, RequeueReason
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
 from quorate.queueing.pending.shape import Shape, ShapeRegistry
@@ -65,6 +65,8 @@ class Ledger(QueueTrees):
         # Pending workloads that became inadmissible with the outcome of another one, until this is reported.
         self.parked: dict[Key, None] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
+        # How often a head got quota, got preemption targets, or became inadmissible.
+        self.progress = 0
         self.unready = UnreadyWorkloads()  # exactly the reservations of unready workloads
         self.now = 0.0  # the latest time that a caller passed, epoch seconds
 
@@ -177,11 +179,22 @@ class Ledger(QueueTrees):
         for entry in local_queue.entries.values():
             self._dequeue(entry)
 
-    def requeue(self, entry: Entry, reason: RequeueReason, version: int) -> bool:
+    def is_void(self, queue: ClusterQueueState, version: int, last: LastAssignment | None) -> bool:
+        """Return True if the outcome of a head of ``queue`` may be another one by now.
+
+        ``version`` is that of its tree when its search for flavors began.  If it is another one now, an event
+        happened since.  If the search lost a flavor to another head and ended, it has not seen whether that
+        head kept it, and what else it can do now that it has: that is known once there was any progress.
+        """
+        if self.version(queue.node) != version:
+            return True
+        has_ended = last is not None and last.has_lost and not last.has_untried_flavors
+        return has_ended and last is not None and last.progress != self.progress
+
+    def requeue(self, entry: Entry, reason: RequeueReason, *, is_void: bool) -> bool:
         """Put back a head that was not admitted; return True if it is active again.
 
-        ``version`` is that of its tree when its search for flavors began.  If it is another one now, an
-        event happened since, so the outcome may be out of date and the head is tried again.
+        With a void outcome (see ``is_void``) it is tried again.
         """
         queue = self.cluster_queues.get(entry.cluster_queue)
         if queue is None or queue.pending.in_flight is not entry:
@@ -195,8 +208,9 @@ class Ledger(QueueTrees):
         has_untried_flavors = last is not None and last.has_untried_flavors
         if reason.is_immediate(strict=queue.is_strict) or has_untried_flavors:
             return pending.push(entry)
-        if self.version(queue.node) != version:
+        if is_void:
             return pending.push(entry)
+        self.progress += 1
         if reason is RequeueReason.NAMESPACE_MISMATCH:
             pending.namespace_mismatched[entry.key] = entry
         elif reason.holds_for_shape and not queue.is_strict and gates.scheduling_equivalence_hashing:
@@ -261,6 +275,7 @@ class Ledger(QueueTrees):
     def assume(self, entry: Entry, admission: Admission, usage: Usage, *, admitted: bool) -> None:
         """Count a reservation that is decided but not written."""
         reservation = Reservation.of_entry(entry, admission, usage, admitted=admitted)
+        self.progress += 1
         self.remove_entry(entry)
         self.add_reservation(reservation)
         rules = self.configuration.admission_fair_sharing
@@ -437,6 +452,7 @@ class Ledger(QueueTrees):
         if reservation.assumed is not None:
             reservation.is_preemption_target = True
             return False
+        self.progress += 1
         self.expected_evictions.add(uid)
         root = self.cluster_queues[reservation.admission.cluster_queue].node.root
         self.preemption_history.record(root, preemptor, uid)

@@ -207,10 +207,10 @@ class QueueObjects:
         ledger = self.ledger
         if ledger.namespaces.get(name) == labels:
             return
-        ledger.namespaces[name] = labels
+        old, ledger.namespaces[name] = ledger.namespaces.get(name, {}), labels
         ledger.topology.constraints.put_namespace(name, labels)
         for queue in ledger.cluster_queues.values():
-            if name in queue.newly_matching_namespaces(ledger.namespaces):
+            if queue.matches_namespace(labels) and not queue.matches_namespace(old):
                 ledger.note_external_change(queue)
 
     def remove_namespace(self, name: str) -> None:

@@ -8,7 +8,7 @@ from quorate.api.meta import Key
 def replaced_slice(workload: Workload, gates: Gates) -> Key | None:
     """Return the key of the workload that ``workload`` replaces as a slice, in the same namespace.
 
-    None with the gate ElasticJobsViaWorkloadSlices off.
+    None with the gate ElasticJobsViaWorkloadSlices off, and if the workload is to replace itself.
 
     A job that grows while it runs has a second workload, which requests all pods of the job.  The usage of
     the first workload does not count while the second is evaluated, nor once the second holds quota: growing
@@ -18,4 +18,5 @@ def replaced_slice(workload: Workload, gates: Gates) -> Key | None:
     text = workload.metadata.annotations.get(SLICE_REPLACEMENT_FOR)
     if text is None or not gates.elastic_jobs_via_workload_slices:
         return None
-    return Key(workload.metadata.namespace, text.rpartition("/")[2])
+    replaced = Key(workload.metadata.namespace, text.rpartition("/")[2])
+    return None if replaced == workload.metadata.key else replaced

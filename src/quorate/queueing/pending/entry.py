@@ -54,6 +54,9 @@ class LastAssignment(msgspec.Struct, frozen=True):
     round_number: int  # of the round that recorded it
     generation: int  # of the cluster queue at that time, see ``Ledger.generation``
     version: int  # of the tree when the search tried its first flavor, see ``Ledger.version``
+    progress: int  # of all trees at that time, see ``Ledger.progress``
+    rounds: int  # of the search, this one included
+    has_lost: bool = False  # another head took the quota or the places that the search had found
 
     @property
     def has_untried_flavors(self) -> bool:

@@ -72,7 +72,7 @@ def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number:
 
 
 def is_outdated(nomination: Nomination, shapes: ShapeRegistry) -> bool:
-    """Return True if the workload left its queue or changed since the nomination (suspended rounds)."""
+    """Return True if the workload left its queue or changed since the nomination (as rounds pause)."""
     entry = nomination.entry
     if nomination.queue.pending.in_flight is not entry:
         return True
@@ -110,15 +110,20 @@ def _assign(
     else:
         with ledger.without_replaced_slice(replaced):
             assignment, targets = _choose_counts(state, queue, entry, start, nominated_flavors)
-    version = ledger.version(queue.node)
+    version, progress, rounds, has_lost = ledger.version(queue.node), ledger.progress, 1, False
     if start and last is not None and last.has_untried_flavors:
-        version = last.version
+        version, progress, rounds, has_lost = last.version, last.progress, last.rounds + 1, last.has_lost
+    # The search would never end if each pod set began again whenever another one goes on.
+    has_ended = rounds >= sum(len(group.flavors) for group in queue.groups.values()) * len(start)
     entry.last_assignment = LastAssignment(
-        assignment.last_tried_flavors,
+        () if start and has_ended else assignment.last_tried_flavors,
         entry.shape,
         round_number,
         ledger.generation(queue),
         version,
+        progress,
+        rounds,
+        has_lost,
     )
     return assignment, targets
 

@@ -7,6 +7,8 @@ in any case.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import queued_since
@@ -75,7 +77,8 @@ class Round:
         self.preemption_skips: dict[Key, str] = {}  # by workload its cluster queue; see ``CycleResult``
         self._recomputed: dict[Key, Recomputation] = {}  # by workload
         self._roots: dict[Node, None] = {}  # of the trees that take part
-        self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
+        # Of the trees in which the round changed something, or left flavors to be tried.
+        self._changed_roots: set[Node] = set()
         self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
         # Counted only while the round is processed.
         self._reserved_usage: list[tuple[Node, Usage]] = []
@@ -88,7 +91,7 @@ class Round:
         self._faults: list[CycleFault] = []
         self._was_paused = False
         self._disturbed_roots: set[Node] = set()  # of the trees in which something happened during a pause
-        self._paused_roots: dict[Node, int] = {}  # during a pause: the dirty ones of ``_roots``
+        self._paused_roots: list[Node] = []  # during a pause: the dirty ones of ``_roots``
         nominations: list[Nomination] = []
         for queue in queues:
             self._roots[queue.node.root] = None
@@ -147,15 +150,16 @@ class Round:
         """Leave only those roots dirty that something makes dirty during the pause."""
         self.is_paused = self._was_paused = True
         dirty = self._ledger.dirty_trees
-        self._paused_roots = {root: dirty.pop(root) for root in self._roots if root in dirty}
+        self._paused_roots = [root for root in self._roots if root in dirty]
+        for root in self._paused_roots:
+            del dirty[root]
 
     def _resume(self) -> None:
         self.is_paused = False
         dirty = self._ledger.dirty_trees
         self._disturbed_roots.update(root for root in self._roots if root in dirty)
         self._changed_roots |= self._disturbed_roots
-        for root, unchanged_rounds in self._paused_roots.items():
-            dirty.setdefault(root, unchanged_rounds)
+        dirty.update(dict.fromkeys(self._paused_roots))
 
     def pop_faults(self) -> list[CycleFault]:
         """Return the faults since the last call."""
@@ -199,22 +203,22 @@ class Round:
         """Requeue the heads that were not admitted, and update which trees need another round."""
         ledger = self._ledger
         ledger.flush_requeues()
-        untried: dict[Node, int] = {}  # by root with flavors left to try: the largest number of flavors
+        # Last those that lost to others: these are tried again if one of the others becomes inadmissible.
+        self._to_requeue.sort(key=lambda requeued: requeued[1] is RequeueReason.FAILED_AFTER_NOMINATION)
         for nomination, reason in self._to_requeue:
             entry, root = nomination.entry, nomination.queue.node.root
             if root in self._disturbed_roots:
                 entry.last_assignment = None  # flavors that were tried before may have quota by now
-            is_active = ledger.requeue(entry, reason, nomination.version)
-            if not is_active or ledger.version(root) != nomination.version:
+            is_void = is_outdated(nomination, ledger.shapes) or ledger.is_void(
+                nomination.queue, nomination.version, entry.last_assignment
+            )
+            last = entry.last_assignment
+            is_active = ledger.requeue(entry, reason, is_void=is_void)
+            if not is_active or is_void or (last is not None and last.has_untried_flavors):
                 self._changed_roots.add(root)
-            elif entry.last_assignment is not None and entry.last_assignment.has_untried_flavors:
-                flavors = sum(len(group.flavors) for group in nomination.queue.groups.values())
-                untried[root] = max(untried.get(root, 0), flavors)
         for root in self._roots:
-            has_changed = self._was_suspended or root in self._changed_roots
-            unchanged_rounds = 0 if has_changed else ledger.dirty_trees.get(root, 0) + 1
-            if unchanged_rounds <= untried.get(root, 0):
-                ledger.dirty_trees[root] = unchanged_rounds
+            if self._was_suspended or root in self._changed_roots:
+                ledger.dirty_trees[root] = None
             else:
                 ledger.dirty_trees.pop(root, None)
 
@@ -410,13 +414,20 @@ class Round:
 
     def _skip(self, nomination: Nomination, reason: InadmissibleReason) -> Hold:
         """Keep a head pending that an earlier head of the round prevents from starting or preempting."""
-        if not self._configuration.gates.flavor_fungibility_preserve_scan_progress:
-            nomination.entry.last_assignment = None
+        self._note_loss(nomination.entry)
         if nomination.targets:
             self.preemption_skips[nomination.entry.key] = nomination.queue.name
         if nomination.entry.key in self._recomputed:
             self._note_recomputation(nomination, "skipped")
         return self._keep_pending(nomination, RequeueReason.FAILED_AFTER_NOMINATION, (reason,))
+
+    def _note_loss(self, entry: Entry) -> None:
+        """Record that another head took what the search of ``entry`` had found; see ``Ledger.is_void``."""
+        last = entry.last_assignment
+        if last is not None:
+            preserves = self._configuration.gates.flavor_fungibility_preserve_scan_progress
+            tried = last.last_tried_flavors if preserves else ()
+            entry.last_assignment = replace(last, last_tried_flavors=tried, has_lost=True)
 
     def _keep_pending(
         self,
@@ -442,6 +453,9 @@ class Round:
                 self._ledger.awaiting_room[nomination.queue.node.root] = None
             if isinstance(reason, NodesLackRoom) and reason.rejecting:
                 requeue_reason = RequeueReason.GENERIC
+        if nomination.is_recomputed:  # with the same counts: fewer pods may have places
+            self._note_loss(nomination.entry)
+            requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
         return self._keep_pending(nomination, requeue_reason, reasons)
 
     def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:

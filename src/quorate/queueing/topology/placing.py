@@ -352,7 +352,7 @@ def _limits(
     constraints, template = model.constraints, pod_set.template
     if template is None or not constraints.may_limit(template):
         return None
-    labels = labels_of(model.flavors[name] for name in pod_set.flavors)
+    labels = labels_of(model.flavors[name] for name in pod_set.flavors if name in model.flavors)
     return constraints.limits(capacity, request, template, labels)
 
 
@@ -380,7 +380,8 @@ def _lack_of_room(
 def pod_set_request(model: TopologyModel, pod_set: PodSetToPlace) -> PodSetRequest:
     """Return what the pods of a set request, with the tolerations of their flavors."""
     shape = pod_set.shape
-    tolerations = [each for name in sorted(pod_set.flavors) for each in model.flavors[name].spec.tolerations]
+    known = [model.flavors[name] for name in sorted(pod_set.flavors) if name in model.flavors]
+    tolerations = [each for flavor in known for each in flavor.spec.tolerations]
     return PodSetRequest(
         name=shape.name,
         count=pod_set.count,

@@ -1,0 +1,264 @@
+"""Random worlds of the queueing core with random histories."""
+
+import copy
+from random import Random
+from typing import Any, Final
+
+from quorate.api.configuration.feature_gates import QUEUEING_GATES, SUPPORTED_GATES
+from tests.queueing.notation import Json
+from tests.queueing.resting_world import RestingWorld
+from tests.shrinking import smallest_failure
+
+QUEUES: Final = ("a", "b", "c")
+FLAVORS: Final = ("one", "two")
+NODES: Final = ("n1", "n2", "n3", "n4")
+NAMESPACES: Final = ("default", "other")
+TAINT: Final = {"key": "spot", "value": "true", "effect": "NoSchedule"}
+MAX_WORKLOADS: Final = 10
+MAX_STEPS: Final = 14
+FOREVER: Final = "100000h"
+
+
+class History:
+    """One random world and its steps; the same seed gives the same."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self.places = self._one("none", "none", "topology", "node fit")
+        self.given: Json = self._given()
+        self.steps: list[Any] = [self._step() for _ in range(self._random.randint(2, MAX_STEPS))]
+
+    def _one(self, *answers: Any) -> Any:
+        return self._random.choice(answers)
+
+    def _is(self, percent: int) -> bool:
+        return self._random.randrange(100) < percent
+
+    def _given(self) -> Json:
+        workloads = [self._workload(f"w{index}") for index in range(self._random.randint(3, MAX_WORKLOADS))]
+        for index in range(len(workloads)):
+            if self._is(50):
+                workloads[index]["create"] = "later"
+        return {
+            "config": self._config(),
+            "namespaces": {name: {"team": self._one("x", "x", "y")} for name in NAMESPACES},
+            "flavors": {name: self._flavor(name) for name in FLAVORS},
+            "topologies": {"dc": {"levels": ["rack", "kubernetes.io/hostname"]}},
+            "nodes": {name: self._node() for name in NODES if self._is(75)},
+            "pods": {},
+            "cohorts": {
+                "left": {"parent": "top", "quota": self._quota(in_cohort=True)},
+                "top": {"quota": self._quota(in_cohort=False)} if self._is(50) else {},
+            },
+            "clusterQueues": {name: self._queue() for name in QUEUES},
+            "localQueues": {f"l{name}": {"clusterQueue": name} for name in QUEUES},
+            "workloads": workloads,
+        }
+
+    def _config(self) -> Json:
+        config: Json = {}
+        if self._is(25):
+            config["fairSharing"] = {}
+        if self.places == "node fit":
+            config["nodeFit"] = {"mode": self._one("Require", "Require", "Report")}
+        if self._is(10):
+            scope = self._one("AllQueues", "SameFlavors")
+            config["waitForPodsReady"] = {
+                "timeout": FOREVER,
+                "blockAdmission": True,
+                "blockAdmissionScope": scope,
+            }
+        gates = {"ElasticJobsViaWorkloadSlices": True}
+        if self._is(25):
+            supported = [gate for gate in QUEUEING_GATES if gate in SUPPORTED_GATES]
+            gates[self._one(*supported)] = self._is(50)
+        config["featureGates"] = gates
+        return config
+
+    def _flavor(self, name: str) -> Json:
+        flavor: Json = {"nodeLabels": {"pool": name}} if self._is(60) else {}
+        if self.places == "topology" and self._is(80):
+            flavor["topologyName"] = "dc"
+        if self._is(25):
+            flavor["nodeTaints"] = [TAINT]
+        return flavor
+
+    def _node(self) -> Json:
+        labels = {"pool": self._one(*FLAVORS), "rack": self._one("r1", "r2")}
+        node: Json = {"labels": labels, "allocatable": {"cpu": self._random.randint(1, 4), "pods": 10}}
+        if self._is(10):
+            node["ready"] = False
+        if self._is(10):
+            node["taints"] = [TAINT]
+        return node
+
+    def _quota(self, *, in_cohort: bool) -> list[Json]:
+        def limits() -> Json:
+            found: Json = {"nominal": self._random.randint(0, 5)}
+            if in_cohort and self._is(25):
+                found["borrowingLimit"] = self._random.randint(0, 3)
+            if in_cohort and self._is(25):
+                found["lendingLimit"] = self._random.randint(0, found["nominal"])
+            return found
+
+        return [{name: {"cpu": limits()}} for name in FLAVORS[: self._one(1, 2, 2)]]
+
+    def _queue(self) -> Json:
+        cohort = self._one("", "left", "left", "top")
+        queue: Json = {"cohort": cohort, "quota": self._quota(in_cohort=bool(cohort))}
+        if self._is(20):
+            queue["strategy"] = "StrictFIFO"
+        if self._is(20):
+            queue["namespaceSelector"] = {"team": "x"}
+        if self._is(60):
+            queue["preemption"] = self._preemption()
+        queue["flavorFungibility"] = {
+            "whenCanBorrow": self._one("MayStopSearch", "TryNextFlavor"),
+            "whenCanPreempt": self._one("MayStopSearch", "TryNextFlavor"),
+        }
+        return queue
+
+    def _preemption(self) -> Json:
+        reclaim = self._one("Never", "LowerPriority", "Any")
+        policy = {
+            "withinClusterQueue": self._one("Never", "LowerPriority", "LowerOrNewerEqualPriority"),
+            "reclaimWithinCohort": reclaim,
+        }
+        if reclaim != "Never" and self._is(40):
+            policy["borrowWithinCohort"] = {"policy": "LowerPriority"}
+        return policy
+
+    def _workload(self, name: str) -> Json:
+        workload: Json = {
+            "name": name,
+            "queue": f"l{self._one(*QUEUES)}",
+            "namespace": self._one("default", "default", "other"),
+            "created": self._random.randint(0, 20),
+            "priority": self._one(0, 0, 1, 2),
+            "podSets": [self._pod_set()],
+        }
+        if self._is(10):
+            workload["podSets"] = [
+                {"name": "driver", **self._pod_set()},
+                {"name": "workers", **self._pod_set()},
+            ]
+        if self._is(15):
+            workload |= {"elastic": True, "replaces": f"w{self._random.randrange(MAX_WORKLOADS)}"}
+        if self._is(10):
+            workload["active"] = False
+        return workload
+
+    def _pod_set(self) -> Json:
+        pod_set: Json = {"count": self._one(1, 1, 2, 3), "requests": {"cpu": self._one(1, 1, 2)}}
+        if pod_set["count"] > 1 and self._is(30):
+            pod_set["minCount"] = 1
+        if self._is(60):
+            pod_set["tolerations"] = [{"key": "spot", "operator": "Exists"}]
+        if self._is(20):
+            pod_set["nodeSelector"] = {"pool": self._one(*FLAVORS)}
+        if self.places == "topology" and self._is(70):
+            kind = self._one("required", "preferred", "unconstrained")
+            level = self._one("rack", "kubernetes.io/hostname")
+            pod_set["topology"] = {kind: True if kind == "unconstrained" else level}
+        if self.places != "none" and self._is(10):
+            pod_set["hostPort"] = 80
+        return pod_set
+
+    # Steps.
+
+    def _step(self) -> Any:
+        run = {"run": self._one(None, None, None, 1, 2, 3)}
+        changes = (
+            *(self._change_of_workloads for _ in range(10)),
+            *(self._change_of_queues for _ in range(5)),
+            self._change_of_cohort,
+            self._change_of_flavor,
+            *([self._change_of_nodes] * 5 if self.places != "none" else ()),
+        )
+        return run if self._is(35) else self._one(*changes)()
+
+    def _some_workload(self) -> str:
+        return str(self._one(*self.given["workloads"])["name"])
+
+    def _change_of_workloads(self) -> Any:
+        name = self._some_workload()
+        return self._one(
+            {"create": [name]},
+            {"create": [name]},
+            {"delete": [name]},
+            {"delete": [name]},
+            {"finish": [name]},
+            {"finish": [name]},
+            {"stop": [name]},
+            {"active": {name: False}},
+            {"active": {name: True}},
+            {"reclaim": {name: {"main": 1}}},
+            {"podsReady": {name: self._is(80)}},
+            {"update": {"workloads": {name: {"priority": self._one(0, 1, 2)}}}},
+            {"update": {"workloads": {name: {"queue": f"l{self._one(*QUEUES)}"}}}},
+        )
+
+    def _change_of_queues(self) -> Any:
+        name = self._one(*QUEUES)
+        cohort = self._one("", "left", "top")
+        changed = self._one(
+            {"quota": self._quota(in_cohort=True), "cohort": "left"},
+            {"quota": self._quota(in_cohort=False), "cohort": ""},
+            {"cohort": cohort, "quota": self._quota(in_cohort=bool(cohort))},
+            {"stopPolicy": self._one("None", "None", "Hold", "HoldAndDrain")},
+            {"stopPolicy": "None"},
+            {"preemption": self._preemption()},
+            {"namespaceSelector": self._one({}, {"team": "x"}, {"team": "y"})},
+            {"strategy": self._one("StrictFIFO", "BestEffortFIFO")},
+        )
+        of_local = self._one({"stopPolicy": self._one("None", "Hold")}, {"clusterQueue": self._one(*QUEUES)})
+        return self._one(
+            *({"update": {"clusterQueues": {name: changed}}} for _ in range(5)),
+            {"update": {"localQueues": {f"l{name}": of_local}}},
+            {"remove": {"clusterQueues": [name]}},
+            {"remove": {"localQueues": [f"l{name}"]}},
+            {"update": {"namespaces": {self._one(*NAMESPACES): {"team": self._one("x", "y")}}}},
+        )
+
+    def _change_of_cohort(self) -> Any:
+        name = self._one("left", "top")
+        parent = self._one("", "top") if name == "left" else ""
+        changed = {"parent": parent, "quota": self._quota(in_cohort=bool(parent))}
+        return self._one(
+            {"update": {"cohorts": {name: changed}}},
+            {"update": {"cohorts": {name: changed}}},
+            {"remove": {"cohorts": [name]}},
+        )
+
+    def _change_of_flavor(self) -> Any:
+        name = self._one(*FLAVORS)
+        update = {"update": {"flavors": {name: self._flavor(name)}}}
+        return self._one(update, update, {"remove": {"flavors": [name]}})
+
+    def _change_of_nodes(self) -> Any:
+        name, pod = self._one(*NODES), f"p{self._random.randrange(3)}"
+        return self._one(
+            {"update": {"nodes": {name: self._node()}}},
+            {"update": {"nodes": {name: self._node()}}},
+            {"remove": {"nodes": [name]}},
+            {"update": {"pods": {pod: {"node": name, "cpu": self._one(1, 2)}}}},
+            {"remove": {"pods": [pod]}},
+        )
+
+
+def failure(given: Json, steps: list[Any]) -> str:
+    """Return what a new process decides after the history, or why the world did not come to rest."""
+    world = RestingWorld(copy.deepcopy(given))
+    try:
+        for step in copy.deepcopy(steps):
+            world.run(step)
+        world.rest()
+        return ", ".join(world.decided_anew())
+    except Exception as error:  # of a bug: it is a counterexample too
+        return f"{type(error).__name__}: {error}"
+
+
+def counterexample(seed: int) -> str:
+    """Return the smallest version of the history of ``seed`` that fails as it does; empty if none does."""
+    history = History(seed)
+    return smallest_failure(history.given, history.steps, failure)

@@ -1,0 +1,51 @@
+"""At rest, a new process admits nothing more and preempts nothing more.
+
+``python -m tests.rest_search queueing`` looks at 10,000 worlds, and makes counterexamples small.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.queueing.notation import Json
+from tests.queueing.resting_histories import History, failure
+
+BLOCK = 20  # worlds of one test
+
+
+@pytest.mark.no_cover  # many generated examples of rules that other tests measure
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=() if first < 40 else pytest.mark.slow if first < 300 else pytest.mark.long)
+        for first in range(0, 2_000, BLOCK)
+    ],
+)
+def test_at_rest_a_new_process_decides_nothing(first: int) -> None:
+    histories = {seed: History(seed) for seed in range(first, first + BLOCK)}
+    failures = {seed: failure(history.given, history.steps) for seed, history in histories.items()}
+    assert {seed: text for seed, text in failures.items() if text} == {}
+
+
+def one_queue(workloads: list[Json], **others: Any) -> Json:
+    quota = [{"one": {"cpu": 1}}]
+    return {
+        "flavors": {"one": {}},
+        "nodes": {"n1": {"allocatable": {"cpu": 1, "pods": 9}}},
+        "clusterQueues": {"cq": {"quota": quota}},
+        "localQueues": {"q": {"clusterQueue": "cq"}},
+        "workloads": [{"queue": "q", "requests": {"cpu": 1}, **workload} for workload in workloads],
+        **others,
+    }
+
+
+def test_a_workload_whose_host_and_flavor_are_gone_is_no_fault() -> None:
+    given = one_queue([{"name": "w"}], config={"nodeFit": {"mode": "Require"}})
+    steps = [{"run": None}, {"remove": {"nodes": ["n1"]}}, {"remove": {"flavors": ["one"]}}]
+    assert failure(given, steps) == ""
+
+
+def test_the_law_notices_a_workload_that_waits_although_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.queueing.queue_trees.QueueTrees.flush_requeues", lambda self: None)
+    given = one_queue([{"name": "runs"}, {"name": "waits", "created": 1}])
+    assert failure(given, [{"run": None}, {"finish": ["runs"]}]) == "Reserve waits"
