@@ -248,8 +248,8 @@ class History:
 
 def failure(given: Json, steps: list[Any]) -> str:
     """Return what a new process decides after the history, or why the world did not come to rest."""
-    world = RestingWorld(copy.deepcopy(given))
     try:
+        world = RestingWorld(copy.deepcopy(given))
         for step in copy.deepcopy(steps):
             world.run(step)
         world.rest()

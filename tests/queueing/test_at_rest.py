@@ -45,6 +45,17 @@ def test_a_workload_whose_host_and_flavor_are_gone_is_no_fault() -> None:
     assert failure(given, steps) == ""
 
 
+def test_a_queue_removed_by_force_leaves_its_places_to_other_trees() -> None:
+    queue = {"quota": [{"one": {"cpu": 8}}]}
+    given = one_queue(
+        [{"name": "runs"}, {"name": "waits", "queue": "other", "created": 1}],
+        config={"nodeFit": {"mode": "Require"}},
+        clusterQueues={"cq": queue, "other": queue},
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    assert failure(given, [{"run": None}, {"remove": {"clusterQueues": ["cq"]}}]) == ""
+
+
 def test_the_law_notices_a_workload_that_waits_although_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.queueing.queue_trees.QueueTrees.flush_requeues", lambda self: None)
     given = one_queue([{"name": "runs"}, {"name": "waits", "created": 1}])

@@ -369,6 +369,7 @@ class Ledger(QueueTrees):
         if queue is not None and reservation.places.all != old.all:
             old.count(-1)
             reservation.places.count(1)
+            self.note_freed_room()
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
         """Replace ``old`` by ``new``, built from a newer object of the same workload."""
@@ -529,6 +530,9 @@ class Ledger(QueueTrees):
         totals.count(reservation, -1)
         if queue is not None:
             self.uncount_reservation(queue, reservation)
+            self.schedule_requeue(queue.node)  # a slice may replace a larger one, or one of another queue
+        if reservation.places.all:
+            self.note_freed_room()
         reservation.usage = usage
         reservation.places = self.places_of(reservation.workload, reservation.admission)
         totals.count(reservation, 1)

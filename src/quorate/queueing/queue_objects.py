@@ -258,7 +258,8 @@ class QueueObjects:
             queue.put_object(cluster_queue)
             if old.spec == cluster_queue.spec and is_terminating(old) == is_terminating(cluster_queue):
                 return
-        ledger.flush_requeues()  # those of the old tree: only the new tree is to be tried again
+        ledger.flush_requeues()  # those of the old tree
+        old_root = None if queue is None else queue.node.root
         node = ledger.quota.put_queue(
             name, cluster_queue.spec.cohort_name, limits_of(cluster_queue.spec.resource_groups)
         )
@@ -275,6 +276,8 @@ class QueueObjects:
         self._update_inactive_reasons(queue)
         ledger.note_root_change(node)
         ledger.note_quota_change(node)
+        if old_root is not None and old_root is not node.root:
+            ledger.note_quota_change(old_root)  # what the queue used there is free
 
     def _add_cluster_queue(self, cluster_queue: ClusterQueue, node: Node) -> ClusterQueueState:
         ledger, name = self.ledger, cluster_queue.metadata.name
@@ -300,6 +303,7 @@ class QueueObjects:
                 ledger.dequeue_all(local_queue)
         for reservation in list(queue.reservations.values()):
             ledger.uncount_reservation(queue, reservation)
+        ledger.note_freed_room()  # their pods had places that other trees may use
         ledger.note_quota_change(queue.node)
         ledger.flush_requeues()
         ledger.forget_root(queue.node)
@@ -334,6 +338,8 @@ class QueueObjects:
         ledger = self.ledger
         if node.root is not old_root:
             ledger.note_root_change(node)
+            if old_root is not None:
+                ledger.note_quota_change(old_root)
         ledger.note_quota_change(node)
         changed = old_cyclic ^ ledger.quota.cyclic
         for cohort in changed:
