@@ -20,7 +20,9 @@ class QueueTrees:
         self.namespaces: dict[str, Mapping[str, str]] = {}  # labels, by namespace
         self.cluster_queues: dict[str, ClusterQueueState] = {}
         self.preemption_history = PreemptionHistory()
-        self.dirty_trees: dict[Node, None] = {}  # roots of those in which a round may decide something new
+        # Roots of the trees in which a round may decide something new.  The value counts the consecutive
+        # rounds that changed nothing in the tree except which flavors were tried.
+        self.dirty_trees: dict[Node, int] = {}
         # Roots of the trees with workloads that were refused for lack of room in a topology or on nodes.
         self.awaiting_room: dict[Node, None] = {}
         # By root: the queues with pending workloads.  Queues that became empty or moved to another tree are
@@ -92,7 +94,7 @@ class QueueTrees:
         self._requeues += 1
         self._versions[root] = self._requeues
         self._scheduled_requeues[root] = None
-        self.dirty_trees[root] = None
+        self.dirty_trees[root] = 0
 
     def note_freed_room(self) -> None:
         """Retry workloads that wait for room: placed pods of whatever tree may have left it."""
@@ -102,7 +104,7 @@ class QueueTrees:
 
     def mark_dirty(self, node: Node) -> None:
         """Let the next round look at the tree of ``node``, without requeueing inadmissible workloads."""
-        self.dirty_trees[node.root] = None
+        self.dirty_trees[node.root] = 0
 
     def forget_root(self, root: Node) -> None:
         """Drop what is known of a tree that consists of one cluster queue, which is removed."""

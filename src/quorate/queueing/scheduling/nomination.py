@@ -114,7 +114,7 @@ def _assign(
     if start and last is not None and last.has_untried_flavors:
         version, progress, rounds, has_lost = last.version, last.progress, last.rounds + 1, last.has_lost
     # The search would never end if each pod set began again whenever another one goes on.
-    has_ended = rounds >= sum(len(group.flavors) for group in queue.groups.values()) * len(start)
+    has_ended = rounds >= most_rounds(queue, entry)
     entry.last_assignment = LastAssignment(
         () if start and has_ended else assignment.last_tried_flavors,
         entry.shape,
@@ -126,6 +126,11 @@ def _assign(
         has_lost,
     )
     return assignment, targets
+
+
+def most_rounds(queue: ClusterQueueState, entry: Entry) -> int:
+    """Return after how many rounds a search for flavors ends, whatever it has tried."""
+    return sum(len(group.flavors) for group in queue.groups.values()) * len(entry.shape.pod_sets)
 
 
 def _choose_counts(

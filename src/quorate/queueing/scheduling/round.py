@@ -44,6 +44,7 @@ from quorate.queueing.scheduling.nomination import (
     Nomination,
     assign_again,
     is_outdated,
+    most_rounds,
     nominate,
     place_again,
 )
@@ -77,8 +78,7 @@ class Round:
         self.preemption_skips: dict[Key, str] = {}  # by workload its cluster queue; see ``CycleResult``
         self._recomputed: dict[Key, Recomputation] = {}  # by workload
         self._roots: dict[Node, None] = {}  # of the trees that take part
-        # Of the trees in which the round changed something, or left flavors to be tried.
-        self._changed_roots: set[Node] = set()
+        self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
         self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
         # Counted only while the round is processed.
         self._reserved_usage: list[tuple[Node, Usage]] = []
@@ -91,7 +91,7 @@ class Round:
         self._faults: list[CycleFault] = []
         self._was_paused = False
         self._disturbed_roots: set[Node] = set()  # of the trees in which something happened during a pause
-        self._paused_roots: list[Node] = []  # during a pause: the dirty ones of ``_roots``
+        self._paused_roots: dict[Node, int] = {}  # during a pause: the dirty ones of ``_roots``
         nominations: list[Nomination] = []
         for queue in queues:
             self._roots[queue.node.root] = None
@@ -150,16 +150,15 @@ class Round:
         """Leave only those roots dirty that something makes dirty during the pause."""
         self.is_paused = self._was_paused = True
         dirty = self._ledger.dirty_trees
-        self._paused_roots = [root for root in self._roots if root in dirty]
-        for root in self._paused_roots:
-            del dirty[root]
+        self._paused_roots = {root: dirty.pop(root) for root in self._roots if root in dirty}
 
     def _resume(self) -> None:
         self.is_paused = False
         dirty = self._ledger.dirty_trees
         self._disturbed_roots.update(root for root in self._roots if root in dirty)
         self._changed_roots |= self._disturbed_roots
-        dirty.update(dict.fromkeys(self._paused_roots))
+        for root, unchanged_rounds in self._paused_roots.items():
+            dirty.setdefault(root, unchanged_rounds)
 
     def pop_faults(self) -> list[CycleFault]:
         """Return the faults since the last call."""
@@ -203,6 +202,7 @@ class Round:
         """Requeue the heads that were not admitted, and update which trees need another round."""
         ledger = self._ledger
         ledger.flush_requeues()
+        untried: dict[Node, int] = {}  # by root with flavors left to try: the most rounds of a search
         # Last those that lost to others: these are tried again if one of the others becomes inadmissible.
         self._to_requeue.sort(key=lambda requeued: requeued[1] is RequeueReason.FAILED_AFTER_NOMINATION)
         for nomination, reason in self._to_requeue:
@@ -212,13 +212,15 @@ class Round:
             is_void = is_outdated(nomination, ledger.shapes) or ledger.is_void(
                 nomination.queue, nomination.version, entry.last_assignment
             )
-            last = entry.last_assignment
-            is_active = ledger.requeue(entry, reason, is_void=is_void)
-            if not is_active or is_void or (last is not None and last.has_untried_flavors):
+            if not ledger.requeue(entry, reason, is_void=is_void) or is_void:
                 self._changed_roots.add(root)
+            elif entry.last_assignment is not None and entry.last_assignment.has_untried_flavors:
+                untried[root] = max(untried.get(root, 0), most_rounds(nomination.queue, entry))
         for root in self._roots:
-            if self._was_suspended or root in self._changed_roots:
-                ledger.dirty_trees[root] = None
+            has_changed = self._was_suspended or root in self._changed_roots
+            unchanged_rounds = 0 if has_changed else ledger.dirty_trees.get(root, 0) + 1
+            if unchanged_rounds <= untried.get(root, 0):
+                ledger.dirty_trees[root] = unchanged_rounds
             else:
                 ledger.dirty_trees.pop(root, None)
 
