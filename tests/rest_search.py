@@ -13,9 +13,10 @@ from typing import Final
 
 from rich.progress import Progress
 
-from tests.queueing import resting_histories
+from tests.gang import resting_histories as gangs
+from tests.queueing import resting_histories as queueing
 
-LAWS: Final = {"queueing": resting_histories.counterexample}
+LAWS: Final = {"queueing": queueing.counterexample, "gangs": gangs.counterexample}
 MAX_PRINTED: Final = 5
 
 
