@@ -56,6 +56,41 @@ def test_a_queue_removed_by_force_leaves_its_places_to_other_trees() -> None:
     assert failure(given, [{"run": None}, {"remove": {"clusterQueues": ["cq"]}}]) == ""
 
 
+def test_a_workload_that_changes_during_a_pause_is_tried_on_the_first_flavor_again() -> None:
+    queues = {
+        "first": {"quota": [{"one": {"cpu": 1}}]},
+        "cq": {"quota": [{"one": {"cpu": 1}}, {"two": {"cpu": 0}}]},
+    }
+    given = one_queue(
+        [{"name": "other", "queue": "first"}, {"name": "w", "created": 1}],
+        flavors={"one": {}, "two": {}},
+        clusterQueues=queues,
+        localQueues={"q": {"clusterQueue": "cq"}, "first": {"clusterQueue": "first"}},
+    )
+    steps = [{"run": 1}, {"update": {"workloads": {"w": {"priority": 0}}}}]  # another generation
+    assert failure(given, steps) == ""
+
+
+def test_a_replaced_slice_does_not_block_its_flavor_for_ever() -> None:
+    """It counts no usage any more when it is finished, but was unready with some."""
+    given = one_queue(
+        [
+            {"name": "blocked"},
+            {"name": "first", "priority": 1, "requests": {}},
+            {"name": "growing", "priority": 1, "replaces": "small"},
+            {"name": "small", "queue": "other"},
+        ],
+        config={"waitForPodsReady": {"blockAdmission": True, "blockAdmissionScope": "SameFlavors"}},
+        flavors={"one": {}, "two": {}},
+        clusterQueues={
+            "cq": {"quota": [{"one": {"cpu": 5}}, {"two": {"cpu": 4}}]},
+            "other": {"quota": [{"two": {"cpu": 2}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    assert failure(given, []) == ""
+
+
 def test_the_law_notices_a_workload_that_waits_although_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.queueing.queue_trees.QueueTrees.flush_requeues", lambda self: None)
     given = one_queue([{"name": "runs"}, {"name": "waits", "created": 1}])

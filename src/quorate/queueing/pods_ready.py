@@ -336,7 +336,8 @@ class UnreadyWorkloads:
     """
 
     def __init__(self) -> None:
-        self._all: dict[Key, None] = {}  # in the order in which they reserved quota, or lost a pod
+        # With their flavors then, in the order in which they reserved quota, or lost a pod.
+        self._all: dict[Key, list[str]] = {}
         self._by_flavor: dict[str, dict[Key, None]] = {}  # those that use some of it; none empty
         self._blocked_queues: dict[str, dict[ClusterQueueState, None]] = {}  # by flavor
 
@@ -347,17 +348,14 @@ class UnreadyWorkloads:
         return iter(self._all)
 
     def add(self, reservation: Reservation) -> None:
-        self._all[reservation.key] = None
-        for flavor in _flavors(reservation):
+        flavors = self._all[reservation.key] = sorted({pair.flavor for pair in reservation.usage})
+        for flavor in flavors:
             self._by_flavor.setdefault(flavor, {})[reservation.key] = None
 
     def discard(self, reservation: Reservation) -> tuple[ClusterQueueState, ...]:
         """Remove a workload that is ready or gone; return the queues that are no longer blocked."""
-        if reservation.key not in self._all:
-            return ()
-        del self._all[reservation.key]
         unblocked: dict[ClusterQueueState, None] = {}
-        for flavor in _flavors(reservation):
+        for flavor in self._all.pop(reservation.key, ()):
             keys = self._by_flavor[flavor]
             del keys[reservation.key]
             if not keys:
@@ -379,7 +377,3 @@ class UnreadyWorkloads:
     def block(self, queue: ClusterQueueState, flavor: str) -> None:
         """Record that ``discard`` must return ``queue`` once no unready workload uses ``flavor``."""
         self._blocked_queues.setdefault(flavor, {})[queue] = None
-
-
-def _flavors(reservation: Reservation) -> list[str]:
-    return sorted({pair.flavor for pair in reservation.usage})

@@ -182,6 +182,7 @@ class Round:
             self._was_paused and self._is_changed(nomination)
         ):
             self._changed_roots.add(nomination.queue.node.root)
+            nomination.entry.last_assignment = None  # the flavor that was found was not used
             self._to_requeue.append((nomination, RequeueReason.FAILED_AFTER_NOMINATION))
             return []
         blocker = self._pods_ready_blocker(nomination)
