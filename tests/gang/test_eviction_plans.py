@@ -1,9 +1,12 @@
 """Searches for victims behind ``enqueue``: which ones are made, and that they leave nothing behind."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from quorate.api.core.volumes import CSINode, StorageClass
+from quorate.api.meta import ObjectMeta
 from quorate.gang.actions import eviction_plans
 from quorate.gang.actions.enqueue import EnqueuePass
 from quorate.gang.actions.eviction_plans import EvictionPlans
@@ -142,3 +145,27 @@ def test_nothing_is_searched_for_more_members_than_nodes_take_pods(
     here.session()
     assert found == []
     assert group_states(here)["high"] == "NotEnoughResources"
+
+
+def test_a_search_is_repeated_after_a_change_of_which_only_the_filters_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A namespace, a driver or a volume may be what its pods lack: no object of the model changes."""
+    here = full(
+        group("high", "3", created=1, **HIGH), nodes=[{"name": "n1", "cpu": 2}, {"name": "n2", "cpu": 1}]
+    )
+    changes: tuple[Callable[[], None], ...] = (
+        lambda: here.model.constraints.set_namespace("default", {"team": "a"}),
+        lambda: here.model.constraints.set_drivers(CSINode(metadata=ObjectMeta(name="n1"))),
+        lambda: here.model.storage.set_class(StorageClass(metadata=ObjectMeta(name="fast"))),
+    )
+    for _ in range(3):
+        here.session()  # until no object changes
+    found = searches(here, monkeypatch)
+    for change in changes:
+        here.session()
+        assert found == []
+        change()
+        here.session()
+        assert found == ["high"]
+        found.clear()

@@ -73,7 +73,7 @@ class EvictionPlans:
         self._model = session.model
         running = sum(1 for gang in session.gangs if gang.allocated)
         self._max_searches = max_searches or max(1, min(MAX_SEARCHES, MAX_GANGS // max(1, running)))
-        self._model.refused_plans.begin_session(self._model.revision, self._max_searches)
+        self._model.refused_plans.begin_session(self._model.version, self._max_searches)
         # In profile compat a group is admitted for idle resources only, as in Volcano.
         names = session.settings.actions if session.settings.profile == "design" else ()
         self._actions = [action for name in names for action in _ACTIONS if action == name]

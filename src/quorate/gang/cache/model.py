@@ -4,7 +4,7 @@ Objects may be set in any order and any number of times.  All durable state is i
 knows the decisions of sessions that no watch has reported yet; see ``assumed_decisions``.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
@@ -65,7 +65,7 @@ class Model:
         self.quotas: dict[Key, NamespaceQuota] = {}
         self.disruption_budgets: dict[Key, PodDisruptionBudget] = {}
         self.ledger = Ledger()
-        self.revision = 0  # incremented by every change of an object
+        self.revision = 0  # incremented by every change of an object through the model; see ``version``
         self.refused_plans = RefusedPlans()
         self.storage = StorageIndex()
         self.hyper_nodes = HyperNodeIndex(self.cluster)
@@ -89,6 +89,14 @@ class Model:
         self._removed_task: Task | None = None  # the last one: its pod may follow as one that cannot be read
         self._priority_classes = PriorityClasses()
         self._assumed = AssumedDecisions()
+
+    @property
+    def version(self) -> Hashable:
+        """Return a value that changes whenever an object does that a session reads.
+
+        The watches of namespaces, drivers and storage change the filters and not the model.
+        """
+        return self.revision, self.constraints.revision, self.storage.version
 
     # Nodes and pods.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 class _Search(NamedTuple):
     session: int
-    revision: int  # of the model
+    version: Hashable  # of the model
 
 
 class RefusedPlans:
@@ -18,16 +18,16 @@ class RefusedPlans:
 
     def __init__(self) -> None:
         self._session = 0
-        self._revision = 0
+        self._version: Hashable = None  # of the model, see ``Model.version``
         self._searches_per_session = 1
         self._searched: dict[Hashable, _Search] = {}
         self._waiting: set[Hashable] = set()  # for a search, at the end of the last session
         self._skipped: set[Hashable] = set()  # in this session
 
-    def begin_session(self, revision: int, searches: int) -> None:
+    def begin_session(self, version: Hashable, searches: int) -> None:
         """Begin the next session with ``searches`` at most; forget classes without a search for long."""
         self._session += 1
-        self._revision, self._searches_per_session = revision, searches
+        self._version, self._searches_per_session = version, searches
         self._waiting, self._skipped = self._skipped, set()
         oldest = self._session - 2 * self._period
         for group in [each for each, last in self._searched.items() if last.session < oldest]:
@@ -36,7 +36,7 @@ class RefusedPlans:
     def is_current(self, group: Hashable) -> bool:
         """Return True if nothing has changed since the search for ``group``."""
         last = self._searched.get(group)
-        return last is not None and last.revision == self._revision
+        return last is not None and last.version == self._version
 
     def is_due(self, group: Hashable) -> bool:
         """Return True if a search for ``group`` is next, as far as sessions have searches left."""
@@ -48,7 +48,7 @@ class RefusedPlans:
         self._skipped.add(group)
 
     def add(self, group: Hashable) -> None:
-        self._searched[group] = _Search(self._session, self._revision)
+        self._searched[group] = _Search(self._session, self._version)
 
     def discard(self, group: Hashable) -> None:
         self._searched.pop(group, None)
