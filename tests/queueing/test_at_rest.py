@@ -39,7 +39,7 @@ def one_queue(workloads: list[Json], **others: Any) -> Json:
     }
 
 
-def test_a_workload_whose_host_and_flavor_are_gone_is_no_fault() -> None:
+def test_a_workload_of_a_host_and_a_flavor_that_are_gone_is_no_fault() -> None:
     given = one_queue([{"name": "w"}], config={"nodeFit": {"mode": "Require"}})
     steps = [{"run": None}, {"remove": {"nodes": ["n1"]}}, {"remove": {"flavors": ["one"]}}]
     assert failure(given, steps) == ""
