@@ -5,16 +5,29 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, is_true
 from quorate.controllers.pods.queued_pod import is_gated
-from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, PODS, WORKLOADS
 from tests.e2e.kinds import RAY_JOB, SPARK_APPLICATION, Json
 from tests.e2e.test_kinds import KEY, ManagedJob, install
 from tests.e2e.test_pods import more_cpu, pods_of
-from tests.e2e.test_sets import DEPLOYMENTS, FLEET, QUEUED, STATEFUL_SETS, WEB, a_set, live_pods, until_ready
+from tests.e2e.test_sets import (
+    DEPLOYMENTS,
+    FLEET,
+    QUEUED,
+    STATEFUL_SETS,
+    WEB,
+    a_set,
+    live_pods,
+    no_pods,
+    until_ready,
+)
+from tests.e2e.topologies import HOST, create_host, create_job_in, create_topology, places_of
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = [
@@ -93,6 +106,34 @@ async def all_changed(world: World) -> bool:
     return len(pods) == 2 and all("changed" in pod.metadata.annotations for pod in pods)
 
 
+def test_a_set_that_crashes_is_evicted_and_comes_back_until_it_is_deleted() -> None:
+    waiting = WaitForPodsReady(
+        timeout_s=2.0,
+        recovery_timeout_s=1.0,
+        block_admission=None,
+        requeuing_strategy=RequeuingStrategy(backoff_base_s=1.0),
+    )
+    crashing = a_set(2)
+    fails = {"simulate.quorate.dev/exit-code": "1", "simulate.quorate.dev/duration": "100ms"}
+    crashing["spec"]["template"]["metadata"]["annotations"] |= fails
+
+    async def story(world: World) -> None:
+        await world.queues("2")
+        await world.client.create(STATEFUL_SETS, crashing, NAMESPACE)
+
+        async def evicted_twice() -> bool:
+            workload = await world.workload("web")
+            state = None if workload is None else workload.status.requeue_state
+            return state is not None and (state.count or 0) >= 2
+
+        await world.until("it was admitted and evicted twice", evicted_twice)
+        await world.until_condition("web", "Admitted")
+        await world.client.delete(STATEFUL_SETS, WEB, propagation="Background")
+        await world.until("no pod is stuck", lambda: no_pods(world))
+
+    run_story(story, structs.replace(QUEUED, wait_for_pods_ready=waiting), FLEET)
+
+
 def test_a_job_that_leaves_its_pods_behind_gives_its_quota_back() -> None:
     async def story(world: World) -> None:
         await world.queues("2")
@@ -117,6 +158,24 @@ def test_a_job_that_leaves_its_pods_behind_gives_its_quota_back() -> None:
 async def is_admitted(world: World, name: str) -> bool:
     workload: Workload = await world.client.get(WORKLOADS, Key(NAMESPACE, name))
     return is_true(workload.status.conditions, "Admitted")
+
+
+def test_pods_run_on_the_node_of_their_place_if_its_host_label_is_not_its_name() -> None:
+    async def story(world: World) -> None:
+        await create_topology(world, "8")
+        for number in (1, 2):
+            await create_host(world, f"node-{number}", "rack", "4", {HOST: f"host-{number}"})
+        await create_job_in(world, "placed", HOST, 3)
+        await world.until_admitted("placed")
+        ((host, count),) = (await places_of(world, "placed")).items()
+
+        async def nodes() -> set[str] | None:
+            bound = [each.spec.node_name for each in (await world.client.list(PODS, NAMESPACE)).items]
+            return set(bound) if len(bound) == count and all(bound) else None
+
+        assert await world.until("all pods are bound", nodes) == {host.replace("host", "node")}
+
+    run_story(story, Configuration())
 
 
 def test_a_spark_submission_that_is_retried_keeps_its_quota() -> None:
