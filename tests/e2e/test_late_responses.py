@@ -63,13 +63,13 @@ def test_a_reservation_is_not_lost_to_another_write_of_our_own() -> None:
     async def story(world: World) -> None:
         await world.flavor()
         await world.cluster_queue(cpu="1")
-        for name in ("elder", "younger"):
-            await workload(world, name, priority=0)
+        for name, priority in (("first", 1), ("second", 0)):
+            await workload(world, name, priority)
             await world.until(f"{name} has no queue", partial(has_no_queue, world, name))
         world.queueing_client.reservation_delay_s = 0.05
         await world.local_queue()
         admitted = await world.until("one is admitted", partial(admitted_workloads, world))
-        assert admitted == {"elder"}
+        assert admitted == {"first"}
 
     run_story(story, Configuration())
 
