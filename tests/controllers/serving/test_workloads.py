@@ -150,6 +150,17 @@ def test_the_last_pods_of_a_set_that_is_scaled_to_0_keep_the_size_of_their_group
     assert plan.concurrent == ()
 
 
+@pytest.mark.parametrize(("state", "moves"), [("gated", True), ("pending", False), ("running", False)])
+def test_only_gated_pods_move_to_another_queue_with_their_set(state: str, moves: bool) -> None:
+    pod = a_pod("db-0", state, group="", has_finalizer=False, role="main", queue="earlier")
+    workload = a_group_workload("main=2", "not-QuotaReserved:Pending", name=DB)
+    assert STATEFUL_SET.serving is not None
+    plan = serving_plan(STATEFUL_SET.serving, a_set(), (workload,), (pod,), NOTHING, JobOptions(), NOW)
+    ((patch,),) = plan.concurrent
+    assert isinstance(patch, Patch)
+    assert ("kueue.x-k8s.io/queue-name" in patch.body["metadata"]["labels"]) is moves
+
+
 def test_pods_get_the_labels_of_their_group() -> None:
     pod = a_pod("db-0", group="", has_finalizer=False, role="other")
     workload = a_group_workload("main=2", "not-QuotaReserved:Pending", name=DB)

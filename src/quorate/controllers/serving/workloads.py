@@ -26,7 +26,7 @@ from quorate.controllers.jobframework.construct_workload import (
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.sync_workload import workload_update
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted, is_gated
 from quorate.controllers.serving.kinds import (
     MAIN,
     WORKER,
@@ -245,7 +245,9 @@ def _membership(pod: QueuedPod, group: ServingGroup, role: str, queue: str) -> P
         PREBUILT_WORKLOAD: group.workload,
         **_index_offset(group, role),
     }
-    labels = {constants.MANAGED: "true", QUEUE_NAME: queue}
+    labels = {constants.MANAGED: "true"}
+    if is_gated(pod) or QUEUE_NAME not in pod.metadata.labels:
+        labels[QUEUE_NAME] = queue  # that of a pod with quota cannot change
     if len(group.workload) <= _MAX_LABEL_LENGTH:
         labels |= {constants.GROUP_NAME: group.workload, PREBUILT_WORKLOAD: group.workload}
     metadata = pod.metadata
