@@ -257,6 +257,20 @@ def test_an_application_is_ready_when_all_executors_run() -> None:
     assert [ready(), ready("RUNNING", "PENDING"), ready("RUNNING", "COMPLETED")] == [False, False, True]
 
 
+def test_with_dynamic_allocation_the_minimum_of_executors_must_run() -> None:
+    """Spark ends executors that have nothing to do, and removes them from the status."""
+
+    def ready(**dynamic: Any) -> bool:
+        allocation = {"enabled": True, **dynamic}
+        job = an_application(executor={"instances": 4}, dynamicAllocation=allocation)
+        status = {"applicationState": {"state": "RUNNING"}, "executorState": {"exec-1": "RUNNING"}}
+        return SparkApplication().pods_ready(foreign_job(job.spec, status))
+
+    assert [ready(), ready(minExecutors=1), ready(minExecutors=2), ready(enabled=False)] == [
+        True, True, False, False
+    ]  # fmt: skip
+
+
 def test_client_mode_and_dynamic_allocation_are_refused() -> None:
     job = an_application(mode="client", dynamicAllocation={"enabled": True})
     found = [

@@ -101,6 +101,8 @@ class SparkApplication(UnstructuredJobKind):
         """Return True if driver and executors run; the state RUNNING covers the driver only."""
         states: Mapping[str, Any] = read_field(job.document, ("status", "executorState"), dict, {})
         wanted = _first_executors(job)
+        if look_up(job.document, (*_DYNAMIC, "enabled")) is True:
+            wanted = read_count(job.document, (*_DYNAMIC, "minExecutors"), 0)  # Spark ends idle ones
         ready = sum(1 for state in states.values() if state in ("RUNNING", "COMPLETED"))
         return _state(job) == "RUNNING" and ready >= wanted
 
@@ -315,6 +317,6 @@ def _findings(job: UnstructuredJob) -> Iterator[Finding]:
     mode = look_up(job.document, ("spec", "mode"))
     if mode != "cluster":
         yield Finding("spec.mode", mode, "only Cluster mode is supported for a kueue managed job")
-    if look_up(job.document, ("spec", "dynamicAllocation", "enabled")):
+    if look_up(job.document, (*_DYNAMIC, "enabled")):
         rule = "a kueue managed job should not use dynamicAllocation: its executors are admitted together"
         yield Finding("spec.dynamicAllocation.enabled", True, rule)
