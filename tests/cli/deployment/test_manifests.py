@@ -209,7 +209,13 @@ def test_user_roles_are_those_of_kueue() -> None:
     assert aggregated_to("kueue-workload-viewer-role") == aggregated_to("kueue-job-viewer-role") == all_users
     assert aggregated_to("kueue-raycluster-viewer-role") == all_users - {"batch-user"}
     assert aggregated_to("kueue-pending-workloads-lq-viewer-role") == {"batch-admin", "batch-user"}
-    assert "kueue-admissioncheck-editor-role" not in roles
+    for kind in (
+        "admissioncheck", "multikueuecluster", "multikueueconfig", "provisioningrequestconfig",
+        "workloadpriorityclass",
+    ):  # fmt: skip
+        assert aggregated_to(f"kueue-{kind}-editor-role") == {"batch-admin"}
+        assert aggregated_to(f"kueue-{kind}-viewer-role") == {"batch-admin"}
+    assert {"kueue-appwrapper-editor-role", "kueue-appwrapper-viewer-role"} <= roles.keys()
 
 
 def test_readers_of_an_object_may_read_its_explanation() -> None:

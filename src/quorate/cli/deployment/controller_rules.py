@@ -236,5 +236,10 @@ QUEUEING_KINDS: Final = (
     QueueingKind("resourceflavors", "resourceflavor", (ADMIN,), (ADMIN,), ("admin",)),
     QueueingKind("topologies", "topology", (ADMIN,), (ADMIN,), ("admin",)),
     QueueingKind("workloads", "workload", (ADMIN,), (ADMIN, USER), ("view", "edit", "admin")),
+    QueueingKind("admissionchecks", "admissioncheck", (ADMIN,), (ADMIN,)),
+    QueueingKind("multikueueclusters", "multikueuecluster", (ADMIN,), (ADMIN,)),
+    QueueingKind("multikueueconfigs", "multikueueconfig", (ADMIN,), (ADMIN,)),
+    QueueingKind("provisioningrequestconfigs", "provisioningrequestconfig", (ADMIN,), (ADMIN,)),
+    QueueingKind("workloadpriorityclasses", "workloadpriorityclass", (ADMIN,), (ADMIN,)),
 )
 PENDING_GROUP: Final = visibility.GROUP
