@@ -172,6 +172,26 @@ def test_a_false_annotation_is_refused_with_its_gate(value: str, gate: bool, wan
     assert short(annotated_topology_findings(pod_set, gates)) == want
 
 
+@pytest.mark.parametrize(
+    ("offset", "group", "want"),
+    [
+        pytest.param("1", False, [], id="alone"),
+        pytest.param("-1", False, ["'-1' must be a non-negative integer"], id="negative"),
+        pytest.param("one", False, ["'one' must be a non-negative integer"], id="no integer"),
+        pytest.param(
+            "1", True, [f"'1' may not be set when '{PREFIX}group-name' is specified"], id="beside a group"
+        ),
+    ],
+)
+def test_the_index_offset(offset: str, group: bool, want: list[str]) -> None:
+    annotations = dict(a_pod_set(IN_RACK if group else "").annotations)
+    key = "kueue.x-k8s.io/pod-index-offset"
+    pod_set = AnnotatedPodSet("t", 4, annotations | {key: offset})
+    assert [str(each) for each in annotated_topology_findings(pod_set)] == [
+        f"t[{key}]: {each}" for each in want
+    ]
+
+
 def test_sizes_are_not_compared_with_an_unknown_number_of_pods() -> None:
     pod_set = a_pod_set("{slice-required-topology: rack, slice-size: '500'}", count=None)
     assert short(annotated_topology_findings(pod_set)) == []

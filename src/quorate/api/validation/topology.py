@@ -14,6 +14,7 @@ from quorate.api.findings import Finding, child_path
 from quorate.api.kueue.topology import PodSetTopologyRequest, SliceConstraint
 from quorate.api.kueue.topology_annotations import (
     GROUP_NAME,
+    INDEX_OFFSET,
     MAX_SLICE_LAYERS,
     POD_SET_PREFIX,
     PREFERRED,
@@ -52,6 +53,8 @@ def annotated_topology_findings(
 ) -> Findings:
     """Validate the topology request of one pod set."""
     given = pod_set.annotations
+    if INDEX_OFFSET in given:
+        yield from _index_offset(pod_set)
     if not any(key.startswith(POD_SET_PREFIX) for key in given):
         return
     modes = [key for key in _MODES if key in given]
@@ -81,6 +84,15 @@ def _excluded(pod_set: AnnotatedPodSet, key: str, others: Iterable[str]) -> Find
         if other in pod_set.annotations:
             rule = f"may not be set when '{other}' is specified"
             yield Finding(child_path(pod_set.path, key), pod_set.annotations[key], rule)
+
+
+def _index_offset(pod_set: AnnotatedPodSet) -> Findings:
+    """Validate the number of the first pod; in a group the leader is counted anyway."""
+    path, text = child_path(pod_set.path, INDEX_OFFSET), pod_set.annotations[INDEX_OFFSET]
+    offset = signed_int32(text)
+    if offset is None or offset < 0:
+        yield Finding(path, text, "must be a non-negative integer")
+    yield from _excluded(pod_set, INDEX_OFFSET, (GROUP_NAME,))
 
 
 def _group_name(pod_set: AnnotatedPodSet) -> Findings:
