@@ -96,7 +96,8 @@ def definition_findings(
             yield info(
                 about,
                 f"objects may still be stored as {', '.join(old)}",
-                "write each object once (kubectl get and replace) to store it in the new version",
+                "write each object once (kubectl get and replace) to store it in the new version; Kueue 0.20 "
+                "does not serve v1beta1",
             )
     for says, plurals in valid.items():
         yield info(f"definitions of {GROUP}", f"{', '.join(plurals)}: {says}")

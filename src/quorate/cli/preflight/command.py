@@ -24,6 +24,7 @@ from quorate.cli.preflight.cluster_checks import (
 from quorate.cli.preflight.findings import PreflightFinding, Severity, by_severity, info, warning
 from quorate.cli.preflight.queue_checks import QueueSetup, queue_findings
 from quorate.cli.preflight.topology_checks import topology_findings
+from quorate.cli.preflight.version_checks import old_client_findings, written_kinds
 from quorate.cli.server_version import server_version
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_model import effective_configuration, evaluate_all, load_state
@@ -115,6 +116,8 @@ class Preflight:
         findings += definition_findings(definitions, WANTED)
         findings += unserved_findings(definitions)
         findings += conversion_findings(definitions, endpoints)
+        written = [(kind, await self._list(kind)) for kind in written_kinds(definitions)]
+        findings += old_client_findings(written)
         webhooks = [*await self._list(kinds.MUTATING), *await self._list(kinds.VALIDATING)]
         findings += webhook_findings(webhooks, endpoints)
         findings += manager_findings(

@@ -55,11 +55,13 @@ class DefinitionVersion(Struct):
 
 class DefinitionNames(Struct):
     plural: str = ""
+    kind: str = ""
 
 
 class DefinitionSpec(Struct):
     group: str = ""
     names: DefinitionNames = DefinitionNames()
+    scope: str = ""
     versions: tuple[DefinitionVersion, ...] = ()
     conversion: Conversion = Conversion()
 
