@@ -117,3 +117,44 @@ def test_a_queueing_gate_is_decoded(gate: str) -> None:
     loaded = load_configuration(a_file(dumps({"featureGates": given})[1:-1]))
     want = msgspec.to_builtins(Gates()) | given
     assert (msgspec.to_builtins(loaded.configuration.gates), loaded.warnings) == (want, ())
+
+
+def test_all_gates_together_at_their_defaults_change_nothing() -> None:
+    """A file of Kueue 0.20 may list every gate."""
+    body = dumps({"featureGates": FEATURE_GATES})[1:-1]
+    assert load_configuration(a_file(body)) == load_configuration(a_file())
+
+
+def test_a_file_of_kueue_loads_unchanged() -> None:
+    loaded = load_configuration(
+        """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health: {healthProbeBindAddress: ":8081"}
+metrics: {bindAddress: ":8443", enableClusterQueueResources: true}
+webhook: {port: 9443}
+leaderElection: {leaderElect: true, resourceName: c1f6bfd2.kueue.x-k8s.io}
+controller:
+  groupKindConcurrency: {Job.batch: 5, Pod: 5, Workload.kueue.x-k8s.io: 5, LocalQueue.kueue.x-k8s.io: 1}
+clientConnection: {qps: 1000, burst: 1000}
+featureGates:
+  WaitForPodsReadyUnscheduledTimeout: true
+  WorkloadLevelWaitForPodsReady: true
+  WaitForPodsReadyMaxNotReady: true
+waitForPodsReady:
+  timeout: 5m
+  recoveryTimeout: 3m
+  unscheduledTimeout: 2m
+  maxTimeoutOnWorkload: 1h
+  blockAdmission: true
+  requeuingStrategy: {timestamp: Eviction, backoffLimitCount: 5, backoffBaseSeconds: 60}
+integrations:
+  frameworks: [batch/job, jobset.x-k8s.io/jobset, pod, deployment, statefulset]
+"""
+    )
+    rules = loaded.configuration.wait_for_pods_ready
+    assert rules is not None
+    assert (rules.scheduling_timeout_s, rules.longest_on_workload_s) == (120.0, 3600.0)
+    assert loaded.configuration.longest_workload_timeout_s == 3600.0
+    assert loaded.configuration.gates.wait_for_pods_ready_max_not_ready
+    assert [warning.partition(":")[0] for warning in loaded.warnings] == ["clientConnection.qps"]
