@@ -27,12 +27,12 @@ class ConsumedUsage:
         self.consumed: dict[str, float] = {}  # by resource, as of ``sampled_at``
         self.sampled_at: float | None = None  # epoch seconds; None: never
         self.changed_at: float | None = None  # the last sample that changed ``consumed``; None: none did
-        self.penalties: dict[Key, dict[str, float]] = {}  # of workloads that reserve and are not admitted yet
+        self.penalties: dict[Key, dict[str, float]] = {}  # of workloads of which the usage does not count yet
 
     def sample(
         self, usage: Usage, rules: AdmissionFairSharing, now: float, resources: Iterable[str] = ()
     ) -> None:
-        """Add the usage since the last sample; ``usage`` is that of the admitted workloads.
+        """Add the usage since the last sample: ``usage``, which has been the same since then.
 
         Unused ``resources`` count with 0.
         """
@@ -69,7 +69,7 @@ class ConsumedUsage:
             }
 
     def settle_penalty(self, key: Key) -> None:
-        """Turn the penalty of the workload ``key``, which is admitted, into consumed usage."""
+        """Turn the penalty of the workload ``key``, of which the usage counts now, into consumed usage."""
         for resource, amount in self.penalties.pop(key, {}).items():
             self.consumed[resource] = self.consumed.get(resource, 0.0) + amount
 

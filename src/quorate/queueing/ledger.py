@@ -264,11 +264,20 @@ class Ledger(QueueTrees):
                 continue
             consumed_usage = queue.consumed_usage
             if consumed_usage.is_due(rules, now):
-                consumed_usage.sample(queue.totals.admitted_usage, rules, now, cluster_queue.groups)
+                consumed_usage.sample(
+                    self._sampled_usage(queue, cluster_queue), rules, now, cluster_queue.groups
+                )
                 if consumed_usage.changed_at == now:
                     sampled.append(key)
             next_at = min(next_at, consumed_usage.due_at(rules))
         return Samples(tuple(sampled), next_at if math.isfinite(next_at) else None)
+
+    def _sampled_usage(self, queue: LocalQueueState, cluster_queue: ClusterQueueState) -> Usage:
+        """Return what counts as used: reserved quota, or that of admitted workloads only."""
+        anchored = self.configuration.gates.admission_fair_sharing_anchor_at_quota_reservation
+        if anchored and cluster_queue.uses_admission_fair_sharing:
+            return queue.totals.reserved_usage
+        return queue.totals.admitted_usage
 
     # Reservations.
 

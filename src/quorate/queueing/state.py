@@ -189,7 +189,8 @@ class State(QueueObjects):
             ledger.add_reservation(new)
         else:
             ledger.update_reservation(old, new)
-        if new.admitted:
+        anchored = self.configuration.gates.admission_fair_sharing_anchor_at_quota_reservation
+        if new.admitted or (anchored and workload.spec.active):
             ledger.local_queues[new.local_queue].consumed_usage.settle_penalty(key)
         queue = ledger.cluster_queues.get(admission.cluster_queue)
         if workload.status.unhealthy_nodes or c.awaits_places(admission):

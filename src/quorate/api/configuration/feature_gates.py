@@ -86,6 +86,7 @@ REMOVED_GATES: Final = frozenset(
 )  # fmt: skip
 # Prerequisite gates.
 PREREQUISITES: Final = {
+    "AdmissionFairSharingAnchorAtQuotaReservation": "AdmissionFairSharing",
     "ElasticJobsViaWorkloadSlicesWithTAS": "ElasticJobsViaWorkloadSlices",
     "SchedulingEquivalenceHashingIgnorePodSetName": "SchedulingEquivalenceHashing",
     "UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObservability",
@@ -113,7 +114,6 @@ ABSENT_FEATURES: Final = frozenset(
 )  # fmt: skip
 # Gates that have one value here, and why.
 FIXED_GATES: Final = {
-    "AdmissionFairSharingAnchorAtQuotaReservation": "usage counts from the reservation of quota",
     "EnforceProvisioningPodTemplateContents": "a PodTemplate has the contents of its workload",
     "FinalizeTerminatingPodGroups": "a group of which all pods terminate gets no workload",
     "MetricsForCohorts": "the series of cohorts cannot be disabled",
@@ -144,6 +144,8 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     recompute_assignment_upon_preemption_targets_overlap: bool = True  # assign again without these targets
     scheduler_timestamp_preemption_buffer: bool = False  # preempt equal priority only if minutes newer
     priority_boost: bool = False  # add the annotation priority-boost to the priority
+    # admission fair sharing counts usage from the reservation of quota; off: from admission
+    admission_fair_sharing_anchor_at_quota_reservation: bool = True
     admission_gated_by: bool = True  # do not queue workloads with the annotation admission-gated-by
     skip_reassignment_for_pod_owned_workloads: bool = True  # never requeue the workload of a single pod
     finish_orphaned_workloads: bool = True  # finish a workload if its owner was deleted
