@@ -81,6 +81,11 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "(leave overrides.longest out)", id="two names of one field",
         ),
         pytest.param(
+            "v1beta2", "metrics: {localQueueMetrics: {localQueueSelector: {matchLabels: {a b: c}}}}",
+            "metrics.localQueueMetrics.localQueueSelector.matchLabels[a b]: 'c' is not under the key of a label "
+            "(write name or example.com/name)", id="a selector that matches nothing",
+        ),
+        pytest.param(
             "v1beta2", "waitForPodsReady: {timout: 10m}",
             "waitForPodsReady.timout: '10m' is in an unknown field (did you mean timeout?)", id="a typo",
         ),

@@ -285,9 +285,17 @@ def label_selector(field: Field) -> LabelSelector:
 
 def _label_selector(fields: Section) -> LabelSelector:
     return LabelSelector(
-        match_labels=fields.take("matchLabels", map_of(_label_value), {}),
+        match_labels=fields.take("matchLabels", _match_labels, {}),
         match_expressions=fields.take("matchExpressions", list_of(section(_requirement)), ()),
     )
+
+
+def _match_labels(field: Field) -> dict[str, str]:
+    labels = map_of(_label_value)(field)
+    for key in labels:
+        if not is_qualified_name(key):
+            field.entry(key).reject("is not under the key of a label (write name or example.com/name)")
+    return labels
 
 
 def _requirement(fields: Section) -> SelectorRequirement:
