@@ -53,6 +53,7 @@ ADMISSION_GATED: Final = "AdmissionGated"
 WAITING_FOR_QUOTA: Final = "WaitingForQuota"
 NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
 EXCEEDS_MAX_QUOTA: Final = "ExceedsMaxQuota"
+TOPOLOGY_PLACEMENT_FAILED: Final = "TopologyPlacementFailed"  # not even if no pods had places
 WAITING_FOR_PREEMPTED: Final = "WaitingForPreemptedWorkloads"
 PENDING_EVALUATION: Final = "PendingEvaluation"
 WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
@@ -63,6 +64,7 @@ _COARSE_REASONS: Final = {
     WAITING_FOR_QUOTA: "Pending",
     NO_MATCHING_FLAVOR: "Pending",
     EXCEEDS_MAX_QUOTA: "Pending",
+    TOPOLOGY_PLACEMENT_FAILED: "Pending",
     WAITING_FOR_PREEMPTED: "Pending",
     PENDING_EVALUATION: "Pending",
     WAITING_FOR_REPLACEMENT: "Pending",
@@ -76,12 +78,18 @@ CYCLE_REASONS: Final = frozenset(
         WAITING_FOR_QUOTA,
         NO_MATCHING_FLAVOR,
         EXCEEDS_MAX_QUOTA,
+        TOPOLOGY_PLACEMENT_FAILED,
         WAITING_FOR_PREEMPTED,
         WAITING_FOR_PODS_READY,
     }
 )
 # From the reason that takes the largest change to resolve to the one that takes the smallest.
-_SEVERITY: Final = (NO_MATCHING_FLAVOR, EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA)
+_SEVERITY: Final = (
+    NO_MATCHING_FLAVOR,
+    EXCEEDS_MAX_QUOTA,
+    WAITING_FOR_QUOTA,
+    TOPOLOGY_PLACEMENT_FAILED,
+)
 
 # Reasons of Admitted=False
 NO_RESERVATION: Final = "NoReservation"
@@ -323,6 +331,8 @@ def _of_flavor(reason: r.PodSetReason) -> str:
             return NO_MATCHING_FLAVOR
         case r.TaintUntolerated() | r.AffinityMismatched() | r.TopologyMismatched():
             return NO_MATCHING_FLAVOR
+        case r.PlacementRefused(never_fits=True):
+            return TOPOLOGY_PLACEMENT_FAILED
         case r.PlacementRefused() | r.NodesLackRoom():
             return WAITING_FOR_QUOTA
     assert_never(reason)

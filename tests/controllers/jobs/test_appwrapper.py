@@ -264,7 +264,7 @@ def test_with_dynamic_allocation_the_minimum_of_executors_must_run() -> None:
         allocation = {"enabled": True, **dynamic}
         job = an_application(executor={"instances": 4}, dynamicAllocation=allocation)
         status = {"applicationState": {"state": "RUNNING"}, "executorState": {"exec-1": "RUNNING"}}
-        return SparkApplication().pods_ready(foreign_job(job.spec, status))
+        return SparkApplication().reports_ready(foreign_job(job.spec, status))
 
     assert [ready(), ready(minExecutors=1), ready(minExecutors=2), ready(enabled=False)] == [
         True, True, False, False
