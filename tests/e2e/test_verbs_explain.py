@@ -303,7 +303,6 @@ MISTAKES = (
     ("queue list -A", "-A is for local queues"),
     ("queue list pods", "'pods' is no kind of queue"),
     ("queue resume --local cq/a", "cq selects cluster queues"),
-    ("queue list lq --active true", "--active is for cluster queues"),
     ("queue list -c research", "-c is for local queues"),
     ("queue create lq/a", "a local queue needs a cluster queue (write -c NAME)"),
     ("queue create lq/a -c b --cohort c", "a local queue has no quota"),

@@ -82,8 +82,8 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", "metrics: {localQueueMetrics: {localQueueSelector: {matchLabels: {a b: c}}}}",
-            "metrics.localQueueMetrics.localQueueSelector.matchLabels[a b]: 'c' is not under the key of a label "
-            "(write name or example.com/name)", id="a selector that matches nothing",
+            "metrics.localQueueMetrics.localQueueSelector.matchLabels[a b]: 'c' is not under the key of a "
+            "label (write name or example.com/name)", id="a selector that matches nothing",
         ),
         pytest.param(
             "v1beta2", "waitForPodsReady: {timout: 10m}",
