@@ -172,8 +172,9 @@ def test_queue_progress(status: dict[str, Any], want: QueueProgress) -> None:
     assert queue_progress(a_queue(status)) == want
 
 
-def test_a_job_that_waits_for_ready_pods_names_the_unready_jobs() -> None:
-    waiting = condition("QuotaReserved", "False", "Waiting", "waiting for all admitted workloads")
+@pytest.mark.parametrize("reason", ["WaitingForPodsReady", "Waiting"])
+def test_a_job_that_waits_for_ready_pods_names_the_unready_jobs(reason: str) -> None:
+    waiting = condition("QuotaReserved", "False", reason, "waiting for all admitted workloads")
     not_ready = [*ADMITTED, condition("PodsReady", "False", "WaitForStart")]
     first, second = (
         JobExample("job1", {"starting": 20}, conditions=not_ready),

@@ -11,6 +11,7 @@ from quorate.api.quantity import Quantity
 from quorate.cli.run.deadlock import PROGRESSING, shortages
 from quorate.cli.run.formatting import format_quantity, format_resources, plural
 from quorate.cli.run.observation import ObservedCluster, ObservedJob, PodCount
+from quorate.queueing import conditions as c
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,8 @@ def _waiting(observed: ObservedJob, cluster: ObservedCluster, now: float) -> tup
     unready = [
         _unready(other) for other in cluster.jobs if other.has("QuotaReserved") and not _is_ready(other)
     ]
-    if reserved.reason == "Waiting" and unready:
+    # The second is the reason without its detail, see UnadmittedWorkloadsObservability.
+    if reserved.reason in (c.WAITING_FOR_PODS_READY, "Waiting") and unready:
         return "Pending", f"waits until earlier admitted jobs are ready: {', '.join(unready)}"
     return "Pending", reserved.message
 
