@@ -197,16 +197,6 @@ def test_an_application_with_dynamic_allocation_needs_quota_for_the_most_executo
         executors(**DYNAMIC)
 
 
-def test_an_application_with_dynamic_allocation_is_ready_with_the_first_executors() -> None:
-    def ready(*states: str) -> bool:
-        executors = {f"exec-{number}": state for number, state in enumerate(states)}
-        job = an_application(executor={"instances": 2}, dynamicAllocation={**DYNAMIC, "maxExecutors": 8})
-        status = {"applicationState": {"state": "RUNNING"}, "executorState": executors}
-        return SparkApplication().reports_ready(foreign_job(job.spec, status))
-
-    assert [ready("RUNNING", "RUNNING"), ready("RUNNING", "RUNNING", "COMPLETED")] == [False, True]
-
-
 ON_FAILURE = {"type": "OnFailure", "onFailureRetries": 2, "onSubmissionFailureRetries": 1}
 
 
@@ -266,8 +256,8 @@ def test_with_dynamic_allocation_the_minimum_of_executors_must_run() -> None:
         status = {"applicationState": {"state": "RUNNING"}, "executorState": {"exec-1": "RUNNING"}}
         return SparkApplication().reports_ready(foreign_job(job.spec, status))
 
-    assert [ready(), ready(minExecutors=1), ready(minExecutors=2), ready(enabled=False)] == [
-        True, True, False, False
+    assert [ready(minExecutors=1), ready(minExecutors=2), ready(), ready(enabled=False)] == [
+        True, False, False, False
     ]  # fmt: skip
 
 

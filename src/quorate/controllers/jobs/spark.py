@@ -100,9 +100,9 @@ class SparkApplication(UnstructuredJobKind):
     def reports_ready(self, job: UnstructuredJob) -> bool:
         """Return True if driver and executors run; the state RUNNING covers the driver only."""
         states: Mapping[str, Any] = read_field(job.document, ("status", "executorState"), dict, {})
-        wanted = _first_executors(job)
-        if look_up(job.document, (*_DYNAMIC, "enabled")) is True:
-            wanted = read_count(job.document, (*_DYNAMIC, "minExecutors"), 0)  # Spark ends idle ones
+        wanted = read_count(job.document, (*_EXECUTOR, "instances"), 0)
+        if look_up(job.document, (*_DYNAMIC, "enabled")) is True:  # Spark ends idle ones
+            wanted = read_count(job.document, (*_DYNAMIC, "minExecutors"), wanted)
         ready = sum(1 for state in states.values() if state in ("RUNNING", "COMPLETED"))
         return _state(job) == "RUNNING" and ready >= wanted
 
