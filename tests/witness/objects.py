@@ -66,6 +66,7 @@ def a_workload(
     *,
     queue: str = "q",
     flavors: Mapping[str, str] | None = None,
+    usage: Mapping[str, str] | None = None,
     job: str = "",
     owners: Sequence[Mapping[str, Any]] = (),
     finished: bool = False,
@@ -75,7 +76,8 @@ def a_workload(
     """Return a workload of the job with its name, with quota in cluster queue ``queue`` since ``at``."""
     reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": moment(at)}
     ended = {"type": "Finished", "status": "True", "lastTransitionTime": moment(at)}
-    assignment = {"name": "main", "flavors": dict(flavors or {"cpu": "default"})}
+    named = dict(flavors or {"cpu": "default"})
+    assignment = {"name": "main", "flavors": named, "resourceUsage": dict(usage or {})}
     admission = {"clusterQueue": queue, "podSetAssignments": [assignment]}
     return codec.convert(
         WitnessedWorkload,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorate.witness.pods import WitnessedPod
 from quorate.witness.report import Reason, Report
 from quorate.witness.witness import Facts, Witness
 from tests.witness.objects import (
@@ -131,6 +132,30 @@ def test_the_slice_with_quota_is_that_of_all_pods_of_an_elastic_job() -> None:
     new = a_workload("new", queue="b", job="job", at=ADMITTED_S + 1)
     pod = a_pod("p", "5", job="job", annotations={"kueue.x-k8s.io/workload": "old"})
     assert observe(a_queue("a", 1), a_queue("b", 9), old, new, pod) == []
+
+
+@pytest.mark.parametrize(
+    ("running", "want"),
+    [
+        pytest.param(pods("job", 3), [], id="all that it was admitted with"),
+        pytest.param(pods("job", 4), ["OutsideQuota Workload ns/job default/cpu +1"], id="another pod"),
+        pytest.param(
+            [*pods("job", 3), a_pod("old", job="job", deletionTimestamp="2026-01-01T00:00:00Z")],
+            [],
+            id="a pod that is being replaced",
+        ),
+        pytest.param(pods("job", 3, "2"), ["OutsideQuota Workload ns/job default/cpu +3"], id="larger pods"),
+    ],
+)
+def test_the_pods_of_one_workload(running: list[WitnessedPod], want: list[str]) -> None:
+    """The queue has room for more, but the workload was admitted with three cpus."""
+    assert observe(a_queue(cpu=9), a_workload("job", usage={"cpu": "3"}), *running) == want
+
+
+def test_a_resource_that_gets_quota_holds_what_runs_already() -> None:
+    job = (a_workload("job", flavors={"gpu": "default"}), *pods("job", 4))
+    before, after = facts(a_queue("q", default={"gpu": 1}), *job), facts(a_queue(cpu=2), *job)
+    assert lowered(before, after) == [Reason.LIMIT_LOWERED]
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,9 @@ def witness(
     about the ClusterQueue, Cohort or Node that names the pods, and the metric
     [b]quorate_witness_excess[/b].
 
-    Reasons: [b]OverLimit[/b], [b]OverAllocatable[/b] and [b]WithoutAdmission[/b] (the workload of running
-    pods has no quota) are faults of a controller, or pods that a user started around the queue.
+    Reasons: [b]OverLimit[/b], [b]OutsideQuota[/b] (the pods of a workload use more than it was admitted
+    with), [b]OverAllocatable[/b] and [b]WithoutAdmission[/b] (the workload of running pods has no quota) are
+    faults of a controller, or pods that a user started around the queue.
     [b]LimitLowered[/b]: an administrator lowered the quota of what runs. [b]BeforeStart[/b]: the pods were
     there before the witness.
 

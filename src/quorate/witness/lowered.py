@@ -19,7 +19,8 @@ class _Seen:
 class LoweredLimits(Generic[K]):
     """The limits of the last observation, and the last moment at which each was lowered.
 
-    A cluster queue that joins a cohort lowers what the cohort has left, too, if the queue existed before.
+    A cluster queue that joins a cohort lowers what the cohort has left, too, if the queue existed before; and
+    a resource that gets quota had none to hold what runs already.
     """
 
     def __init__(self) -> None:
@@ -39,7 +40,8 @@ class LoweredLimits(Generic[K]):
 
     def _lowered_at(self, key: K, new: _Seen, now: float) -> float:
         old = self._seen.get(key)
-        if now == self._started_at or (old is not None and self._is_lower(new, old)):
+        is_lower = bool(new.queues & self._queues) if old is None else self._is_lower(new, old)
+        if now == self._started_at or is_lower:
             self._lowered[key] = now
         return self._lowered.get(key, -inf)
 

@@ -19,6 +19,7 @@ from quorate.kube.resources import (
     LOCAL_QUEUES,
     NAMESPACES,
     NODES,
+    WORKLOADS,
     Resource,
     reference,
 )
@@ -36,19 +37,20 @@ USED: Final = Family(
 EXCESS: Final = Family(
     "quorate_witness_excess", "gauge", (*_PLACE, "reason"),
     "How much that is above the limit of a cluster queue or cohort, or above the allocatable resources of a "
-    "node; of a local queue or namespace: running pods of workloads without quota",
+    "node, or of a workload above its admission; of a local queue or namespace: running pods of workloads "
+    "without quota",
 )  # fmt: skip
 LASTING: Final = Family(
     "quorate_witness_lasting_differences", "gauge", ("reason",),
-    "Differences that have lasted longer than the grace; `OverLimit`, `OverAllocatable` and "
-    "`WithoutAdmission` are faults",
+    "Differences that have lasted longer than the grace; all reasons but `LimitLowered` "
+    "and `BeforeStart` are faults",
 )  # fmt: skip
 OBSERVATIONS: Final = Family(
     "quorate_witness_observations_total", "counter", (), "Comparisons since the process started"
 )
 FAMILIES: Final = (USED, EXCESS, LASTING, OBSERVATIONS)
 _KINDS: Final[dict[str, Resource[Any]]] = {
-    each.kind: each for each in (CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, NODES)
+    each.kind: each for each in (CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, NODES, WORKLOADS)
 }
 
 

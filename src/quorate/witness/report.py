@@ -9,9 +9,10 @@ from quorate.witness.limits import FlavorResource, Holder
 
 
 class Reason(StrEnum):
-    """Why pods are outside of a limit.  The first three are faults of a controller, or of a tenant."""
+    """Why pods are outside of a limit.  The first four are faults of a controller, or of a tenant."""
 
     OVER_LIMIT = "OverLimit"
+    OUTSIDE_QUOTA = "OutsideQuota"  # the pods of one workload use more than its admission counts
     OVER_ALLOCATABLE = "OverAllocatable"
     WITHOUT_ADMISSION = "WithoutAdmission"  # of pods that have, or had, a workload
     LIMIT_LOWERED = "LimitLowered"  # by an administrator, after the admission of what runs
@@ -19,15 +20,15 @@ class Reason(StrEnum):
 
     @property
     def is_fault(self) -> bool:
-        return self in (Reason.OVER_LIMIT, Reason.OVER_ALLOCATABLE, Reason.WITHOUT_ADMISSION)
+        return self not in (Reason.LIMIT_LOWERED, Reason.BEFORE_START)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
     """Where pods use too much: a cluster queue, a cohort or a node, and the resource."""
 
-    kind: str  # ClusterQueue, Cohort or Node; LocalQueue or Namespace of pods without an admission
-    name: str  # of a local queue: namespace/name
+    kind: str  # ClusterQueue, Cohort, Workload or Node; LocalQueue or Namespace of pods without an admission
+    name: str  # of a local queue or workload: namespace/name
     flavor: str  # "" of a node
     resource: str
 
@@ -53,13 +54,17 @@ class Difference:
         if self.reason is Reason.WITHOUT_ADMISSION:
             return f"pods run although their workload has no quota: {names}{more}"
         what = f"{place.resource} of flavor {place.flavor}" if place.flavor else place.resource
-        bound = "allocatable" if self.reason is Reason.OVER_ALLOCATABLE else "the limit"
+        bound = BOUNDS.get(self.reason, "the limit")
         return (
             f"running pods use {Quantity(self.used)} {what}, {Quantity(self.excess)} more than {bound} of "
             f"{Quantity(self.limit)}: {names}{more}"
         )
 
 
+BOUNDS = {
+    Reason.OVER_ALLOCATABLE: "allocatable",
+    Reason.OUTSIDE_QUOTA: "the admitted amount",
+}
 NAMED = 5
 """The most pods that a message names."""
 

@@ -38,8 +38,12 @@ class _Charge:
 
     pod: WitnessedPod
     queue: str
+    workload: WitnessedWorkload
     amounts: Mapping[FlavorResource, int]
-    reserved_at: float
+
+    @property
+    def reserved_at(self) -> float:
+        return self.workload.reserved_at
 
 
 class Witness:
@@ -62,7 +66,12 @@ class Witness:
         running = [pod for pod in facts.pods if pod.holds_node and not _is_lost(pod, nodes)]
         charges, unadmitted = self._charges(facts, running)
         usage, over_quota = self._quota_differences(facts, charges, now)
-        differences = (*over_quota, *self._node_differences(nodes, running, now), *_without_quota(unadmitted))
+        differences = (
+            *over_quota,
+            *_beyond_admission(charges),
+            *self._node_differences(nodes, running, now),
+            *_without_quota(unadmitted),
+        )
         found = {(each.place, each.reason) for each in differences}
         self._since = {key: self._since.get(key, now) for key in sorted(found)}
         lasting = tuple(
@@ -97,7 +106,7 @@ class Witness:
             queue = queues.get(admission.cluster_queue)
             if queue is not None:
                 amounts = _flavor_amounts(pod, workload, queue, facts.resources)
-                charges.append(_Charge(pod, queue.metadata.name, amounts, workload.reserved_at))
+                charges.append(_Charge(pod, queue.metadata.name, workload, amounts))
         self._admissions.keep_only(with_pods)
         return charges, unadmitted
 
@@ -192,6 +201,37 @@ def _flavor_amounts(
     for resource, flavor in assigned.items():  # the queue has no quota for it any more
         if counted.get(resource):
             amounts[FlavorResource(flavor, resource)] = counted[resource]
+    return amounts
+
+
+def _beyond_admission(charges: Iterable[_Charge]) -> list[Difference]:
+    """Return where the pods of one workload use more than its admission counts for all of its pods.
+
+    A pod that is being deleted does not count here: another one may replace it already.
+    """
+    by_workload: dict[Key, list[_Charge]] = {}
+    for charge in charges:
+        if charge.pod.metadata.deletion_timestamp is None:
+            by_workload.setdefault(charge.workload.metadata.key, []).append(charge)
+    differences: list[Difference] = []
+    for key, found in sorted(by_workload.items()):
+        admitted = _admitted_amounts(found[-1].workload)
+        for of, limit in sorted(admitted.items()):
+            used = sum(charge.amounts.get(of, 0) for charge in found)
+            if used > limit:
+                names = _newest_first(charge.pod for charge in found if charge.amounts.get(of))
+                place = Place("Workload", str(key), of.flavor, of.resource)
+                differences.append(Difference(place, Reason.OUTSIDE_QUOTA, used, limit, names))
+    return differences
+
+
+def _admitted_amounts(workload: WitnessedWorkload) -> dict[FlavorResource, int]:
+    admission = workload.status.admission
+    amounts: dict[FlavorResource, int] = {}
+    for assignment in () if admission is None else admission.pod_set_assignments:
+        for resource, amount in assignment.resource_usage.items():
+            of = FlavorResource(assignment.flavors.get(resource, ""), resource)
+            amounts[of] = amounts.get(of, 0) + amount.nanos
     return amounts
 
 

@@ -217,6 +217,12 @@ EVENTS: Final = (
         "running pods use more than its quota; the message has the amounts and names pods",
     ),
     EventDescription(
+        "OutsideQuota",
+        "a Workload (the witness)",
+        "Warning",
+        "its pods use more than it was admitted with; the message has the amounts and names pods",
+    ),
+    EventDescription(
         "OverAllocatable", "a Node (the witness)", "Warning", "its pods request more than it can allocate"
     ),
     EventDescription(
