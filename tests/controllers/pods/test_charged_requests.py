@@ -33,6 +33,10 @@ def spec(**requests: str) -> dict[str, Any]:
         pytest.param({"cpu": "1"}, {"cpu": "3"}, ResourceOptions(), "", id="what is charged"),
         pytest.param({"cpu": "500m"}, {"cpu": "3"}, ResourceOptions(), "", id="less"),
         pytest.param({"cpu": "8"}, {"cpu": "3"}, ResourceOptions(), "cpu 8, charged 1", id="more"),
+        pytest.param({"cpu": "1"}, {"cpu": "1500m"}, ResourceOptions(), "", id="reserved by another program"),
+        pytest.param(
+            {"cpu": "2"}, {"cpu": "1500m"}, ResourceOptions(), "cpu 2, charged 500m", id="more than either"
+        ),
         pytest.param({"memory": "9Gi"}, {"cpu": "3"}, ResourceOptions(), "", id="without quota for it"),
         pytest.param(
             {"cpu": "1", "gpu": "2"},

@@ -4,8 +4,6 @@ The role of a pod is an annotation of its author, so that a pod may name the rol
 workload of its author may have pods of any size.  Such a pod stays gated.
 """
 
-from collections.abc import Mapping
-
 from quorate.api import codec
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import PodSpec, PodTemplate
@@ -21,23 +19,23 @@ def uncharged_requests(
 ) -> str:
     """Return how the pod exceeds its share of the charged usage, such as ``cpu 8, charged 1``; empty if not.
 
-    An extended resource that is not charged at all may not exceed the template's.  Other resources that are
-    not charged have no quota, or are defaults of the namespace.
+    A pod that requests no more than the pod set's template may always start: another program may have
+    reserved less.  An extended resource that is not charged at all may not exceed the template's.  Other
+    resources that are not charged have no quota, or are defaults of the namespace.
     """
     requested = _counted(codec.decode(PodSpec, pod.spec), options)
     count = assignment.count or 0
     usage = {name: base_units(name, amount) for name, amount in assignment.resource_usage.items()}
-    charged = {name: amount // count if count else 0 for name, amount in usage.items()}
-    template: Mapping[str, int] | None = None
-    for name in requested.keys() - charged.keys():
-        if "/" in name:
-            if template is None:
-                template = _counted(codec.decode(PodTemplate, pod_set.template).spec, options)
-            charged[name] = template.get(name, 0)
+    charged = {name: 0 for name in requested if "/" in name}
+    charged |= {name: amount // count if count else 0 for name, amount in usage.items()}
+    exceeded = sorted(name for name in charged if requested.get(name, 0) > charged[name])
+    if not exceeded:
+        return ""
+    template = _counted(codec.decode(PodTemplate, pod_set.template).spec, options)
     return "; ".join(
         f"{name} {as_quantity(name, requested[name])}, charged {as_quantity(name, charged[name])}"
-        for name in sorted(charged)
-        if requested.get(name, 0) > charged[name]
+        for name in exceeded
+        if requested[name] > template.get(name, 0)
     )
 
 
