@@ -91,6 +91,15 @@ def test_a_replaced_slice_does_not_block_its_flavor_for_ever() -> None:
     assert failure(given, []) == ""
 
 
+def test_a_lost_host_of_a_workload_without_its_queue_is_no_fault() -> None:
+    given = one_queue(
+        [{"name": "w", "podSets": [{"requests": {"cpu": 1}, "hostPort": 80}]}],
+        config={"nodeFit": {"mode": "Require"}},
+    )
+    steps = [{"run": None}, {"remove": {"nodes": ["n1"]}}, {"remove": {"clusterQueues": ["cq"]}}]
+    assert failure(given, steps) == ""
+
+
 def test_the_law_notices_a_workload_that_waits_although_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.queueing.queue_trees.QueueTrees.flush_requeues", lambda self: None)
     given = one_queue([{"name": "runs"}, {"name": "waits", "created": 1}])

@@ -71,6 +71,9 @@ class SecondPass:
         workload, ledger, key = reservation.workload, self._ledger, reservation.key
         need = ledger.second_pass.need(key)
         failed = frozenset(need.failed)
+        if reservation.admission.cluster_queue not in ledger.cluster_queues:
+            ledger.second_pass.fail(key, self._now)  # its places do not count until the queue is back
+            return []
         if need.is_delayed and not self._has_ready_checks(reservation):
             ledger.second_pass.fail(key, self._now)  # the object will tell of its checks
             return []
