@@ -74,6 +74,10 @@ class RestingWorld(World):
         for kind in ("flavors", "namespaces", "pods"):
             self.given.setdefault(kind, {}).update(changes.get(kind, {}))
         super().update(changes)
+        namespaces = {workload.get("namespace", "default") for workload in self.given["workloads"]}
+        for name in changes.get("localQueues", {}):  # also those that were removed
+            for namespace in sorted({"default", *namespaces}):
+                self.put_local_queue(namespace, name)
 
     def _remove(self, kind: str, name: str) -> None:
         state, objects = self.state, self.given[kind]
