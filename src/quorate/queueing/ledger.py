@@ -316,7 +316,7 @@ class Ledger(QueueTrees):
 
     def holds_places(self, reservation: Reservation) -> bool:
         """Return True if places are recorded, even if a replacing slice counts all, or no pod needs one."""
-        return self.topology.is_on and has_places(reservation.admission)
+        return self.topology.is_on and (bool(reservation.places.all) or has_places(reservation.admission))
 
     def places_of(self, workload: Workload, admission: Admission, shape: Shape | None = None) -> Places:
         """Return the places of the pods of a workload, with the requests that they have now.

@@ -149,9 +149,8 @@ class PendingQueue:
         outcome = self._outcome(entry.shape)
         return outcome is not None and outcome.order <= entry.order
 
-    def _outcome(self, shape: Shape) -> "ShapeOutcome | None":
-        if self._outcomes_version != (version := self._version()):
-            self._outcomes_version = version
+    def _outcome(self, shape: Shape) -> ShapeOutcome | None:
+        if self._outcomes and self._outcomes_version != self._version():
             self._outcomes.clear()
         return self._outcomes.get(shape)
 
@@ -216,6 +215,7 @@ class PendingQueue:
         self.add_inadmissible(entry)
         known = self._outcome(entry.shape)
         order = entry.order if known is None else min(known.order, entry.order)
+        self._outcomes_version = self._version()
         self._outcomes[entry.shape] = ShapeOutcome(order, entry.hold)
         for key, queue in self._with_shape(entry):
             first = queue.active.first()

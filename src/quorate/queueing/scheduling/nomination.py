@@ -60,14 +60,15 @@ class Nomination(msgspec.Struct):
 def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number: int) -> Nomination:
     """Evaluate ``entry``, just popped from ``queue``; record in it which flavors were tried."""
     invalid = _inadmissible_reason(state, queue, entry)
-    requests, version = entry.requests_version, state.ledger.version(queue.node)
+    requests = entry.requests_version
     if invalid is not None:
+        version = state.ledger.version(queue.node)
         return Nomination(entry, queue, queue.groups, entry.workload, requests, version, None, (), (invalid,))
     assignment, targets = _assign(state, queue, entry, round_number, None)
-    if entry.last_assignment is not None:
-        version = entry.last_assignment.version
+    last, reasons = entry.last_assignment, assignment.reasons
+    assert last is not None, f"{entry.key} was assigned without a record"
     return Nomination(
-        entry, queue, queue.groups, entry.workload, requests, version, assignment, targets, assignment.reasons
+        entry, queue, queue.groups, entry.workload, requests, last.version, assignment, targets, reasons
     )
 
 
@@ -114,9 +115,9 @@ def _assign(
     if start and last is not None and last.has_untried_flavors:
         version, progress, rounds, has_lost = last.version, last.progress, last.rounds + 1, last.has_lost
     # The search would never end if each pod set began again whenever another one goes on.
-    has_ended = rounds >= most_rounds(queue, entry)
+    has_ended = bool(start) and rounds >= most_rounds(queue, entry)
     entry.last_assignment = LastAssignment(
-        () if start and has_ended else assignment.last_tried_flavors,
+        () if has_ended else assignment.last_tried_flavors,
         entry.shape,
         round_number,
         ledger.generation(queue),

@@ -288,6 +288,7 @@ class Round:
         if (
             not self._configuration.gates.recompute_assignment_upon_preemption_targets_overlap
             or assignment is None
+            or not preemptors
             or not any(target.reservation.key in preemptors for target in nomination.targets)
         ):
             return False
