@@ -59,9 +59,8 @@ class Ledger(QueueTrees):
         self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
         # By the key of a replaced workload slice: the slice that holds quota in its place.
         self.replacement_slices: dict[Key, Key] = {}
-        self._with_ended_pods: set[Key] = (
-            set()
-        )  # exactly the reservations with ``reclaimablePods`` and places
+        # Exactly the reservations with ``reclaimablePods`` and places.
+        self._with_ended_pods: set[Key] = set()
         # Pending workloads that became inadmissible with the outcome of another one, until this is reported.
         self.parked: dict[Key, None] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed

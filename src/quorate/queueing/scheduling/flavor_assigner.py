@@ -246,9 +246,8 @@ class _PodSetSearch:
         self._counts = counts
         self._requests = requests
         self._previous_usage = previous_usage  # of the earlier pod sets of the workload
-        self.earlier: tuple[
-            PodSetFlavors, ...
-        ] = ()  # pod sets that the nodes hold as well, if all of them fit
+        # Earlier pod sets, which the nodes hold as well; empty unless all of them fit.
+        self.earlier: tuple[PodSetFlavors, ...] = ()
         self._start = start  # by resource: the index of the last flavor tried before
         self.flavors: dict[str, str] = {}  # by resource, of the groups assigned so far
         self.candidates: dict[str, FlavorCandidate] = {}  # likewise
