@@ -134,6 +134,7 @@ def test_a_set_that_crashes_is_evicted_and_comes_back_until_it_is_deleted() -> N
     run_story(story, structs.replace(QUEUED, wait_for_pods_ready=waiting), FLEET)
 
 
+@pytest.mark.provokes("WithoutAdmission")
 def test_a_job_that_leaves_its_pods_behind_gives_its_quota_back() -> None:
     async def story(world: World) -> None:
         await world.queues("2")

@@ -66,6 +66,16 @@ def told(world: World, reason: str) -> Callable[[], Awaitable[Event | None]]:
     return find
 
 
+def second_is_over(clock: WallClock) -> Callable[[], Awaitable[bool]]:
+    """Return whether what happens now has a later time of whole seconds than the first call."""
+    begun = int(clock.now())
+
+    async def find() -> bool:
+        return int(clock.now()) > begun
+
+    return find
+
+
 CPU = 'flavor="default",kind="ClusterQueue",name="research",resource="cpu"'
 CPU_EXCESS = 'flavor="default",kind="ClusterQueue",name="research",reason="OverLimit",resource="cpu"'
 LASTING = 'quorate_witness_lasting_differences{reason="OverLimit"}'
@@ -79,6 +89,7 @@ def test_pods_that_a_user_adds_to_an_admitted_job_are_named() -> None:
             as_account(world.client, manifests.ACCOUNT, SYSTEM, manifests.roles(SYSTEM)) as client,
             watching(client) as metrics,
         ):
+            await world.until("the second of the start is over", second_is_over(WallClock()))
             await world.job("parent", pods=2, runs="1h")
             await world.until_admitted("parent")
             await world.until("two cpus are used", shown(metrics, f"quorate_witness_used{{{CPU}}} 2.0"))

@@ -237,7 +237,7 @@ async def _serve_dashboard(client: Client, kubeconfig: Path, config: Path | None
 
 
 async def _apply_topology(client: Client, topology: NodeTopology) -> None:
-    """Raises ``UsageError`` if the cluster has the objects with other levels, which are immutable."""
+    """Raise ``UsageError`` if the cluster has the objects and they cannot change to these."""
     try:
         await client.apply(TOPOLOGIES, Key("", TOPOLOGY), topology.topology)
         await client.apply(RESOURCE_FLAVORS, Key("", FLAVOR), topology.flavor)

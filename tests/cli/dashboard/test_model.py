@@ -74,7 +74,7 @@ def test_the_model_follows_jobs_from_the_queue_to_their_end() -> None:
             assert seen.nodes is not None
             assert (seen.nodes.nodes, seen.nodes.used["cpu"].value) == (2, 1)
             assert model.workloads(tenant("elsewhere"), ALL).total == 0
-            await world.client.delete(JOBS, Key(NAMESPACE, "first"))
+            await world.client.delete(JOBS, Key(NAMESPACE, "first"), propagation="Background")
             await world.until("second ends", states(model, {"second": "Finished"}))
 
     run_story(story, default_configuration(), Fleet(count=2, cpu="4"))

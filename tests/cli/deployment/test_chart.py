@@ -12,7 +12,7 @@ from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
 from quorate.api.crds import to_yaml
 from quorate.cli.deployment import scheduler
 from quorate.cli.deployment.controllers import CONFIGURATION_FILE
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
+from quorate.cli.deployment.crds import gang_definitions
 from quorate.cli.deployment.manifests import (
     IMAGE,
     dashboard_installation,
@@ -20,7 +20,7 @@ from quorate.cli.deployment.manifests import (
     installation,
     witness_installation,
 )
-from tests.cli.deployment.helm import CHART, Json, Name, Refused, helm, named, needs_helm, rendered
+from tests.cli.deployment.helm import CHART, DEPLOY, Json, Name, Refused, helm, named, needs_helm, rendered
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -38,11 +38,7 @@ def chart(namespace: str = DEFAULT_NAMESPACE, **values: Any) -> dict[Name, Json]
 
 
 def kustomized(files: dict[PurePosixPath, str]) -> dict[Name, Json]:
-    """Return the objects of manifests, with the patches of their kustomization, without the namespace.
-
-    Helm creates the namespace of a release itself.
-    """
-    (kustomization,) = (yaml.safe_load(text) for name, text in files.items() if name.stem == "kustomization")
+    """Return the objects of manifests without the namespace: Helm creates that of a release itself."""
     objects = named(
         *(
             text
@@ -50,18 +46,14 @@ def kustomized(files: dict[PurePosixPath, str]) -> dict[Name, Json]:
             if name.suffix == ".yaml" and name.parent.name != "optional" and name.stem != "kustomization"
         )
     )
-    for patch in kustomization.get("patches", ()):
-        (change,) = yaml.safe_load(patch["patch"])
-        assert (change["op"], change["path"]) == ("replace", "/spec/conversion")
-        objects[patch["target"]["kind"], "", patch["target"]["name"]]["spec"]["conversion"] = change["value"]
     return {key: each for key, each in objects.items() if key[0] != "Namespace"}
 
 
 def deployed() -> dict[Name, Json]:
     """Return the objects of ``kubectl apply -k deploy``."""
     files = dict(installation(DEFAULT_NAMESPACE, IMAGE))
-    for each in queueing_definitions():
-        files[PurePosixPath("crds", each["metadata"]["name"] + ".yaml")] = to_yaml(each)
+    for path in (DEPLOY / "crds").glob("*.yaml"):
+        files[PurePosixPath("crds", path.name)] = path.read_text()
     return kustomized(files)
 
 
