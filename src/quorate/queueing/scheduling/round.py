@@ -206,16 +206,21 @@ class Round:
         untried: dict[Node, int] = {}  # by root with flavors left to try: the most rounds of a search
         # Last those that lost to others: these are tried again if one of the others becomes inadmissible.
         self._to_requeue.sort(key=lambda requeued: requeued[1] is RequeueReason.FAILED_AFTER_NOMINATION)
+        are_retried = False  # heads that others lost to: what they leave is not known yet
         for nomination, reason in self._to_requeue:
             entry, root = nomination.entry, nomination.queue.node.root
             if root in self._disturbed_roots:
                 entry.last_assignment = None  # flavors that were tried before may have quota by now
-            is_void = is_outdated(nomination, ledger.shapes) or ledger.is_void(
-                nomination.queue, nomination.version, entry.last_assignment
+            last = entry.last_assignment
+            is_void = (
+                is_outdated(nomination, ledger.shapes)
+                or ledger.is_void(nomination.queue, nomination.version, last)
+                or (are_retried and last is not None and last.has_lost and not last.has_untried_flavors)
             )
+            are_retried = are_retried or is_void
             if not ledger.requeue(entry, reason, is_void=is_void) or is_void:
                 self._changed_roots.add(root)
-            elif entry.last_assignment is not None and entry.last_assignment.has_untried_flavors:
+            elif last is not None and last.has_untried_flavors:
                 untried[root] = max(untried.get(root, 0), most_rounds(nomination.queue, entry))
         for root in self._roots:
             has_changed = self._was_suspended or root in self._changed_roots
