@@ -12,8 +12,16 @@ from quorate.api.configuration import Configuration, load_configuration
 from quorate.api.configuration.metric_labels import CustomLabel
 from quorate.api.configuration.process import Metrics
 from quorate.api.meta import Key
-from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    JOBS,
+    LOCAL_QUEUES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
 from quorate.local.nodes import Fleet
+from quorate.observe.custom_labels import UNTRACKED
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE
 from quorate.observe.queueing_metrics import metrics
 from tests.e2e.bare_workloads import (
@@ -197,12 +205,22 @@ def test_series_have_the_configured_custom_labels() -> None:
             for name, tier in (("first", "gold"), ("second", "tin")):
                 await world.job(name, runs="forever", labels={"tier": tier})
             await world.until_admitted("first", "second")
+            await submit(world, "third", requests={"cpu": "4"}, metadata={"labels": {"tier": "gold"}})
 
             async def labelled() -> bool:
                 text = await page(url)
-                return all(line in text for line in CUSTOM_LABELS)
+                return all(line in text for line in (*CUSTOM_LABELS, pending("gold")))
 
             await world.until("all labels are set", labelled)
+            await world.client.patch(
+                WORKLOADS, Key(NAMESPACE, "third"), {"metadata": {"labels": {"tier": "tin"}}}
+            )
+
+            async def moved() -> bool:
+                text = await page(url)
+                return pending(UNTRACKED) in text and text.count("kueue_pending_workloads{") == 1
+
+            await world.until("the label of the pending workload has changed", moved)
 
     configuration = load_configuration(
         "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration, "
@@ -212,17 +230,32 @@ def test_series_have_the_configured_custom_labels() -> None:
     run_story(story, msgspec.structs.replace(configuration, metrics=rules), Fleet(1, cpu="8"))
 
 
+def pending(tier: str) -> str:
+    return (
+        f'kueue_pending_workloads{{cluster_queue="research",custom_team="a",custom_tier="{tier}",'
+        'replica_role="standalone",status="inadmissible"} 1.0'
+    )
+
+
 CUSTOM_LABELS = (
     'kueue_admitted_active_workloads{cluster_queue="research",custom_team="a",custom_tier="gold",'
     'replica_role="standalone"} 1.0',
     'kueue_admitted_active_workloads{cluster_queue="research",custom_team="a",'
-    'custom_tier="kueue.x-k8s.io/_UNTRACKED_VALUE_",replica_role="standalone"} 1.0',
+    f'custom_tier="{UNTRACKED}",replica_role="standalone"}} 1.0',
     'kueue_cohort_subtree_admitted_active_workloads{cohort="lab",custom_team="a",'
     'replica_role="standalone"} 2.0',
     'kueue_admitted_workloads_total{cluster_queue="research",custom_team="a",priority_class="",'
     'replica_role="standalone"} 2.0',
-    'kueue_local_queue_admitted_workloads_total{custom_site="x",name="queue",namespace="default",'
-    'priority_class="",replica_role="standalone"} 2.0',
+    *(
+        f'kueue_local_queue_{name}{{custom_site="x",custom_tier="{tier}",name="queue",namespace="default",'
+        f'{more}replica_role="standalone"}} 1.0'
+        for tier in ("gold", UNTRACKED)
+        for name, more in (
+            ("admitted_active_workloads", ""),
+            ("admitted_workloads_total", 'priority_class="",'),
+            ("admission_wait_time_seconds_count", 'priority_class="",'),
+        )
+    ),
 )
 
 

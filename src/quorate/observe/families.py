@@ -23,6 +23,7 @@ _WHY: Final = ("reason", "underlying_cause")
 _QUOTA: Final = ("cohort", "cluster_queue", "flavor", "resource")
 _LOCAL_QUOTA: Final = (*LOCAL_QUEUE, "flavor", "resource")
 _TREE: Final = ("parent_cohort", "root_cohort")
+_OF_LOCAL_WORKLOADS: Final[tuple[LabelSource, ...]] = ("LocalQueue", "Workload")
 
 
 def exponential_buckets(low: float, high: float, count: int) -> tuple[float, ...]:
@@ -86,7 +87,11 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         "histogram", "quota_reserved_wait_time_seconds", _CLASS,
         "From creation or the last requeue to the reservation of quota", *_WAIT_S,
     ),
-    *_of_both_queues("counter", "admitted_workloads_total", _CLASS, "Admissions"),
+    _with_role("counter", "admitted_workloads_total", (*_QUEUE, *_CLASS), "Admissions"),
+    _with_role(
+        "counter", "local_queue_admitted_workloads_total", (*LOCAL_QUEUE, *_CLASS),
+        "Admissions, by local queue", sources=_OF_LOCAL_WORKLOADS,
+    ),
     _with_role(
         "histogram", "admission_wait_time_seconds", (*_QUEUE, *_CLASS),
         "From creation or the last requeue to admission", *_LONG_WAIT_S,
@@ -94,6 +99,7 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     _with_role(
         "histogram", "local_queue_admission_wait_time_seconds", (*LOCAL_QUEUE, *_CLASS),
         "From creation or the last requeue to admission, by local queue", *_WAIT_S,
+        sources=_OF_LOCAL_WORKLOADS,
     ),
     *_of_both_queues(
         "histogram", "admission_checks_wait_time_seconds", _CLASS,
@@ -162,7 +168,14 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         "gauge", "local_queue_unadmitted_workloads", (*LOCAL_QUEUE, *_QUEUE, *_WHY),
         "Workloads that are not admitted, by the reasons of Admitted and of QuotaReserved, by local queue",
     ),
-    *_of_both_queues("gauge", "pending_workloads", ("status",), "Pending workloads"),
+    _with_role(
+        "gauge", "pending_workloads", (*_QUEUE, "status"), "Pending workloads",
+        sources=("ClusterQueue", "Workload"),
+    ),
+    _with_role(
+        "gauge", "local_queue_pending_workloads", (*LOCAL_QUEUE, "status"),
+        "Pending workloads, by local queue",
+    ),
     _with_role(
         "gauge", "pending_scheduling_hashes", (*_QUEUE, "status"),
         "Different shapes of pending workloads; workloads of one shape are evaluated once",
@@ -174,7 +187,7 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     ),
     _with_role(
         "gauge", "local_queue_admitted_active_workloads", LOCAL_QUEUE,
-        "Admitted workloads that have not finished, by local queue",
+        "Admitted workloads that have not finished, by local queue", sources=_OF_LOCAL_WORKLOADS,
     ),
     *_of_both_queues("gauge", "finished_workloads", (), "Finished workloads that still exist"),
     _with_role("gauge", "cluster_queue_status", (*_QUEUE, "status"), "1 for the current status"),

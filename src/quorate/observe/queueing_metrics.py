@@ -19,7 +19,7 @@ from quorate.kube.log import logger
 from quorate.observe.exposition import metrics_application
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE
 from quorate.observe.replica import Replica
-from quorate.observe.view import View, is_shown, local_queue_labels
+from quorate.observe.view import Labels, View, is_shown, local_queue_labels
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.inactive_reasons import Terminating
 from quorate.queueing.pending.entry import Entry
@@ -97,12 +97,8 @@ class Reading(NamedTuple):
 def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Reading]:
     """Yield all values; ``preemption_skips``: by cluster queue, preemptors that another one preceded."""
     rules = view.state.configuration.metrics
-    by_custom_labels = _admitted_by_custom_labels(view)
     for queue in view.state.ledger.cluster_queues.values():
         yield from _isolated(queue.name, _cluster_queue(queue, view))
-        for values, count in by_custom_labels.get(queue.name, {(): queue.totals.admitted}).items():
-            labels = {"cluster_queue": queue.name, **dict(values)}
-            yield Reading("admitted_active_workloads", labels, count)
         skips = preemption_skips.get(queue.name, 0)
         yield Reading("admission_cycle_preemption_skips", {"cluster_queue": queue.name}, skips)
         if rules.cluster_queue_resources:
@@ -127,26 +123,38 @@ def _isolated(about: object, readings_of_one: Iterator[Reading]) -> Iterator[Rea
         logger(__name__).fault("gauges of an object cannot be computed", error, about=about)
 
 
-def _admitted_by_custom_labels(view: View) -> dict[str, dict[tuple[tuple[str, str], ...], int]]:
-    """Return the admitted workloads by cluster queue and custom labels; empty if workloads give no labels."""
-    found: dict[str, dict[tuple[tuple[str, str], ...], int]] = {}
-    for (queue, values), count in view.admitted.items():
-        found.setdefault(queue, {})[values] = count
-    return found
-
-
 def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     of_queue = {"cluster_queue": queue.name}
-    active = queue.pending.active_count if view.state.ledger.is_active(queue) else 0
-    yield Reading("pending_workloads", of_queue | {"status": "active"}, active)
-    inadmissible = len(queue.pending) - active
-    yield Reading("pending_workloads", of_queue | {"status": "inadmissible"}, inadmissible)
+    yield from _pending(queue, view)
     yield Reading("reserving_active_workloads", of_queue, queue.totals.reserving)
+    yield from _admitted("admitted_active_workloads", of_queue, queue.totals.admitted, view)
     yield Reading("finished_workloads", of_queue, view.finished_in_cluster_queue[queue.name])
     current = _status(queue, view.state)
     for status in ("pending", "active", "terminating"):
         yield Reading("cluster_queue_status", of_queue | {"status": status}, float(status == current))
     yield Reading("cluster_queue_info", of_queue | _tree_labels(queue.node, is_cohort=False), 1.0)
+
+
+def _pending(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
+    """Yield the pending workloads by status; if workloads give labels, also by these and without zeros."""
+    active = queue.pending.active_count if view.state.ledger.is_active(queue) else 0
+    counts: Counter[tuple[str, Labels]] = Counter()
+    if view.custom.names(("Workload",)):
+        for entry in queue.pending.unordered():
+            status = "active" if active and queue.pending.is_active(entry) else "inadmissible"
+            values = view.custom.values_of("Workload", entry.workload.metadata)
+            counts[status, tuple(values.items())] += 1
+    else:
+        counts.update({("active", ()): active, ("inadmissible", ()): len(queue.pending) - active})
+    for (status, labels), count in counts.items():
+        about = {"cluster_queue": queue.name, "status": status, **dict(labels)}
+        yield Reading("pending_workloads", about, count)
+
+
+def _admitted(name: str, of_queue: dict[str, str], total: int, view: View) -> Iterator[Reading]:
+    """Yield the admitted workloads of a queue, by the custom labels of the workloads."""
+    for values, count in view.admitted.get(tuple(of_queue.items()), {(): total}).items():
+        yield Reading(name, of_queue | dict(values), count)
 
 
 def _status(queue: ClusterQueueState, state: State) -> str:
@@ -189,7 +197,7 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
         inadmissible = len(queue.entries) - active
         yield Reading("local_queue_pending_workloads", of_queue | {"status": "inadmissible"}, inadmissible)
     yield Reading("local_queue_reserving_active_workloads", of_queue, queue.totals.reserving)
-    yield Reading("local_queue_admitted_active_workloads", of_queue, queue.totals.admitted)
+    yield from _admitted("local_queue_admitted_active_workloads", of_queue, queue.totals.admitted, view)
     yield Reading("local_queue_finished_workloads", of_queue, view.finished_in_local_queue[key])
     condition = find_condition(queue.object.status.conditions, ACTIVE)
     status = condition.status if condition is not None else "Unknown"

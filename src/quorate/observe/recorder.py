@@ -63,12 +63,13 @@ class Recorder:
         *,
         count: int = 1,
     ) -> None:
-        """Add ``count`` to a counter, or observe ``seconds``; ``labels`` excludes the role and custom labels.
+        """Add ``count`` to a counter, or observe ``seconds``.
 
+        ``labels`` has neither the role nor custom labels, except those of a workload.
         ``about``: labels that identify the source of custom labels, if the series does not have them.
         """
         family = BY_NAME[name]
-        all_labels = {**labels, **self.custom.of(family.sources, labels, about)}
+        all_labels = {**self.custom.of(family.sources, labels, about), **labels}
         if ROLE in family.labels:
             all_labels[ROLE] = self._role()
         key = (name, *all_labels.items())
@@ -137,7 +138,10 @@ class Recorder:
             self.record(f"kueue_{sample.name}", {"cluster_queue": queue, **sample.labels}, sample.seconds)
             name = f"kueue_local_queue_{sample.name}"
             if local_labels is not None and name in BY_NAME:
-                self.record(name, {**local_labels, **sample.labels}, sample.seconds)
+                labels = {**local_labels, **sample.labels}
+                if "Workload" in BY_NAME[name].sources:
+                    labels |= self.custom.values_of("Workload", new.metadata)
+                self.record(name, labels, sample.seconds)
             if sample.name == "admitted_workloads_total" and queue in state.ledger.cluster_queues:
                 for cohort in state.ledger.cluster_queues[queue].node.path():
                     self._counted_cohorts.add(cohort.name)

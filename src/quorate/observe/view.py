@@ -21,6 +21,8 @@ from quorate.queueing.conditions import (
 )
 from quorate.queueing.state import State
 
+Labels = tuple[tuple[str, str], ...]
+
 
 class View:
     """Create it before the informer ``workloads`` runs, so that it counts every change."""
@@ -37,8 +39,9 @@ class View:
         self.informers = tuple(informers)
         self._workloads = workloads
         self.custom = custom
-        # Unfinished admitted workloads, by cluster queue and the custom labels of the workload.
-        self.admitted: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        # Unfinished admitted workloads, by the labels of a cluster queue or of a local queue and the custom
+        # labels of the workload; empty if workloads give no labels.
+        self.admitted: dict[Labels, Counter[Labels]] = {}
         # Finished workloads that still exist; the model does not keep them.
         self.finished_in_cluster_queue: Counter[str] = Counter()
         self.finished_in_local_queue: Counter[Key] = Counter()
@@ -66,12 +69,17 @@ class View:
 
     def _count_admitted(self, workload: Workload, sign: int) -> None:
         admission = workload.status.admission
-        if admission is not None and self.custom.names(("Workload",)):
-            values = self.custom.values_of("Workload", workload.metadata)
-            labels = (admission.cluster_queue, tuple(values.items()))
-            self.admitted[labels] += sign
-            if not self.admitted[labels]:
-                del self.admitted[labels]
+        if admission is None or not self.custom.names(("Workload",)):
+            return
+        values = tuple(self.custom.values_of("Workload", workload.metadata).items())
+        local = local_queue_labels(local_queue_of(workload))
+        for queue in ({"cluster_queue": admission.cluster_queue}, local):
+            counts = self.admitted.setdefault(tuple(queue.items()), Counter())
+            counts[values] += sign
+            if not counts[values]:
+                del counts[values]
+            if not counts:
+                del self.admitted[tuple(queue.items())]
 
     def _count_unadmitted(self, workload: Workload, sign: int) -> None:
         admission = workload.status.admission
