@@ -115,19 +115,9 @@ def test_gangs_and_workloads_share_nodes() -> None:
                 await world.queues(cpu="99")
                 await a_gang_waits_for_room_that_is_held(world, gangs)
                 await a_workload_waits_for_room_that_is_nominated(world)
+                await a_workload_waits_for_what_a_resized_pod_has_not_released(world)
                 await all_have_a_turn(world, gangs)
             finally:
                 await gangs.stop_scheduler()
-
-    asyncio.run(run())
-
-
-@pytest.mark.xfail(strict=False, reason="the job is admitted although the resized pod still holds 6 cpu")
-def test_a_workload_waits_for_what_a_resized_pod_has_not_released() -> None:
-    async def run() -> None:
-        async with running_cluster(Fleet(1, cpu="8"), definitions=DEFINITIONS) as world:
-            await world.start_queueing(REQUIRING)
-            await world.queues(cpu="99")
-            await a_workload_waits_for_what_a_resized_pod_has_not_released(world)
 
     asyncio.run(run())

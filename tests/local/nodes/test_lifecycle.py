@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch, find_condition
+from quorate.api.quantity import parse_quantity
 from quorate.kube.patches import status_merge_patch
 from quorate.local.nodes.behavior import InvalidBehavior, PodBehavior, parse_behavior
 from quorate.local.nodes.lifecycle import (
@@ -24,7 +25,7 @@ from quorate.local.nodes.lifecycle import (
     waits_to_run,
 )
 from quorate.local.nodes.pod_status import PodAddresses
-from quorate.local.nodes.pod_types import Pod
+from quorate.local.nodes.pod_types import ContainerState, Pod
 
 START = 1_700_000_000.0
 ADDRESSES = PodAddresses(host_ip="10.0.0.1", pod_ip="10.64.0.1")
@@ -302,3 +303,16 @@ def test_no_write_removes_the_phase() -> None:
     life.step()
     patch = status_merge_patch(before.metadata, before.status, life.pod.status)
     assert "phase" not in patch["status"]
+
+
+def test_each_transition_of_a_running_pod_keeps_what_a_resize_has_stored() -> None:
+    life = SimulatedPod(a_pod({"duration": "1s", "exit-code": "1"}, "OnFailure"))
+    life.until(Stage.RUNNING)
+    (container,) = life.pod.status.container_statuses
+    allocated = {"cpu": parse_quantity("1")}
+    resized = replace(container, allocated_resources=allocated, state=ContainerState())
+    life.pod = replace(life.pod, status=replace(life.pod.status, container_statuses=(resized,)))
+    for stage in (Stage.RUNNING, Stage.CRASHED, Stage.RUNNING):
+        life.until(stage)
+        (container,) = life.pod.status.container_statuses
+        assert container.allocated_resources == allocated, stage

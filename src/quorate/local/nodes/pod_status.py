@@ -72,14 +72,13 @@ def config_error(pod: Pod, addresses: PodAddresses, message: str, moment: dateti
 def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
     def run(container: Container) -> ContainerStatus:
         previous = _previous_status(pod, container)
-        return ContainerStatus(
-            name=container.name,
+        return replace(
+            previous,
             image=container.image,
             ready=True,
             started=True,
             restart_count=previous.restart_count + (1 if restarted else 0),
             state=ContainerState(running=ContainerStateRunning(started_at=moment)),
-            last_state=previous.last_state,
         )
 
     def initialise(container: Container) -> ContainerStatus:

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from quorate.api import core
 from quorate.api.meta import Struct
@@ -36,6 +37,9 @@ class ContainerStatus(core.ContainerStatus, omit_defaults=False):
     started: bool = False
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
+    # Kept from the stored status, because simulated nodes do not resize pods.
+    allocated_resources: core.Resources | UnsetType = UNSET
+    resources: core.ResourceRequirements | UnsetType = UNSET
 
 
 class PodIP(Struct):
