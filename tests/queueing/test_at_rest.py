@@ -71,6 +71,90 @@ def test_a_workload_that_changes_during_a_pause_is_tried_on_the_first_flavor_aga
     assert failure(given, steps) == ""
 
 
+def test_a_workload_that_arrives_during_a_pause_keeps_no_flavor_from_being_tried() -> None:
+    """The search of ``waits`` ended at a flavor that an unready workload blocks, with another one left."""
+    given = one_queue(
+        [
+            {"name": "later", "create": "later", "requests": {}},
+            {"name": "unready", "queue": "first", "requests": {"cpu": 2}},
+            {"name": "waits"},
+        ],
+        config={"waitForPodsReady": {"blockAdmission": True, "blockAdmissionScope": "SameFlavors"}},
+        flavors={"one": {}, "two": {}},
+        clusterQueues={
+            "cq": {"quota": [{"one": {"cpu": 4}}, {"two": {"cpu": 2}}]},
+            "first": {"quota": [{"one": {"cpu": 3}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "first": {"clusterQueue": "first"}},
+    )
+    assert failure(given, [{"run": 1}, {"create": ["later"]}]) == ""
+
+
+def test_a_search_that_lost_before_a_pause_sees_what_the_others_took() -> None:
+    """Once ``borrows`` is admitted, ``reclaims`` may preempt it: it had no candidates before."""
+    given = one_queue(
+        [
+            {"name": "first", "queue": "other"},
+            {
+                "name": "borrows",
+                "queue": "other",
+                "created": 1,
+                "podSets": [{"count": 3, "requests": {"cpu": 1}}],
+            },
+            {
+                "name": "reclaims",
+                "created": 2,
+                "podSets": [
+                    {"requests": {"cpu": 2}},
+                    {"name": "workers", "requests": {"cpu": 1}, "nodeSelector": {"pool": "one"}},
+                ],
+            },
+            {"name": "later", "created": 3, "create": "later", "requests": {}},
+        ],
+        config={"nodeFit": {"mode": "Require"}},
+        flavors={"one": {}, "two": {}},
+        nodes={
+            "n1": {"labels": {"pool": "one"}, "allocatable": {"cpu": 3, "pods": 10}},
+            "n2": {"allocatable": {"cpu": 4, "pods": 10}},
+        },
+        cohorts={"left": {"parent": "top"}},
+        clusterQueues={
+            "cq": {
+                "cohort": "left",
+                "quota": [{"one": {"cpu": 1}}, {"two": {"cpu": 5}}],
+                "preemption": {"reclaimWithinCohort": "Any"},
+            },
+            "other": {"cohort": "top", "quota": [{"one": {"cpu": 3}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    assert failure(given, [{"run": 3}, {"run": 2}, {"create": ["later"]}]) == ""
+
+
+def test_a_head_that_lost_its_places_to_one_that_is_tried_again_is_tried_again() -> None:
+    given = one_queue(
+        [
+            {"name": "small", "queue": "other", "requests": {"cpu": 2}},
+            {
+                "name": "large",
+                "priority": 1,
+                "podSets": [{"count": 2, "requests": {"cpu": 2}, "hostPort": 80}],
+            },
+        ],
+        config={"nodeFit": {"mode": "Require"}},
+        flavors={"one": {"nodeLabels": {"pool": "one"}}, "two": {}},
+        nodes={"n1": {"allocatable": {"cpu": 4, "pods": 10}}},
+        clusterQueues={
+            "cq": {"cohort": "left", "quota": [{"two": {"cpu": 4}}]},
+            "empty": {"cohort": "left"},
+            "other": {"quota": [{"one": {"cpu": 5}}, {"two": {"cpu": 5}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    steps = [{"run": 2}, {"update": {"clusterQueues": {"empty": {"strategy": "StrictFIFO"}}}}]
+    assert failure(given, steps) == ""
+
+
 def test_a_replaced_slice_does_not_block_its_flavor_for_ever() -> None:
     """It counts no usage any more when it is finished, but was unready with some."""
     given = one_queue(

@@ -190,10 +190,10 @@ class Ledger(QueueTrees):
         has_ended = last is not None and last.has_lost and not last.has_untried_flavors
         return has_ended and last is not None and last.progress != self.progress
 
-    def requeue(self, entry: Entry, reason: RequeueReason, *, is_void: bool) -> bool:
+    def requeue(self, entry: Entry, reason: RequeueReason, *, tries_again: bool) -> bool:
         """Put back a head that was not admitted; return True if it is active again.
 
-        With a void outcome (see ``is_void``) it is tried again.
+        ``tries_again``: its outcome is void (see ``is_void``), or its search for flavors has not ended.
         """
         queue = self.cluster_queues.get(entry.cluster_queue)
         if queue is None or queue.pending.in_flight is not entry:
@@ -203,11 +203,7 @@ class Ledger(QueueTrees):
         if c.is_backing_off(entry.workload, self.now):
             pending.backing_off[entry.key] = entry
             return False
-        last = entry.last_assignment
-        has_untried_flavors = last is not None and last.has_untried_flavors
-        if reason.is_immediate(strict=queue.is_strict) or has_untried_flavors:
-            return pending.push(entry)
-        if is_void:
+        if tries_again or reason.is_immediate(strict=queue.is_strict):
             return pending.push(entry)
         self.progress += 1
         if reason is RequeueReason.NAMESPACE_MISMATCH:

@@ -208,19 +208,20 @@ class Round:
         self._to_requeue.sort(key=lambda requeued: requeued[1] is RequeueReason.FAILED_AFTER_NOMINATION)
         are_retried = False  # heads that others lost to: what they leave is not known yet
         for nomination, reason in self._to_requeue:
-            entry, root = nomination.entry, nomination.queue.node.root
-            if root in self._disturbed_roots:
-                entry.last_assignment = None  # flavors that were tried before may have quota by now
-            last = entry.last_assignment
+            entry, root, last = nomination.entry, nomination.queue.node.root, nomination.entry.last_assignment
+            has_untried_flavors = last is not None and last.has_untried_flavors
             is_void = (
                 is_outdated(nomination, ledger.shapes)
                 or ledger.is_void(nomination.queue, nomination.version, last)
-                or (are_retried and last is not None and last.has_lost and not last.has_untried_flavors)
+                or (are_retried and last is not None and last.has_lost and not has_untried_flavors)
             )
             are_retried = are_retried or is_void
-            if not ledger.requeue(entry, reason, is_void=is_void) or is_void:
+            if root in self._disturbed_roots:
+                entry.last_assignment = None  # flavors that were tried before may have quota by now
+            is_active = ledger.requeue(entry, reason, tries_again=is_void or has_untried_flavors)
+            if is_void or not is_active:
                 self._changed_roots.add(root)
-            elif last is not None and last.has_untried_flavors:
+            elif has_untried_flavors:
                 untried[root] = max(untried.get(root, 0), most_rounds(nomination.queue, entry))
         for root in self._roots:
             has_changed = self._was_suspended or root in self._changed_roots
