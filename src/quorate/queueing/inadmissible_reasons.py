@@ -306,8 +306,10 @@ def inadmissible_message(reasons: Sequence[InadmissibleReason]) -> str:
         else:
             of_workload.append(reason)
     text = "; ".join(
-        f"couldn't assign flavors to pod set {pod_set}: {', '.join(sorted(texts))}"
-        for pod_set, texts in by_pod_set.items()
+        [
+            f"couldn't assign flavors to pod set {pod_set}: {', '.join(sorted(texts))}"
+            for pod_set, texts in by_pod_set.items()
+        ]
     )
     for reason in of_workload:
         text = f"{text}{'. ' if text else ''}{workload_reason_text(reason)}"

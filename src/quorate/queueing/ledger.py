@@ -230,7 +230,10 @@ class Ledger(QueueTrees):
     # Local queues.
 
     def ensure_local_queue(self, key: Key) -> LocalQueueState:
-        return self.local_queues.setdefault(key, LocalQueueState())
+        queue = self.local_queues.get(key)
+        if queue is None:
+            queue = self.local_queues[key] = LocalQueueState()
+        return queue
 
     def remove_local_queue_if_unused(self, key: Key) -> None:
         queue = self.local_queues[key]

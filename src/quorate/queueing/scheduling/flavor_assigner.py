@@ -153,14 +153,15 @@ def assign_flavors(
         first = members[0]
         requests = _requests(search_input, pod_sets[first], counts[first])
         shapes: Sequence[PodSetShape] = (pod_sets[first],)
+        own_counts: Sequence[int] = (counts[first],)
         own_requests: Sequence[dict[str, int]] = (requests,)
         if len(members) > 1:
             shapes = [pod_sets[index] for index in members]
+            own_counts = [counts[index] for index in members]
             own_requests = [_requests(search_input, pod_sets[index], counts[index]) for index in members]
             requests = _sum(own_requests)
         start = last_tried_flavors[first] if last_tried_flavors else {}
-        numbers = [counts[index] for index in members]
-        search = _PodSetSearch(search_input, shapes, numbers, requests, usage, start)
+        search = _PodSetSearch(search_input, shapes, own_counts, requests, usage, start)
         if mode is AssignmentMode.FIT:
             search.earlier = tuple(assigned.values())
         search.run()

@@ -14,7 +14,6 @@ from quorate.queueing.inadmissible_reasons import (
     NodesLackRoom,
     PlacementRefused,
     PodSetReason,
-    QueueInactive,
 )
 from quorate.queueing.pending.entry import Entry, LastAssignment
 from quorate.queueing.pending.ordering import affects_scheduling
@@ -335,8 +334,6 @@ def _inadmissible_reason(state: State, queue: ClusterQueueState, entry: Entry) -
     for check in entry.workload.status.admission_checks:  # for each head: a generator would cost more
         if check.state in ("Retry", "Rejected"):
             return ChecksFailed()
-    if not ledger.is_active(queue):
-        return QueueInactive("ClusterQueue", queue.name)
     return ledger.misconfiguration(queue, entry)
 
 

@@ -192,7 +192,7 @@ class Round:
             self.is_suspended = self._was_suspended = True
             return [_hold(nomination, "Waiting", (blocker,), now)]
         self._ledger.unready.block(nomination.queue, blocker.flavor)
-        return [self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,))]
+        return [self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,), "Waiting")]
 
     def _is_changed(self, nomination: Nomination) -> bool:
         """Return True if the queue of a nomination has other flavors by now, or may not admit."""
@@ -249,12 +249,7 @@ class Round:
         is_deferred = self._assign_after_preemptions(nomination, preemptors)
         assignment = nomination.assignment
         if assignment is None:
-            requeue_reason = RequeueReason.GENERIC
-            if any(isinstance(reason, NamespaceMismatched) for reason in nomination.reasons):
-                requeue_reason = RequeueReason.NAMESPACE_MISMATCH
-            elif any(isinstance(reason, EvaluationFailed) for reason in nomination.reasons):
-                requeue_reason = RequeueReason.FAULT
-            return [self._keep_pending(nomination, requeue_reason, nomination.reasons)]
+            return [self._keep_inadmissible(nomination)]
         if assignment.mode is AssignmentMode.NO_FIT:
             return [self._refuse(nomination, RequeueReason.NO_FIT)]
         if assignment.mode.needs_preemption and not nomination.targets:
@@ -444,14 +439,23 @@ class Round:
         nomination: Nomination,
         requeue_reason: RequeueReason,
         reasons: tuple[InadmissibleReason, ...],
+        condition_reason: ConditionReason = "Pending",
     ) -> Hold:
         self._to_requeue.append((nomination, requeue_reason))
-        condition_reason: ConditionReason = "Pending"
-        if requeue_reason is RequeueReason.AWAITING_PODS_READY:
-            condition_reason = "Waiting"
-        elif any(isinstance(reason, DevicesUncounted) for reason in reasons):
-            condition_reason = "Inadmissible"
         return _hold(nomination, condition_reason, reasons, self._now)
+
+    def _keep_inadmissible(self, nomination: Nomination) -> Hold:
+        """Keep a workload pending that is inadmissible whatever the quota."""
+        requeue_reason = RequeueReason.GENERIC
+        condition_reason: ConditionReason = "Pending"
+        match nomination.reasons:
+            case (NamespaceMismatched(),):
+                requeue_reason = RequeueReason.NAMESPACE_MISMATCH
+            case (EvaluationFailed(),):
+                requeue_reason = RequeueReason.FAULT
+            case (DevicesUncounted(),):
+                condition_reason = "Inadmissible"
+        return self._keep_pending(nomination, requeue_reason, nomination.reasons, condition_reason)
 
     def _refuse(self, nomination: Nomination, requeue_reason: RequeueReason) -> Hold:
         """Keep a workload pending; the constraints of its pods are no part of its shape."""
