@@ -264,6 +264,31 @@ async def page(url: str) -> str:
         return await answer.text()
 
 
+def test_gauges_of_a_cohort_end_with_its_object_until_a_queue_changes() -> None:
+    async def story(world: World) -> None:
+        async with listening("metrics.bindAddress", metrics(world.replica)) as url:
+            await world.create(COHORTS, "lab", spec={"parentName": "site"})
+            await world.queues(cpu="3", cohortName="lab")
+
+            async def until_shown(*cohorts: str) -> None:
+                async def shown() -> bool:
+                    got = await scrape(url)
+                    quota = {(cohort, "default", "cpu"): 3 for cohort in cohorts}
+                    shares = {labels[0] for labels in got["kueue_cohort_weighted_share"]}
+                    return got["kueue_cohort_subtree_quota"] == quota and shares == set(cohorts)
+
+                await world.until(f"the gauges are those of {cohorts}", shown)
+
+            await until_shown("lab", "site")
+            await world.client.delete(COHORTS, Key("", "lab"))
+            await until_shown()  # "site" has no member left
+            body = {"spec": {"stopPolicy": "Hold"}}
+            await world.client.patch(CLUSTER_QUEUES, Key("", "research"), body)
+            await until_shown("lab")
+
+    run_story(story, Configuration())
+
+
 @pytest.mark.parametrize("edited", ["cluster queue", "cohort"])
 def test_quota_edits_in_quick_succession_cost_few_attempts(edited: str) -> None:
     def groups(cpu: int) -> list[dict[str, object]]:

@@ -335,7 +335,10 @@ def _view(state: State, informers: Informers, nodes: NodeFeeds, replica: Replica
     track("ClusterQueue", informers.cluster_queues)
     track("Cohort", informers.cohorts)
     track("LocalQueue", informers.local_queues)
-    return View(state, informers.workloads, custom, (*informers.all, nodes.nodes))
+    view = View(state, informers.workloads, custom, (*informers.all, nodes.nodes))
+    informers.cohorts.subscribe(view.cohort_changed)
+    informers.cluster_queues.subscribe(view.cluster_queue_changed)
+    return view
 
 
 def _record_metrics(informers: Informers, state: State, recorder: Recorder) -> None:

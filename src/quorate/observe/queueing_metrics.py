@@ -261,14 +261,15 @@ def _is_active(entry: Entry, state: State) -> bool:
 def _cohort(node: Node, view: View) -> Iterator[Reading]:
     of_cohort = {"cohort": node.name}
     yield Reading("cohort_info", of_cohort | _tree_labels(node, is_cohort=True), 1.0)
-    yield Reading("cohort_weighted_share", of_cohort, _share(node))
-    yield from _amounts("cohort_subtree_quota", of_cohort, node.subtree_quota)
     queues = list(view.state.ledger.queues_below(node))
-    reserved: dict[FlavorResource, int] = {}
-    for queue in queues:
-        for pair, amount in queue.totals.reserved_usage.items():
-            reserved[pair] = reserved.get(pair, 0) + amount
-    yield from _amounts("cohort_subtree_resource_reservations", of_cohort, reserved)
+    if node.name not in view.deleted_cohorts:
+        yield Reading("cohort_weighted_share", of_cohort, _share(node))
+        yield from _amounts("cohort_subtree_quota", of_cohort, node.subtree_quota)
+        reserved: dict[FlavorResource, int] = {}
+        for queue in queues:
+            for pair, amount in queue.totals.reserved_usage.items():
+                reserved[pair] = reserved.get(pair, 0) + amount
+        yield from _amounts("cohort_subtree_resource_reservations", of_cohort, reserved)
     admitted: Counter[tuple[tuple[str, str], ...]] = Counter()
     for queue in queues:
         values = view.custom.of(("ClusterQueue",), {"cluster_queue": queue.name})

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quorate.api.configuration.process import Metrics
-from quorate.api.kueue import Workload
+from quorate.api.kueue import ClusterQueue, Cohort, Workload
 from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.kube.informer import Change, Informer
 from quorate.observe.custom_labels import CustomLabels
@@ -48,6 +48,9 @@ class View:
         # Workloads that are neither admitted nor finished, by local queue, the cluster queue of their quota
         # reservation or "", and the reasons of Admitted and of QuotaReserved.
         self.unadmitted: Counter[tuple[Key, str, str, str]] = Counter()
+        # Cohorts that continue without an object.  As in Kueue, their gauges of quota and share return with
+        # the next change of an object below.
+        self.deleted_cohorts: set[str] = set()
         workloads.subscribe(self._changed)
 
     def workload(self, key: Key) -> Workload | None:
@@ -55,6 +58,23 @@ class View:
         ledger = self.state.ledger
         known = ledger.entries.get(key) or ledger.reservations.get(key)
         return self._workloads.get(key) if known is None else known.workload
+
+    def cohort_changed(self, change: Change[Cohort]) -> None:
+        """Call it after the model has the change, like ``cluster_queue_changed``."""
+        if change.new is None and change.key.name in self.state.ledger.quota.cohorts:
+            self.deleted_cohorts.add(change.key.name)
+        else:
+            self._changed_below(change.key.name)
+
+    def cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
+        for queue in (change.old, change.new):
+            if queue is not None:
+                self._changed_below(queue.spec.cohort_name)
+
+    def _changed_below(self, cohort: str) -> None:
+        node = self.state.ledger.quota.cohorts.get(cohort)
+        above = () if node is None else node.path()
+        self.deleted_cohorts -= {cohort, *(each.name for each in above)}
 
     def _changed(self, change: Change[Workload]) -> None:
         for workload, sign in ((change.old, -1), (change.new, 1)):
