@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.configuration.queueing import AdmissionFairSharing
+from quorate.api.kueue import LocalQueueFairSharingStatus
 from quorate.api.meta import Key, epoch
 from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.quota.amount import FlavorResource
@@ -154,6 +155,18 @@ def test_an_unused_local_queue_shows_that_it_has_consumed_nothing() -> None:
     assert {resource: str(amount) for resource, amount in stored.consumed_resources.items()} == {"cpu": "0"}
     assert stored.last_update is not None
     assert epoch(stored.last_update) == started  # it need not be written again
+
+
+def test_a_local_queue_shows_no_amounts_before_its_first_sample() -> None:
+    world = admission_fair_sharing_world()
+    world.given["localQueues"]["new"] = world.given["localQueues"]["one"]
+    world.put_local_queue("default", "new")
+    status = world.state.local_queue_status(Key("default", "new"), world.now)
+    assert status.fair_sharing == LocalQueueFairSharingStatus()
+    world.state.ledger.sample_consumed_usage(world.now)
+    status = world.state.local_queue_status(Key("default", "new"), world.now)
+    assert status.fair_sharing is not None
+    assert status.fair_sharing.admission_fair_sharing_status is not None
 
 
 def test_consumed_usage_is_restored_from_the_status() -> None:

@@ -94,12 +94,16 @@ def local_queue_status(
 
 
 def _consumed_usage(consumed_usage: ConsumedUsage) -> LocalQueueFairSharingStatus:
+    """Return the consumed usage, without amounts before the first sample: the API requires their time."""
+    if consumed_usage.changed_at is None:
+        return LocalQueueFairSharingStatus()
     consumed = {
         resource: Quantity(round(amount * NANOS))
         for resource, amount in sorted(consumed_usage.consumed.items())
     }
-    changed_at = None if consumed_usage.changed_at is None else at_epoch(consumed_usage.changed_at)
-    stored = AdmissionFairSharingStatus(consumed_resources=consumed, last_update=changed_at)
+    stored = AdmissionFairSharingStatus(
+        consumed_resources=consumed, last_update=at_epoch(consumed_usage.changed_at)
+    )
     return LocalQueueFairSharingStatus(admission_fair_sharing_status=stored)
 
 
