@@ -4,15 +4,19 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.queueing import Scheduling
+from quorate.api.meta import Condition
 from quorate.queueing import conditions as c
 from quorate.queueing.inadmissible_reasons import NamespaceMismatched
 from quorate.queueing.lifecycle.transition import QueueView
 from tests.queueing.lifecycle_builders import (
+    ADMITTED,
     COARSE,
     GRANULAR,
+    RESERVED,
     RUNNING,
     a_workload,
     decide,
+    is_,
     not_,
     queues,
     replace,
@@ -68,3 +72,19 @@ def test_a_misconfiguration_that_no_cycle_reports_is_reported_and_withdrawn(
 def test_the_reason_that_another_scheduler_wrote_stays() -> None:
     pending = a_workload(not_(c.QUOTA_RESERVED, "Inadmissible", message="no licenses"))
     assert show(pending, decide(pending, RUNNING, UNSCHEDULED)) == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "want"),
+    [
+        ((RESERVED,), "Admitted Admitted, no quorate.dev/Waiting"),
+        ((RESERVED, ADMITTED), "no quorate.dev/Waiting"),
+        ((not_(c.QUOTA_RESERVED, "Pending"),), "nothing"),
+    ],
+    ids=["reserved", "admitted", "neither"],
+)
+def test_a_wait_ends_when_another_program_admits_the_workload(
+    conditions: tuple[Condition, ...], want: str
+) -> None:
+    workload = a_workload(*conditions, is_(c.WAITING, "QueueMissing"))
+    assert show(workload, decide(workload, RUNNING, Configuration(gates=COARSE))) == want

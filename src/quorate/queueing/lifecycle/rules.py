@@ -392,6 +392,14 @@ def _blocked_by(queues: QueueView) -> QueueMissing | QueueInactive | Misconfigur
     return queues.misconfiguration if cluster.active else QueueInactive("ClusterQueue", cluster.name)
 
 
+def _end_wait(context: WorkloadContext) -> Transition | None:
+    """End the wait of a workload that another program has admitted: no other rule writes then."""
+    waiting = find_condition(context.workload.status.conditions, c.WAITING)
+    if waiting is None or not c.has_quota_reservation(context.workload):
+        return None
+    return _write_conditions(context)
+
+
 _MISCONFIGURATIONS: Final = frozenset(reason.__name__ for reason in get_args(Misconfiguration))
 _DEACTIVATED_TEXT: Final = "The workload is deactivated"
 _REPLACEMENT_TEXT: Final = "The pod group waits for replacement pods"
@@ -408,4 +416,5 @@ _RULES: Final[tuple[LifecycleRule, ...]] = (
     _update_unadmitted_conditions,
     _reconcile_stopped_queues,
     timeouts.report_unscheduled_pods,
+    _end_wait,
 )
