@@ -190,28 +190,34 @@ async def the_eviction_is_counted(world: World) -> None:
         await world.until("the eviction, the attempt and the ungated pods are counted", found)
 
 
-def test_pods_of_a_failed_node_get_another_one() -> None:
+@pytest.mark.parametrize("host", ["x", "host-"])
+def test_pods_of_a_failed_node_get_another_one(host: str) -> None:
+    """``host``: the beginning of the label with the host's name, which need not be the name of the node."""
+
     async def story(world: World) -> None:
-        for name in ("x1", "x2"):
-            await create_host(world, name, "r1", cpu="2")
+        async def create_node(number: int) -> None:
+            await create_host(world, f"x{number}", "r1", "2", {HOST: f"{host}{number}"})
+
+        for number in (1, 2):
+            await create_node(number)
         await create_topology(world, cpu="100")
         await create_job(world, "train", pods=2, level=RACK, schedulerName="none")
-        await until_selected(world, "train", ["x1", "x1"])
+        await until_selected(world, "train", [f"{host}1"] * 2)
         await world.client.delete(NODES, Key("", "x1"))
-        await until_selected(world, "train", ["x2", "x2"])
+        await until_selected(world, "train", [f"{host}2"] * 2)
         await until_unhealthy(world, "train")
-        assert await places_of(world, "train") == {"x2": 2}
+        assert await places_of(world, "train") == {f"{host}2": 2}
 
         # Without another host the workload waits again.
         await world.client.delete(NODES, Key("", "x2"))
         evicted = await world.until_condition("train", "Requeued", "True", "NodeFailures")
         condition = find_condition(evicted.status.conditions, "Requeued")
         assert condition is not None
-        assert condition.message.endswith("there was no replacement for unhealthy node(s): x2")
+        assert condition.message.endswith(f"there was no replacement for unhealthy node(s): {host}2")
         await the_eviction_is_counted(world)
-        await create_host(world, "x3", "r1", cpu="2")
+        await create_node(3)
         await world.until_condition("train", "Evicted", "False")
-        assert await places_of(world, "train") == {"x3": 2}
+        assert await places_of(world, "train") == {f"{host}3": 2}
 
     run_story(story, default_configuration())
 

@@ -431,6 +431,14 @@ def test_objects_in_use_keep_their_finalizer() -> None:
             return active.reason == "Terminating"
 
         await world.until("the queue has the reason Terminating", terminating)
+        await world.job("late", runs="forever")
+        await world.until_condition("late", "QuotaReserved", "False")
+
+        async def are_counted() -> bool:
+            status = (await cluster_queue(world)).status
+            return (status.admitted_workloads, status.pending_workloads) == (1, 1)
+
+        await world.until("both jobs are counted", are_counted)
         await world.client.delete(JOBS, Key(NAMESPACE, "train"), propagation="Background")
 
         async def deleted() -> bool:
@@ -441,6 +449,16 @@ def test_objects_in_use_keep_their_finalizer() -> None:
             return not left
 
         await world.until("queue and flavor are deleted", deleted)
+
+        async def is_told() -> bool:
+            status = (await world.client.get(LOCAL_QUEUES, Key(NAMESPACE, "queue"))).status
+            counts = (status.admitted_workloads, status.reserving_workloads)
+            return [each.reason for each in status.conditions] == ["ClusterQueueDoesNotExist"] and counts == (
+                0,
+                0,
+            )
+
+        await world.until("the local queue tells that its cluster queue is gone", is_told)
 
     run_story(story, PLAIN)
 

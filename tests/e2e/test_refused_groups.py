@@ -26,6 +26,7 @@ from tests.e2e.test_pods import (
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
+KEPT = "example.com/archive"  # a finalizer of another owner
 
 
 def test_a_group_with_the_name_of_another_workload_is_refused_and_its_deleted_pods_are_gone() -> None:
@@ -87,6 +88,30 @@ def test_an_evicted_group_waits_for_its_replacement_pods_and_says_so() -> None:
         await pod(world, "c", group="train", total=2, runs=FOREVER)
         await pod(world, "d", group="train", total=2, runs=FOREVER)
         await until_workload(world, "train", "admitted again", has("Admitted"))
+
+    run_story(story, PODS_QUEUED, FLEET)
+
+
+@pytest.mark.parametrize("cpu", [pytest.param("2", id="running"), pytest.param("1", id="waiting")])
+def test_a_group_of_deleted_pods_that_others_keep_gets_no_workload_again(cpu: str) -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu)
+        for name in ("a", "b"):
+            await pod(world, name, group="train", total=2, runs=FOREVER, finalizers=(KEPT,))
+        reserved = "True" if cpu == "2" else "False"
+        workload = await until_workload(world, "train", "is tried", has("QuotaReserved", reserved))
+        for name in ("a", "b"):
+            await world.client.delete(PODS, Key(NAMESPACE, name))
+        await world.client.delete(WORKLOADS, workload.metadata.key)
+        for name in ("a", "b"):
+            await until_pod(world, name, "is released", lambda it: it.metadata.finalizers == (KEPT,))
+        await pod(world, "later")
+        await world.until_finished("later")  # with the quota of the group; its pods were reconciled before
+        names = {each.metadata.name for each in (await world.client.list(WORKLOADS, NAMESPACE)).items}
+        assert "train" not in names
+        for name in ("a", "b"):
+            await world.client.patch(PODS, Key(NAMESPACE, name), {"metadata": {"finalizers": None}})
+        await until_deleted(world, "a", "b")
 
     run_story(story, PODS_QUEUED, FLEET)
 

@@ -84,6 +84,7 @@ def test_init_containers_sidecars_and_overhead_count_as_the_pods_request_them() 
     run_story(story, Configuration())
 
 
+@pytest.mark.parametrize("is_deleted", [True, False])
 @pytest.mark.parametrize(
     "item",
     [
@@ -92,14 +93,22 @@ def test_init_containers_sidecars_and_overhead_count_as_the_pods_request_them() 
         pytest.param({"type": "Pod", "max": {"cpu": "4"}}, id="a maximum of pods, which have no limit"),
     ],
 )
-def test_a_job_starts_once_its_limit_range_no_longer_forbids_it(item: dict[str, object]) -> None:
+def test_a_job_starts_once_its_limit_range_no_longer_forbids_it(
+    item: dict[str, object], is_deleted: bool
+) -> None:
     async def story(world: World) -> None:
         await limit_range(world, **item)
         await world.queues(cpu="8")
         await world.job("big", cpu="2", runs="forever")
 
         await world.until_condition("big", "QuotaReserved", status="False")
-        await world.client.delete(LIMIT_RANGES, Key(NAMESPACE, "limits"))
+        if is_deleted:
+            await world.client.delete(LIMIT_RANGES, Key(NAMESPACE, "limits"))
+        else:
+            relaxed = {
+                "spec": {"limits": [{"type": "Container", "max": {"cpu": "4"}, "default": {"cpu": "2"}}]}
+            }
+            await world.client.patch(LIMIT_RANGES, Key(NAMESPACE, "limits"), relaxed)
         await until_counted(world, "big", "2")
 
     run_story(story, Configuration())

@@ -192,17 +192,22 @@ SERVE = Key(NAMESPACE, "serve")
 LWS = SETS["leaderworkerset.x-k8s.io/leaderworkerset"].resource
 
 
-async def imitate(world: World) -> None:
-    """Imitate the controller of LeaderWorkerSets: create the pods and scale the groups."""
+async def imitate(world: World, surge: int = 0) -> None:
+    """Imitate the controller of LeaderWorkerSets: create the pods and scale the groups.
+
+    ``surge``: the groups of a rolling update beyond the replicas.
+    """
     found = await world.client.get(LWS, SERVE)
     templates = found.spec["leaderWorkerTemplate"]
     present = await pods_of(world)
-    for group in range(found.spec["replicas"]):
+    count = found.spec["replicas"] + surge
+    for group in range(count):
         for worker in range(templates["size"]):
             name = f"serve-{group}-{worker}"
             if name in present:
                 continue
-            template = templates["leaderTemplate" if worker == 0 else "workerTemplate"]
+            leader = worker == 0 and "leaderTemplate" in templates
+            template = templates["leaderTemplate" if leader else "workerTemplate"]
             labels = {
                 "leaderworkerset.sigs.k8s.io/name": "serve",
                 "leaderworkerset.sigs.k8s.io/group-index": str(group),
@@ -210,7 +215,7 @@ async def imitate(world: World) -> None:
             }
             metadata = {**template.get("metadata", {}), "name": name, "labels": labels}
             await world.client.create(PODS, {"metadata": metadata, "spec": template["spec"]}, NAMESPACE)
-    status = {"observedGeneration": found.metadata.generation, "replicas": found.spec["replicas"]}
+    status = {"observedGeneration": found.metadata.generation, "replicas": count}
     await world.client.patch(LWS, SERVE, {"status": status}, subresource="status")
 
 
@@ -235,24 +240,35 @@ async def groups(world: World) -> dict[str, list[tuple[str, int]]]:
     }
 
 
-def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
-    def pod_spec() -> Json:
-        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
-        return {"containers": [container], "terminationGracePeriodSeconds": 0}
+ONLY_LWS = Configuration(integrations=Integrations(frameworks=("leaderworkerset.x-k8s.io/leaderworkerset",)))
 
+
+def pod_template() -> Json:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    return {"spec": {"containers": [container], "terminationGracePeriodSeconds": 0}}
+
+
+async def create_groups(world: World, templates: Json, **spec: Any) -> None:
+    """Create a LeaderWorkerSet of two groups of two pods and wait until its pods are gated."""
+    await install_definitions(world.client, [definition(LWS)])
+    await world.start_queueing(ONLY_LWS)
+    body = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, **templates}, **spec}
+    metadata = {"name": "serve", "labels": {"kueue.x-k8s.io/queue-name": "queue"}}
+    await world.client.create(LWS, {"metadata": metadata, "spec": body}, NAMESPACE)
+
+    async def is_on_hold() -> bool:
+        found = await world.client.get(LWS, SERVE)
+        return REPLICAS_BEFORE_GATING in found.metadata.annotations
+
+    await world.until("the set is on hold", is_on_hold)
+    await imitate(world)
+    await until_woken(world, 2)
+
+
+def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
     async def story(world: World) -> None:
-        await install_definitions(world.client, [definition(LWS)])
-        await world.start_queueing(
-            Configuration(integrations=Integrations(frameworks=("leaderworkerset.x-k8s.io/leaderworkerset",)))
-        )
         await world.queues("2")
-        templates = {"leaderTemplate": {"spec": pod_spec()}, "workerTemplate": {"spec": pod_spec()}}
-        spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, **templates}}
-        labels = {"kueue.x-k8s.io/queue-name": "queue"}
-        await world.client.create(
-            LWS, {"metadata": {"name": "serve", "labels": labels}, "spec": spec}, NAMESPACE
-        )
-        await until_woken_after_gating(world)
+        await create_groups(world, {"leaderTemplate": pod_template(), "workerTemplate": pod_template()})
         both = [("leader", 1), ("worker", 1)]
         await world.until("workloads", lambda: equals(groups(world), {"0": both, "1": both}))
         await imitate(world)
@@ -265,16 +281,43 @@ def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
         await imitate(world)
         await world.until("one workload", lambda: equals(groups(world), {"0": both}))
 
-    async def until_woken_after_gating(world: World) -> None:
-        async def is_on_hold() -> bool:
-            found = await world.client.get(LWS, SERVE)
-            return REPLICAS_BEFORE_GATING in found.metadata.annotations
+    run_story(story, None, FLEET)
 
-        await world.until("the set is on hold", is_on_hold)
+
+@pytest.mark.parametrize("surge", ["50%", 1])
+def test_the_surge_group_of_a_rolling_update_waits_for_quota_of_its_own(surge: str | int) -> None:
+    async def story(world: World) -> None:
+        await world.queues("4")
+        rolling = {"maxSurge": surge, "maxUnavailable": 0}
+        strategy = {"type": "RollingUpdate", "rollingUpdateConfiguration": rolling}
+        await create_groups(world, {"workerTemplate": pod_template()}, rolloutStrategy=strategy)
+        group = [("main", 2)]
         await imitate(world)
-        await until_woken(world, 2)
+        await world.until("both groups run", lambda: gated_are(world, 0))
+        await imitate(world, surge=1)
+        await world.until("workloads", lambda: equals(groups(world), dict.fromkeys("012", group)))
+        await until_waiting(world, "2")
+        assert await gated_are(world, 2)
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("6"))
+        await world.until("all groups run", lambda: gated_are(world, 0))
+        for worker in "01":
+            await world.client.delete(PODS, Key(NAMESPACE, f"serve-2-{worker}"))
+        await imitate(world)
+        await world.until("two workloads", lambda: equals(groups(world), {"0": group, "1": group}))
 
     run_story(story, None, FLEET)
+
+
+async def until_waiting(world: World, index: str) -> None:
+    """Wait until the workload of one group was tried without success."""
+
+    async def find() -> bool:
+        found = (await world.client.list(WORKLOADS, NAMESPACE)).items
+        (group,) = [each for each in found if each.metadata.annotations[constants.COMPONENT_INDEX] == index]
+        reserved = find_condition(group.status.conditions, "QuotaReserved")
+        return reserved is not None and "insufficient unused quota" in reserved.message
+
+    await world.until(f"group {index} waits for quota", find)
 
 
 ALL_SETS = Integrations(frameworks=("leaderworkerset.x-k8s.io/leaderworkerset", "statefulset", "pod"))
