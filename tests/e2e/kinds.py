@@ -64,6 +64,13 @@ def into_runtime_patch(spec: Json, path: str, added: Added) -> None:
     patch.setdefault("replicatedJobs", []).append(entry)
 
 
+def without_times(spec: Json) -> Json:
+    """Return the spec of a job without the times of its runtime patches, if it has any."""
+    patches = spec.get("runtimePatches", [])
+    untimed = [{name: value for name, value in each.items() if name != "time"} for each in patches]
+    return {**spec, "runtimePatches": untimed} if patches else spec
+
+
 def into_fields(spec: Json, path: str, added: Added) -> None:
     """Write ``added`` into the fields of a SparkApplication role."""
     role = look_up(spec, parse_path(path))
@@ -368,7 +375,9 @@ TRAIN_JOB = Example(
     dependencies=[(resource, {"spec": _RUNTIME}) for resource in TrainJob.referenced_kinds],
     spec={
         "runtimeRef": {"name": "train", "kind": "ClusterTrainingRuntime"},
-        "trainer": {"numNodes": 3, "image": "mine"},
+        # Numbers instead of text, as the Kubeflow SDK writes them.
+        "trainer": {"numNodes": 3, "image": "mine", "resourcesPerNode": {"requests": {"cpu": 1}}},
+        "fieldOfLaterVersions": {"keep": "me"},
         "runtimePatches": [
             {"manager": "example.com/user"},
             {"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": {"template": {"spec": {}}}},

@@ -1,19 +1,26 @@
 """TrainJob: the pods of its runtime, and its start and stop in steps."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quorate.api import codec
-from quorate.api.field_path import InvalidTemplate
+from quorate.api.field_path import InvalidTemplate, look_up
+from quorate.controllers.jobframework.interface import JobState
+from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
-from quorate.controllers.jobs.training_runtime import strategically_merged
+from quorate.controllers.jobs.training_runtime import PATCHED_JOBS, strategically_merged
 from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.patches import merged
+from quorate.kube.writes import Patch, Write
 from tests.controllers.jobs.test_unstructured import foreign_job, with_sections
+from tests.controllers.objects import a_workload
 
 KIND = TrainJob()
 
@@ -192,7 +199,8 @@ def test_the_runtime_patch_is_first_at_a_start_and_last_at_a_stop() -> None:
     )
 
     idle = with_sections(running, spec={**running.spec, "suspend": True})
-    (rest,) = KIND.stop(idle, None).patches
+    removed, rest = KIND.stop(idle, None).patches
+    assert removed.body == {"spec": {"runtimePatches": []}}
     restored = merged(idle.spec, rest.body["spec"])
     assert restored["runtimePatches"] == [
         {"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": {"template": {"spec": {}}}}
@@ -217,3 +225,59 @@ def test_an_interrupted_start_is_repeated() -> None:
     repeated = KIND.start(half, [INFO])
     assert not isinstance(repeated, InjectionConflict)
     assert [patch.body for patch in repeated] == [{"spec": {"suspend": False}}]
+
+
+WORKLOAD = a_workload(admitted_to=["spot"])
+USERS = {"manager": "example.com/user", "time": "2026-01-01T00:00:00Z"}
+
+
+def planned(job: UnstructuredJob, step: str) -> Sequence[Write]:
+    """Return the writes that start, stop or first suspend a job."""
+    context = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
+    state = JobState.of(KIND, job, context, JobOptions(), 2_000.0)
+    if step == "start":
+        plan = KIND.start_plan(state, WORKLOAD, [INFO])
+    else:
+        plan = KIND.stop_plan(state, WORKLOAD if step == "stop" else None, "reason", "message")
+    assert not isinstance(plan, InjectionConflict)
+    return plan.writes
+
+
+def is_rewritten(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Return True if the defaulting of the trainer changes an update, by the rules of its version 2.3."""
+    before = {each["manager"]: each for each in old.get("runtimePatches", [])}
+    return any(
+        each != before[each["manager"]] if each["manager"] in before else "time" not in each
+        for each in new.get("runtimePatches", [])
+    )
+
+
+STEPS = st.tuples(st.sampled_from(("start", "stop", "suspend")), st.integers(1, 3))
+
+
+@given(
+    patches=st.sampled_from(([], [USERS], [USERS, {"manager": "kueue.x-k8s.io/manager"}])),
+    steps=st.lists(STEPS, max_size=6),
+)
+def test_the_trainer_has_nothing_to_write_into_our_changes(
+    patches: list[dict[str, Any]], steps: list[tuple[str, int]]
+) -> None:
+    """If it changes a job, it writes ``cpu: 1`` as text, which is refused as the change of a fixed field.
+
+    Each step ends after some of its writes, as if the process had ended, and is repeated or another follows.
+    """
+    job = a_job(NODE, trainer={"resourcesPerNode": {"requests": {"cpu": 1}}}, runtimePatches=patches)
+    for step, sent in steps:
+        for write in planned(job, step)[:sent]:
+            assert isinstance(write, Patch)
+            body = codec.decode(dict[str, Any], codec.encode(write.body))
+            changed = with_sections(job, spec=merged(job.spec, body["spec"]))
+            assert not is_rewritten(job.spec, changed.spec), body
+            assert USERS not in patches or USERS in changed.spec["runtimePatches"]
+            job = changed
+    for write in planned(job, "start"):
+        assert isinstance(write, Patch)
+        job = with_sections(job, spec=merged(job.spec, write.body["spec"]))
+    assert job.spec["suspend"] is False
+    (ours,) = [each for each in job.spec["runtimePatches"] if each["manager"] == "kueue.x-k8s.io/manager"]
+    assert [each["name"] for each in look_up(ours, PATCHED_JOBS)] == ["node"]

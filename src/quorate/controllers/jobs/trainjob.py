@@ -2,16 +2,24 @@
 
 What admission adds is written into a runtime patch of ours within the job.  The trainer accepts changes of
 it only while the job is suspended, so it is written first, and a second patch starts the job.
+
+The trainer's webhook (``TrainJobDefaulter`` since v2.3) sets the time of each runtime patch without one, and
+of each that has changed.  When the webhook sets a time, it also writes all quantities of the job as text,
+and the API server refuses the update of ``cpu: 1`` to ``cpu: "1"`` as a change of an immutable field.  So our
+runtime patch is never changed: it is removed and added again, with its time.
 """
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from quorate.api.field_path import Path, look_up, read_entries, read_field, write_field
-from quorate.api.kueue import PodSet
-from quorate.api.meta import Key
-from quorate.controllers.jobframework.interface import Outcome, Stop
+from quorate.api.kueue import PodSet, Workload
+from quorate.api.meta import Key, at_epoch
+from quorate.controllers.jobframework.interface import JobState, Outcome, Stop
+from quorate.controllers.jobframework.job_plan import JobPlan
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobframework.topology import TopologySource
@@ -36,7 +44,7 @@ from quorate.controllers.jobs.unstructured import (
     unstructured_resource,
 )
 from quorate.kube.resources import Json
-from quorate.kube.writes import Patch
+from quorate.kube.writes import Patch, Write
 
 _GROUP: Final = "trainer.kubeflow.org"
 _VERSION: Final = "v1alpha1"
@@ -117,8 +125,7 @@ class TrainJob(UnstructuredJobKind):
     def stop(self, job: UnstructuredJob, originals: Sequence[PodSet] | None) -> Stop:
         """Suspend at once; the trainer accepts the restoration only when the last child job is gone.
 
-        A job that never started has nothing to restore.  Any change of the runtime patches lets the trainer
-        write numbers of the job in another form, which it then refuses as a change of an immutable field.
+        A job that never started has nothing to restore.
         """
         suspended = self.is_suspended(job)
         begin = () if suspended else (self._patch(job, {"spec": {"suspend": True}}),)
@@ -128,25 +135,48 @@ class TrainJob(UnstructuredJobKind):
         restoring = self._set_runtime_patch(job, []) if patched or originals is None else ()
         return Stop((*begin, *restoring), begins=not suspended)
 
+    def start_plan(
+        self, state: JobState[UnstructuredJob], workload: Workload, infos: Sequence[PodSetInfo]
+    ) -> JobPlan | InjectionConflict:
+        plan = super().start_plan(state, workload, infos)
+        return plan if isinstance(plan, InjectionConflict) else _timed(plan, state.now)
+
+    def stop_plan(
+        self, state: JobState[UnstructuredJob], workload: Workload | None, reason: str, message: str
+    ) -> JobPlan:
+        return _timed(super().stop_plan(state, workload, reason, message), state.now)
+
     def _set_runtime_patch(self, job: UnstructuredJob, added: list[Json]) -> tuple[Patch, ...]:
-        """Return the patch that replaces our runtime patch with ``added``; none if it is equal.
+        """Return the patches that replace our runtime patch by one with ``added``; none if it is equal.
 
         Our entry exists from the beginning, even if empty: it shows which controller manages the job.
         """
-        patches = list(read_entries(job.document, PATCHES))
-        at = next((at for at, each in enumerate(patches) if each.get("manager") == MANAGER), None)
-        if at is None:
-            ours: Json = {"manager": MANAGER}
-            patches.append(ours)
-        elif (look_up(patches[at], PATCHED_JOBS) or []) == added:
+        patches = read_entries(job.document, PATCHES)
+        others = [each for each in patches if each.get("manager") != MANAGER]
+        ours = next((each for each in patches if each.get("manager") == MANAGER), None)
+        entry: Json = {"manager": MANAGER} if ours is None else copy.deepcopy(ours)
+        if ours is not None and (look_up(ours, PATCHED_JOBS) or []) == added:
             return ()
-        else:
-            ours = patches[at] = copy.deepcopy(patches[at])  # those of other managers stay as they are
         if added:
-            write_field(ours, PATCHED_JOBS, added)
-        elif look_up(ours, PATCHED_JOBS) is not None:
-            del look_up(ours, PATCHED_JOBS[:-1])[PATCHED_JOBS[-1]]
-        return (self._patch(job, {"spec": {PATCHES[-1]: patches}}),)
+            write_field(entry, PATCHED_JOBS, added)
+        elif look_up(entry, PATCHED_JOBS) is not None:
+            del look_up(entry, PATCHED_JOBS[:-1])[PATCHED_JOBS[-1]]
+        lists = ([*others, entry],) if ours is None else (others, [*others, entry])
+        return tuple(self._patch(job, {"spec": {PATCHES[-1]: each}}) for each in lists)
 
     def _patch(self, job: UnstructuredJob, body: Json) -> Patch:
         return Patch(self.resource, job.metadata.key, job.metadata.resource_version, body)
+
+
+def _timed(plan: JobPlan, now: float) -> JobPlan:
+    """Return the plan with the time of each runtime patch of ours that it writes."""
+    return replace(plan, writes=tuple(_with_time(write, at_epoch(now)) for write in plan.writes))
+
+
+def _with_time(write: Write, now: datetime) -> Write:
+    assert isinstance(write, Patch), "jobs are patched"
+    entries = look_up(write.body, PATCHES)
+    if entries is None:
+        return write
+    timed = [{**each, "time": now} if each.get("manager") == MANAGER else each for each in entries]
+    return replace(write, body={"spec": {PATCHES[-1]: timed}})
