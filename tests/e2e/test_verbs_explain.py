@@ -199,11 +199,13 @@ def test_explain_reports_missing_and_stopped_queues(run_with_commands: RunWithCo
 def test_explain_says_why_a_job_has_no_workload(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", labels={"kueue.x-k8s.io/priority-class": "urgent"})
-        why = "it has no Workload yet: WorkloadPriorityClass urgent doesn't exist: create it, or name another"
+        why = 'it has no Workload yet: WorkloadPriorityClass "urgent" not found'
+        enough = "create the class, or name another in the label kueue.x-k8s.io/priority-class"
 
         async def explained() -> bool:
             output = await command.output_of("explain", "job/train")
-            return why in " ".join(output.split())
+            text = " ".join(output.split())
+            return why in text and enough in text
 
         await world.until("the explanation", explained)
 

@@ -99,7 +99,8 @@ def test_the_workload_is_created_when_the_status_counts_all_pods(
 def test_a_job_waits_for_a_missing_priority_class() -> None:
     job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"})
     got = plan(job)
-    assert (got.writes, reasons(got)) == ((), ["ErrWorkloadCompose"])
+    assert (got.writes, reasons(got)) == ((), ["WorkloadPriorityClassNotFound"])
+    assert got.events[0].event.message == 'WorkloadPriorityClass "high" not found'
     assert got.missing_dependency == "WorkloadPriorityClass high doesn't exist: create it, or name another"
     high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=5)
     assert show(plan(job, classes=[high])) == ["create Workload"]

@@ -301,6 +301,7 @@ def test_a_pending_workload_follows_the_labels_of_its_pods() -> None:
     plan = decide_group(members, workload, context, OPTIONS, NOW)
     assert show(plan) == "spec priority priorityClassRef queueName; +UpdatedWorkload"
     unknown = decide(members, workload)
+    assert "!WorkloadPriorityClassNotFound" in show(unknown)
     assert show(unknown).endswith(
         "missing WorkloadPriorityClass high doesn't exist: create it, or name another"
     )

@@ -139,7 +139,9 @@ def controlled(workload: Workload) -> Workload:
 
 def test_without_its_priority_class_there_is_no_workload() -> None:
     shown = decide(a_set(priority_class="high"))
-    assert shown.startswith("!ErrWorkloadCompose; missing WorkloadPriorityClass high doesn't exist")
+    assert shown.startswith(
+        "!WorkloadPriorityClassNotFound; missing WorkloadPriorityClass high doesn't exist"
+    )
 
 
 def test_the_last_pods_of_a_set_that_is_scaled_to_0_keep_the_size_of_their_group() -> None:

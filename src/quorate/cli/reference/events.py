@@ -63,6 +63,12 @@ EVENTS: Final = (
         "Deleted", "a job, a Workload", "Normal", "it was deleted according to `objectRetentionPolicies`"
     ),
     EventDescription("ErrWorkloadCompose", "a job, a pod", "Warning", "no Workload can be created for it"),
+    EventDescription(
+        "WorkloadPriorityClassNotFound",
+        "a job, a pod",
+        "Warning",
+        "its label names no existing class",
+    ),
     EventDescription("JobNestingTooDeep", "a job", "Warning", "its chain of owners has more than ten levels"),
     EventDescription(
         "IgnoredAnnotation",

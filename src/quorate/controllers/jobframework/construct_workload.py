@@ -25,6 +25,7 @@ from quorate.api.kueue import (
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.syntax import is_label_value, positive_int32
 from quorate.kube.resources import Resource
+from quorate.queueing.lifecycle.transition import Event
 from quorate.queueing.pods_ready import TIMEOUT_ANNOTATIONS
 
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
@@ -51,13 +52,28 @@ class MissingPriorityClass:
     def __str__(self) -> str:
         return f"{self.kind} {self.name} doesn't exist: create it, or name another"
 
+    @property
+    def event(self) -> Event:
+        """Return the event for the job, in Kueue's words if its label names the class."""
+        if self.kind == "WorkloadPriorityClass":
+            return Event("Warning", "WorkloadPriorityClassNotFound", f'{self.kind} "{self.name}" not found')
+        return Event("Warning", "ErrWorkloadCompose", str(self))
+
 
 @dataclass(frozen=True, slots=True)
 class NotComposed:
     """Why no workload can be constructed before the job changes or an object is created."""
 
-    why: str
-    missing_dependency: str = ""
+    why: str | MissingPriorityClass
+
+    @property
+    def event(self) -> Event:
+        why = self.why
+        return Event("Warning", "ErrWorkloadCompose", why) if isinstance(why, str) else why.event
+
+    @property
+    def missing_dependency(self) -> str:
+        return "" if isinstance(self.why, str) else str(self.why)
 
 
 def queue_name_of(metadata: ObjectMeta) -> str:

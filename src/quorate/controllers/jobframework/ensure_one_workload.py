@@ -214,7 +214,7 @@ def create_workload(state: JobState[J], constructed: Workload | NotComposed) -> 
 
 
 def not_composed(state: JobState[J], problem: NotComposed) -> JobPlan:
-    event = warning_event(state.kind.reference(state.job), "ErrWorkloadCompose", problem.why)
+    event = ObjectEvent(state.kind.reference(state.job), problem.event)
     return JobPlan(events=(event,), missing_dependency=problem.missing_dependency)
 
 

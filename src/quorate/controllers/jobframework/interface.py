@@ -261,7 +261,7 @@ class JobKind(ABC, Generic[J]):
             default_class=DEFAULT_CLASS if self.defaults_priority_class(gates) else "",
         )
         if isinstance(priority, MissingPriorityClass):
-            return NotComposed(str(priority), missing_dependency=str(priority))
+            return NotComposed(priority)
         return construct_workload(
             self.resource,
             metadata,

@@ -175,8 +175,7 @@ def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:
     sync = IDLE if kind.is_serving(job) else sync_workload(state, workload)
     if sync.writes:
         return sync
-    plan = _follow_status(state, workload)
-    return replace(plan, missing_dependency=plan.missing_dependency or sync.missing_dependency)
+    return sync.then(_follow_status(state, workload))
 
 
 def _follow_status(state: JobState[J], workload: Workload) -> JobPlan:

@@ -13,6 +13,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.kueue.wait_for_pods_ready import WAIT_FOR_PODS_READY
 from quorate.api.meta import ObjectMeta
+from quorate.controllers.executor import ObjectEvent
 from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
     prebuilt_name_of,
@@ -20,17 +21,17 @@ from quorate.controllers.jobframework.construct_workload import (
 )
 from quorate.controllers.jobframework.ensure_one_workload import update
 from quorate.controllers.jobframework.interface import J, JobState
-from quorate.controllers.jobframework.job_plan import JobPlan
+from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.queueing.conditions import has_quota_reservation
 from quorate.queueing.pods_ready import OVERRIDE_ANNOTATIONS, TIMEOUT_ANNOTATIONS
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadUpdate:
-    """The patch of a workload, and the object that is missing before more can be patched."""
+    """The patch of a workload, and the class that is missing before more can be patched."""
 
     body: Mapping[str, object] = field(default_factory=dict)
-    missing_dependency: str = ""
+    missing: MissingPriorityClass | None = None
 
 
 def workload_update(
@@ -47,10 +48,8 @@ def workload_update(
     if suspended and workload.spec.queue_name != queue_name and not has_quota_reservation(workload):
         spec["queueName"] = queue_name
     priority = _priority(metadata, workload, classes)
-    missing = ""
-    if isinstance(priority, MissingPriorityClass):
-        missing = str(priority)
-    else:
+    missing = priority if isinstance(priority, MissingPriorityClass) else None
+    if not isinstance(priority, MissingPriorityClass):
         spec |= priority
     body: dict[str, object] = {"spec": spec} if spec else {}
     if annotations := _annotations(metadata, workload, gated=gated):
@@ -67,14 +66,14 @@ def sync_workload(state: JobState[J], workload: Workload) -> JobPlan:
         suspended=state.suspended,
         gated=state.options.gates.admission_gated_by,
     )
+    plan = IDLE
+    if changes.missing is not None:
+        event = ObjectEvent(state.kind.reference(state.job), changes.missing.event)
+        plan = JobPlan(events=(event,), missing_dependency=str(changes.missing))
     if not changes.body:
-        return JobPlan(missing_dependency=changes.missing_dependency)
-    event = state.event("UpdatedWorkload", f"Updated Workload: {workload.metadata.key}")
-    return JobPlan(
-        writes=(update(workload, changes.body),),
-        events=(event,),
-        missing_dependency=changes.missing_dependency,
-    )
+        return plan
+    updated = state.event("UpdatedWorkload", f"Updated Workload: {workload.metadata.key}")
+    return plan.then(JobPlan(writes=(update(workload, changes.body),), events=(updated,)))
 
 
 def _priority(

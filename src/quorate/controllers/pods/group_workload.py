@@ -66,7 +66,7 @@ def construct_group_workload(
     first = pods[0].metadata
     priority = resolve_priority(first.labels, None, pod_sets, context.workload_classes, context.pod_classes)
     if isinstance(priority, MissingPriorityClass):
-        return NotComposed(str(priority), missing_dependency=str(priority))
+        return NotComposed(priority)
     return Workload(
         metadata=ObjectMeta(
             name=group.name,

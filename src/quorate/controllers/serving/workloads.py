@@ -11,10 +11,11 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.events import ObjectReference
 from quorate.api.kueue import PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE, Workload, WorkloadSpec
 from quorate.api.kueue.topology_annotations import INDEX_OFFSET
 from quorate.api.meta import ObjectMeta, find_condition
-from quorate.controllers.executor import Plan, normal_event, warning_event
+from quorate.controllers.executor import ObjectEvent, Plan, normal_event, warning_event
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
@@ -103,8 +104,7 @@ def _create(
         metadata.labels, None, group.pod_sets, context.workload_classes, context.pod_classes
     )
     if isinstance(priority, MissingPriorityClass):
-        why = str(priority)
-        return Plan(events=(warning_event(about, "ErrWorkloadCompose", why),), missing_dependency=why)
+        return _without_class(about, priority)
     resource = kind.resource
     copies = group.index is not None  # as in Kueue, not for StatefulSets
     labels = options.label_keys_to_copy if copies else ()
@@ -194,7 +194,14 @@ def _sync(
     if on_hold:
         status = unset_quota_reservation(workload, PENDING_EVALUATION, PENDING_TEXT, now, options.gates)
         writes = (*writes, *status_patch(WORKLOADS, workload, status))
-    return Plan(writes=writes, missing_dependency=changes.missing_dependency)
+    plan = Plan(writes=writes)
+    if changes.missing is None:
+        return plan
+    return plan.then(_without_class(reference_to(kind.resource, obj), changes.missing))
+
+
+def _without_class(about: ObjectReference, missing: MissingPriorityClass) -> Plan:
+    return Plan(events=(ObjectEvent(about, missing.event),), missing_dependency=str(missing))
 
 
 def _resized(group: ServingGroup, workload: Workload) -> dict[str, object]:

@@ -12,7 +12,7 @@ import typer
 from quorate.api.configuration import default_configuration
 from quorate.api.events import Event
 from quorate.api.explanation import Explanation, Reason
-from quorate.api.kueue import QUEUE_NAME
+from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
 from quorate.cli.cluster_reader import ClusterReader
 from quorate.cli.errors import Exit, UsageError
@@ -35,6 +35,9 @@ from quorate.queueing.state import State
 
 POLL_S: Final = 2.0  # between two questions to the controllers
 RELOAD_S: Final = 10.0  # between two loads of the whole cluster
+_ENOUGH: Final = {
+    "WorkloadPriorityClassNotFound": f"create the class, or name another in the label {PRIORITY_CLASS}"
+}  # by the reason of an event
 _STARTED: Final = ("Running", "RunningInPart", "Finished")
 
 Watch = Annotated[
@@ -208,9 +211,13 @@ class Answers:
         if not warnings:
             return found
         last = max(warnings, key=_last_time)
-        reason = Reason(code=last.reason, text=last.note)
+        enough = _ENOUGH.get(last.reason, "")
+        reason = Reason(code=last.reason, text=last.note, enough=enough)
         return msgspec.structs.replace(
-            found, message=f"{found.message}: {last.note}", reasons=(reason, *found.reasons)
+            found,
+            message=f"{found.message}: {last.note}",
+            reasons=(reason, *found.reasons),
+            enough=(enough,) if enough else found.enough,
         )
 
     async def _served_or(
