@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from quorate.api import codec
+from quorate.api.core import Resources
 from quorate.api.kueue import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
@@ -132,6 +133,48 @@ def test_a_pod_and_its_workload(state: str, workload: Workload | None, want: str
 def test_a_pod_with_a_prebuilt_workload(state: str, named: Workload | None, want: str) -> None:
     pod = a_pod("a", state, group="", labels=PREBUILT)
     assert show(plan(pod, prebuilt=named)) == want
+
+
+def sized(cpu: str, memory: str = "1Gi", image: str = "i", **container: object) -> msgspec.Raw:
+    """Return the spec of a running pod with a sidecar of a constant size."""
+    requests = {"requests": {"cpu": cpu, "memory": memory, "example.com/gpu": "1"}}
+    main = {"name": "main", "image": image, "resources": requests, **container}
+    sidecar = {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}
+    return msgspec.Raw(codec.encode({"nodeName": "n", "containers": [main], "initContainers": [sidecar]}))
+
+
+STOPPED = "end a NoMatchingWorkload; delete a; release workload; delete workload; +Stopped; +DeletedWorkload"
+
+
+@pytest.mark.parametrize(
+    ("spec", "usage", "want"),
+    [
+        pytest.param(sized("2"), {"cpu": "3"}, "", id="not resized"),
+        pytest.param(sized("1"), {"cpu": "3"}, "", id="smaller"),
+        pytest.param(sized("1", memory="9Gi"), {"cpu": "3"}, "", id="without quota for what is more"),
+        pytest.param(sized("3"), {"cpu": "4"}, "", id="more than its template, and charged for"),
+        pytest.param(sized("3"), {"cpu": "3"}, STOPPED, id="more than is charged"),
+        pytest.param(sized("1", image="other"), {"cpu": "3"}, STOPPED, id="another pod"),
+        pytest.param(sized("1", env=[{"name": "A"}]), {"cpu": "3"}, STOPPED, id="another variable"),
+    ],
+)
+def test_a_pod_that_is_resized_in_place_runs_on_with_the_quota_it_has(
+    spec: msgspec.Raw, usage: dict[str, str], want: str
+) -> None:
+    workload = a_workload("QuotaReserved Admitted")
+    pods = PodSet(template=msgspec.Raw(codec.encode({"spec": sized("2")})))
+    assigned = PodSetAssignment(count=1, resource_usage=codec.convert(Resources, usage))
+    status = msgspec.structs.replace(
+        workload.status, admission=Admission(cluster_queue="research", pod_set_assignments=(assigned,))
+    )
+    spec_of_workload = msgspec.structs.replace(workload.spec, pod_sets=(pods,))
+    workload = msgspec.structs.replace(workload, spec=spec_of_workload, status=status)
+    decided = plan(msgspec.structs.replace(a_pod("a", "running", group=""), spec=spec), workload)
+    assert show(decided) == want
+    if usage == {"cpu": "3"} and b'"cpu":"3"' in bytes(spec):
+        assert decided.events[0].event.message == (
+            "It was resized to more than quota is charged for: cpu 4, charged 3"
+        )
 
 
 @pytest.mark.parametrize(

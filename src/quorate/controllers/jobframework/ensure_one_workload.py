@@ -90,7 +90,10 @@ def _is_match(state: JobState[J], workload: Workload) -> bool:
 
 
 def is_in_sync(state: JobState[J], workload: Workload) -> bool:
-    return is_equivalent(workload, state.pod_sets, maximum_execution_s(state.job.metadata), state.suspended)
+    limit_s = maximum_execution_s(state.job.metadata)
+    return is_equivalent(workload, state.pod_sets, limit_s, state.suspended) or state.kind.may_run_with(
+        state, workload
+    )
 
 
 def reduce_to_one(

@@ -238,6 +238,10 @@ class JobKind(ABC, Generic[J]):
             return False
         return owner.uid == state.job.metadata.uid or not state.options.gates.finish_orphaned_workloads
 
+    def may_run_with(self, state: JobState[J], workload: Workload) -> bool:
+        """Return True if a running job that is not equivalent to ``workload`` may go on with its quota."""
+        return False
+
     def metadata_update(self, constructed: Workload) -> dict[str, object]:
         """Return the metadata that an update in place takes from a newly constructed workload."""
         return {}

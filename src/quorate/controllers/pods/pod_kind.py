@@ -14,7 +14,9 @@ from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import find_condition
 from quorate.controllers.executor import ObjectEvent, normal_event, warning_event
+from quorate.controllers.jobframework.construct_workload import maximum_execution_s
 from quorate.controllers.jobframework.interface import (
+    NO_MATCHING_WORKLOAD,
     WORKLOAD_DELETED,
     J,
     JobKind,
@@ -40,6 +42,7 @@ from quorate.controllers.pods.queued_pod import (
     is_suspended,
     is_terminated,
 )
+from quorate.controllers.pods.resized_pod import is_resized
 from quorate.kube.resources import Resource, reference_to
 from quorate.kube.writes import Write
 from quorate.queueing.conditions import ADMITTED, transition_time
@@ -185,6 +188,30 @@ class PodKind(PodsKind[QueuedPod]):
     def owns(self, state: JobState[QueuedPod], workload: Workload) -> bool:
         owner = workload.metadata.controller
         return owner is not None and owner.uid == state.job.metadata.uid
+
+    def may_run_with(self, state: JobState[QueuedPod], workload: Workload) -> bool:
+        """Return True for a pod that was resized in place to no more than its workload is charged for."""
+        return _excess_of_resize(state, workload) == ""
+
+    def stop_plan(
+        self, state: JobState[QueuedPod], workload: Workload | None, reason: str, message: str
+    ) -> JobPlan:
+        if workload is not None and reason == NO_MATCHING_WORKLOAD:
+            excess = _excess_of_resize(state, workload)
+            if excess:
+                message = f"It was resized to more than quota is charged for: {excess}"
+        return super().stop_plan(state, workload, reason, message)
+
+
+def _excess_of_resize(state: JobState[QueuedPod], workload: Workload) -> str | None:
+    """Return what a resized pod requests beyond the charged amounts; None: the pod was not resized."""
+    pod, admission = state.job, workload.status.admission
+    if is_gated(pod) or admission is None or len(admission.pod_set_assignments) != 1:
+        return None
+    if not is_resized(workload, state.pod_sets[0], maximum_execution_s(pod.metadata)):
+        return None
+    (pod_set,), (assignment,) = workload.spec.pod_sets, admission.pod_set_assignments
+    return uncharged_requests(pod, pod_set, assignment, state.options.resources)
 
 
 def _is_startable(pod: QueuedPod) -> bool:
