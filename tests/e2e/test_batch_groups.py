@@ -1,9 +1,22 @@
 """Pod groups of batch Jobs and of plain pods, over HTTP."""
 
+from typing import Any
+
 import pytest
 
+from quorate.api.core import Pod
+from quorate.api.core.pod_resources import quota_usage, sum_resources
 from quorate.api.meta import Key
-from quorate.kube.resources import JOBS, POD_GROUPS, PODS, untyped
+from quorate.api.volcano import PodGroup
+from quorate.kube.resources import (
+    JOBS,
+    LIMIT_RANGES,
+    POD_GROUPS,
+    PODS,
+    RUNTIME_CLASSES,
+    VOLCANO_JOBS,
+    untyped,
+)
 from tests.e2e.volcano import Gangs, run_story
 from tests.e2e.world import NAMESPACE
 
@@ -138,5 +151,51 @@ def test_the_pods_of_a_set_share_a_group_that_is_deleted_at_zero_replicas() -> N
             return not (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
 
         await gangs.world.until("the group is deleted", no_group)
+
+    run_story(scenario)
+
+
+@pytest.mark.parametrize("kind", ["Volcano Job", "Job"])
+def test_the_minimum_resources_of_a_group_are_what_its_pods_request_once_they_exist(kind: str) -> None:
+    async def scenario(gangs: Gangs) -> None:
+        world = gangs.world
+        limits = {"type": "Container", "defaultRequest": {"cpu": "500m"}}
+        await world.create(LIMIT_RANGES, "limits", NAMESPACE, spec={"limits": [limits]})
+        overhead = {"podFixed": {"cpu": "250m"}}
+        await world.create(RUNTIME_CLASSES, "sandbox", handler="h", overhead=overhead)
+        limited = {"image": "busybox", "resources": {"limits": {"cpu": "1"}}}
+        sidecar = {"name": "side", "restartPolicy": "Always", **limited}
+        pod: dict[str, Any] = {
+            "runtimeClassName": "sandbox",
+            "restartPolicy": "Never",
+            "initContainers": [sidecar],
+            "containers": [{"name": "main", "image": "busybox"}],
+        }
+        if kind == "Job":
+            await world.queues("9")
+            await world.job("train", pods=2, suspend=True, schedulerName="quorate", **pod)
+        else:
+            task = {"name": "worker", "replicas": 2, "template": {"spec": pod}}
+            await world.create(VOLCANO_JOBS, "train", NAMESPACE, spec={"tasks": [task]})
+
+        async def until_requested(cpu: str) -> PodGroup:
+            async def find() -> PodGroup | None:
+                group = await gangs.until_group("train")
+                return group if str((group.spec.min_resources or {}).get("cpu")) == cpu else None
+
+            return await world.until(f"the group requests {cpu} cpus", find)
+
+        await until_requested("3500m")
+        more = {"spec": {"limits": [{**limits, "defaultRequest": {"cpu": "1"}}]}}
+        await world.client.patch(LIMIT_RANGES, Key(NAMESPACE, "limits"), more)
+        group = await until_requested("4500m")
+        await gangs.set_group_phase(group, "Inqueue")
+
+        async def are_created() -> list[Pod]:
+            pods = list((await gangs.pods()).values())
+            return pods if len(pods) == 2 else []
+
+        pods = await world.until("both pods", are_created)
+        assert sum_resources(quota_usage(pod.spec) for pod in pods) == group.spec.min_resources
 
     run_story(scenario)

@@ -32,6 +32,7 @@ from quorate.kube.resources import (
 
 POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
 WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
+LIMIT_RANGES_OF = "limit ranges of"  # index of limit ranges by namespace
 UNREADABLE_RETRY_S: Final = 10.0  # before a job is reconciled again although its workload cannot be read
 _WORKLOAD = "workload"  # index of unscheduled pods by the key of their workload
 _SLICES = "slices"  # index of unscheduled pods by what ``slices_of`` returns
@@ -86,6 +87,7 @@ class Informers:
     def __init__(self, client: Client) -> None:
         self.namespaces = Informer(client, NAMESPACES)
         self.limit_ranges = Informer(client, LIMIT_RANGES)
+        self.limit_ranges.add_index(LIMIT_RANGES_OF, lambda each: (each.metadata.namespace,))
         # These run only if devices are counted.
         self.device_classes = Informer(client, DEVICE_CLASSES)
         self.claim_templates = Informer(client, RESOURCE_CLAIM_TEMPLATES)

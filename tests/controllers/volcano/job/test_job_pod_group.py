@@ -3,6 +3,8 @@
 import pytest
 
 from quorate.api import codec
+from quorate.api.core import Resources, RuntimeClass
+from quorate.api.volcano.annotations import MEMBER_REQUESTS
 from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.job.job_pod_group import (
     TaskReplicas,
@@ -10,6 +12,8 @@ from quorate.controllers.volcano.job.job_pod_group import (
     min_task_member,
     replicas_by_priority,
 )
+from quorate.controllers.volcano.pod_defaults import PodDefaults
+from quorate.queueing.pending.effective_requests import LimitRangeDefaults
 
 
 def task_replicas(line: str) -> list[TaskReplicas]:
@@ -58,3 +62,27 @@ def test_min_resources_sum_the_usage_under_every_quota_name() -> None:
         "pods": "3", "count/pods": "3",
     }  # fmt: skip
     assert min_task_member(job) == {"worker": 4, "master": 1}
+
+
+def test_min_resources_and_member_requests_are_those_of_the_stored_pods() -> None:
+    """A limit becomes the missing request before a default of the namespace does."""
+    limited = {"resources": {"limits": {"cpu": "2"}}, "name": "main"}
+    plain = {"name": "main"}
+    tasks = [
+        {"name": "worker", "replicas": 2, "template": {"spec": {"containers": [limited]}}},
+        {
+            "name": "master",
+            "replicas": 1,
+            "template": {"spec": {"containers": [plain], "runtimeClassName": "sandbox"}},
+        },
+    ]
+    job = with_defaults(codec.convert(Job, {"metadata": {"name": "train"}, "spec": {"tasks": tasks}}))
+    defaults = PodDefaults(
+        LimitRangeDefaults(requests=codec.convert(Resources, {"cpu": "500m"})),
+        {"sandbox": codec.convert(RuntimeClass, {"metadata": {}, "overhead": {"podFixed": {"cpu": "250m"}}})},
+    )
+    group = build_pod_group(job, {}, defaults)
+    assert codec.to_builtins(group.spec.min_resources) == {
+        "cpu": "4750m", "requests.cpu": "4750m", "limits.cpu": "4", "pods": "3", "count/pods": "3",
+    }  # fmt: skip
+    assert group.metadata.annotations[MEMBER_REQUESTS] == '{"worker":{"cpu":"2"},"master":{"cpu":"750m"}}'

@@ -20,6 +20,7 @@ from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import SYNC
 from quorate.controllers.volcano.job.pod_creator import PodCreator, refusal_message
 from quorate.controllers.volcano.job.quota_admission import is_suspended
+from quorate.controllers.volcano.pod_defaults import on_changed_defaults, pod_defaults
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
@@ -67,8 +68,8 @@ class VolcanoJobController:
         self._groups = groups
         self._pods = pods
         self._commands = CommandBus(context.client, context.clock, commands, VOLCANO_JOBS)
+        self._informers = context.informers
         self._classes = context.informers.pod_classes
-        self._namespaces = context.informers.namespaces
         self._keep_pending = keep_pending
         self._is_queued = is_queued
         self._assume_cache = AssumeCache(context.clock)
@@ -94,7 +95,8 @@ class VolcanoJobController:
         self._pods.subscribe(self._pod_changed)
         self._commands.subscribe(self.reconciler.enqueue)
         self._classes.subscribe(self._class_changed)
-        self._namespaces.subscribe(self._namespace_changed)
+        self._informers.namespaces.subscribe(self._namespace_changed)
+        on_changed_defaults(self._informers, self._enqueue_all)
 
     async def run(self) -> None:
         try:
@@ -123,16 +125,19 @@ class VolcanoJobController:
 
     def _class_changed(self, change: Change[Any]) -> None:
         """Reconcile all jobs: their ``minResources`` depend on the values of PriorityClasses."""
+        self._enqueue_all(None)
+
+    def _enqueue_all(self, namespace: str | None) -> None:
+        """Reconcile the jobs of a namespace, or those of all."""
         for job in self._jobs:
-            self.reconciler.enqueue(job.metadata.key)
+            if namespace in (None, job.metadata.namespace):
+                self.reconciler.enqueue(job.metadata.key)
 
     def _namespace_changed(self, change: Change[Namespace]) -> None:
         """Reconcile the jobs of a namespace with other labels, which may select it for queueing."""
         old, new = change.old, change.new
         if new is not None and old is not None and old.metadata.labels != new.metadata.labels:
-            for job in self._jobs:
-                if job.metadata.namespace == new.metadata.name:
-                    self.reconciler.enqueue(job.metadata.key)
+            self._enqueue_all(new.metadata.name)
 
     async def reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(key)
@@ -159,6 +164,7 @@ class VolcanoJobController:
             now=self._clock.now(),
             keep_pending=self._keep_pending,
             is_queued=self._is_queued(job),
+            defaults=pod_defaults(self._informers, job.metadata.namespace),
         )
 
     def _group_of(self, job: Job) -> PodGroup | None:

@@ -19,6 +19,7 @@ from quorate.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from quorate.api.volcano import PENDING, PodGroup, PodGroupSpec, SubGroupPolicy
 from quorate.api.volcano.annotations import ADMITTED_POD_SETS, MEMBER_REQUESTS, SUSPENDED, TASK_SPEC
 from quorate.api.volcano.job import GROUP, PARTITION, VERSION, Job, TaskSpec, task_min_available
+from quorate.controllers.volcano.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from quorate.kube.patches import merge_patch
 
 _NOT_COPIED: Final = (
@@ -31,10 +32,12 @@ def group_name(job: Job) -> str:
     return f"{job.metadata.name}-{job.metadata.uid}"
 
 
-def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
+def build_pod_group(
+    job: Job, priorities: Mapping[str, int], defaults: PodDefaults = NO_POD_DEFAULTS
+) -> PodGroup:
     """Return the desired pod group of a defaulted job; the scheduler writes its status."""
     metadata = job.metadata
-    pods = [decode_template(task.template).spec for task in job.spec.tasks]
+    pods = [defaults.stored(decode_template(task.template).spec) for task in job.spec.tasks]
     annotations = {name: text for name, text in metadata.annotations.items() if name not in _NOT_COPIED}
     annotations |= _member_requests(job, pods)
     return PodGroup(

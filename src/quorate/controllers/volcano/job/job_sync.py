@@ -68,6 +68,7 @@ from quorate.controllers.volcano.job.quota_admission import (
     is_suspended,
     stop_completed,
 )
+from quorate.controllers.volcano.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from quorate.kube.writes import Patch
 from quorate.queueing.lifecycle.transition import Event
 
@@ -90,6 +91,7 @@ class JobInfo:
     now: float
     keep_pending: bool = False  # keep pods without a node when their pod group becomes pending again
     is_queued: bool = False  # the job starts only when a cluster queue admits it
+    defaults: PodDefaults = NO_POD_DEFAULTS  # of the pods of its namespace
 
     @property
     def is_suspended(self) -> bool:
@@ -248,7 +250,7 @@ def _sync_job(info: JobInfo) -> JobPlan:
     assert plan.status is not None, "a sync always returns a status"
     if plan.status.state.phase not in ACTIVE:
         return plan
-    wanted = build_pod_group(job, info.priorities)
+    wanted = build_pod_group(job, info.priorities, info.defaults)
     pods_to_create: tuple[NewPod, ...] = ()
     if not waiting:
         pods_to_create = tuple(islice(_missing_pods(info), MAX_CREATIONS))

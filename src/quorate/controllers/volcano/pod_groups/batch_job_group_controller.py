@@ -14,6 +14,7 @@ from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission
+from quorate.controllers.volcano.pod_defaults import on_changed_defaults, pod_defaults
 from quorate.controllers.volcano.pod_groups.batch_job_groups import (
     BatchGroupPlan,
     BatchJobInfo,
@@ -111,11 +112,17 @@ class BatchJobGroupController:
         jobs.subscribe(self._job_changed)
         groups.subscribe(self._group_changed)
         context.informers.workloads.subscribe(self._workload_changed)
+        on_changed_defaults(context.informers, self._defaults_changed)
 
     def _job_changed(self, change: Change[Job]) -> None:
         job = change.new if change.new is not None else change.old
         if job is not None and is_gang_scheduled(job, self._names):
             self.reconciler.enqueue(change.key)
+
+    def _defaults_changed(self, namespace: str | None) -> None:
+        for job in self._jobs:
+            if namespace in (None, job.metadata.namespace) and is_gang_scheduled(job, self._names):
+                self.reconciler.enqueue(job.metadata.key)
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
         for group in (change.old, change.new):
@@ -160,6 +167,7 @@ class BatchJobGroupController:
             admitted_pods=admitted_pods(workloads),
             namespace_annotations={} if namespace is None else namespace.metadata.annotations,
             keep_pending=self._rules.keep_pending_pods_on_rollback,
+            defaults=pod_defaults(self._informers, job.metadata.namespace),
         )
 
     async def _execute(self, job: Job, group: PodGroup | None, plan: BatchGroupPlan, size: int) -> None:

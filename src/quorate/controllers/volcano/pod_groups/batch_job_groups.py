@@ -25,6 +25,7 @@ from quorate.controllers.jobframework.podset_info import InjectionConflict, PodS
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.batch_validation import parallel_pods
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission, multiply
+from quorate.controllers.volcano.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     POD_GROUP_PREFIX,
     annotated_min_member,
@@ -64,6 +65,7 @@ class BatchJobInfo:
     admitted_pods: int | None  # of a queued Job; None: it is not admitted
     namespace_annotations: Mapping[str, str]
     keep_pending: bool = False  # do not suspend the Job again when its group becomes pending again
+    defaults: PodDefaults = NO_POD_DEFAULTS  # of the pods of its namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ def _build_group(info: BatchJobInfo, pods: int) -> PodGroup:
             queue=annotations.get(QUEUE_NAME) or info.namespace_annotations.get(QUEUE_NAME) or DEFAULT_QUEUE,
             priority_class_name=template.spec.priority_class_name,
             min_resources=annotated_min_resources(annotations)
-            or multiply(quota_usage(template.spec), minimum),
+            or multiply(quota_usage(info.defaults.stored(template.spec)), minimum),
             network_topology=annotated_topology(inherited),
         ),
     )
