@@ -155,6 +155,26 @@ def test_a_head_that_lost_its_places_to_one_that_is_tried_again_is_tried_again()
     assert failure(given, steps) == ""
 
 
+def test_a_strict_queue_tries_the_workload_that_a_sample_makes_its_head() -> None:
+    """The local queue of ``small`` has used more than the other one, until nothing of it runs any more."""
+    given = one_queue(
+        [
+            {"name": "runs"},
+            {"name": "large", "namespace": "other", "created": 15, "requests": {"cpu": 3}},
+            {"name": "small", "created": 1},
+        ],
+        config={"admissionFairSharing": {"usageHalfLifeTime": "10s", "usageSamplingInterval": "5s"}},
+        clusterQueues={
+            "cq": {
+                "quota": [{"one": {"cpu": 1}}],
+                "strategy": "StrictFIFO",
+                "admissionMode": "UsageBasedAdmissionFairSharing",
+            }
+        },
+    )
+    assert failure(given, [{"run": 3}, {"active": {"runs": False}}]) == ""
+
+
 def test_a_replaced_slice_does_not_block_its_flavor_for_ever() -> None:
     """It counts no usage any more when it is finished, but was unready with some."""
     given = one_queue(

@@ -267,6 +267,8 @@ class Ledger(QueueTrees):
                 )
                 if consumed_usage.changed_at == now:
                     sampled.append(key)
+                    if cluster_queue.is_strict and not cluster_queue.pending.is_empty:
+                        self.mark_dirty(cluster_queue.node)  # another workload may be the head by now
             next_at = min(next_at, consumed_usage.due_at(rules))
         return Samples(tuple(sampled), next_at if math.isfinite(next_at) else None)
 
