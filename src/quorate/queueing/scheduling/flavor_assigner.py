@@ -106,7 +106,7 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
     fair_sharing: bool
     ignores_undeclared: bool  # resources that no group covers need no quota
     simulate_preemption: PreemptionOracle
-    nominated_flavors: NominatedFlavors | None  # the only flavors to try; None: all
+    nominated_flavors: NominatedFlavors | None  # the only flavors to try, where there are any; None: all
     # Why a flavor cannot serve the topology request of a pod set, None if it can; None: any flavor can.
     topology_mismatch: Callable[[PodSetShape, str, Collection[str]], TopologyMismatched | None] | None
     with_places: PlacesOracle | None  # None: no pods need places
@@ -132,13 +132,13 @@ class Assignment(msgspec.Struct, frozen=True):
     delayed: frozenset[str] = frozenset()  # pod sets that get places once all admission checks are Ready
 
 
-def assign_flavors(
+def assign_in_turn(
     search_input: FlavorSearchInput,
     pod_sets: Sequence[PodSetShape],
     counts: Sequence[int],
     last_tried_flavors: Sequence[Mapping[str, int]],
 ) -> Assignment:
-    """Choose flavors for ``counts`` pods of each of ``pod_sets``.
+    """Choose flavors for ``counts`` pods of each of ``pod_sets``, one after the other.
 
     ``last_tried_flavors`` is empty, or as long as ``pod_sets``.
     """
@@ -276,11 +276,11 @@ class _PodSetSearch:
         reasons: list[PodSetReason] = []
         without_places: dict[str, tuple[PodSetReason, ...]] = {}  # by flavor: why pods have no places
         asks_nodes = self._input.with_places is not None and len(group.flavors) > 1
+        nominated = (self._input.nominated_flavors or {}).get(self._pod_set.name, {})
         tried = -1
         for tried in range(self._start.get(resource, -1) + 1, len(group.flavors)):
             name = group.flavors[tried]
-            nominated = self._input.nominated_flavors
-            if nominated is not None and nominated.get(self._pod_set.name, {}).get(resource) != name:
+            if nominated.get(resource, name) != name:
                 continue
             incompatible = self._incompatibility(name, group)
             if incompatible is not None:
@@ -291,7 +291,7 @@ class _PodSetSearch:
             for each in resources:
                 by_resource[each] = self._evaluate_resource(FlavorResource(name, each), reasons)
             candidate = by_resource[resource] if len(by_resource) == 1 else self._worst(by_resource.values())
-            if asks_nodes and nominated is None and candidate.mode > AssignmentMode.NO_CANDIDATES:
+            if asks_nodes and candidate.mode > AssignmentMode.NO_CANDIDATES:
                 candidate, without_places[name] = self._ask_nodes(name, by_resource, candidate)
                 if candidate.mode is AssignmentMode.NO_FIT:
                     reasons += without_places.pop(name)

@@ -27,8 +27,8 @@ from quorate.queueing.scheduling.flavor_assigner import (
     FlavorSearchInput,
     NominatedFlavors,
     PodSetFlavors,
-    assign_flavors,
 )
+from quorate.queueing.scheduling.flavor_combinations import assign_flavors
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places, pod_sets_to_place
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch
