@@ -114,6 +114,8 @@ class GivenWorld:
             self.state.put_volume(codec.convert(PersistentVolume, {"metadata": {"name": name}} | volume))
         for name, class_ in given.get("storageClasses", {}).items():
             self.state.put_storage_class(codec.convert(StorageClass, {"metadata": {"name": name}} | class_))
+        for name, check in given.get("admissionChecks", {}).items():
+            self.put_admission_check(name, check)
         for name in given.get("cohorts", {}):
             self.put_cohort(name)
         for name in given.get("localQueues", {}):
@@ -180,19 +182,20 @@ class GivenWorld:
         if "weight" in queue:
             spec["fairSharing"] = {"weight": str(queue["weight"])}
         if "admissionChecks" in queue:
-            checks = [{"name": check} for check in queue["admissionChecks"]]
+            checks = [each if isinstance(each, dict) else {"name": each} for each in queue["admissionChecks"]]
             spec["admissionChecksStrategy"] = {"admissionChecks": checks}
-            for check in queue["admissionChecks"]:
-                self._put_provisioning_check(check)
+            for check in checks if "admissionChecks" not in self.given else ():
+                self.put_admission_check(check["name"], {})
         if "admissionMode" in queue:
             spec["admissionScope"] = {"admissionMode": queue["admissionMode"]}
         self.state.put_cluster_queue(codec.convert(ClusterQueue, {"metadata": {"name": name}, "spec": spec}))
 
-    def _put_provisioning_check(self, name: str) -> None:
-        active = c.new_condition("Active", "True", "Active", "", self.now)
+    def put_admission_check(self, name: str, given: Json) -> None:
+        is_active = given.get("active", True)
+        active = c.new_condition("Active", "True" if is_active else "False", "Active", "", self.now)
         check = AdmissionCheck(
             metadata=ObjectMeta(name=name),
-            spec=AdmissionCheckSpec(controller_name=PROVISIONING),
+            spec=AdmissionCheckSpec(controller_name=given.get("controller", PROVISIONING)),
             status=AdmissionCheckStatus(conditions=(active,)),
         )
         self.state.put_admission_check(check)

@@ -13,6 +13,7 @@ QUEUES: Final = ("a", "b", "c")
 FLAVORS: Final = ("one", "two")
 NODES: Final = ("n1", "n2", "n3", "n4")
 NAMESPACES: Final = ("default", "other")
+CHECKS: Final = ("provisioning", "budget")
 TAINT: Final = {"key": "spot", "value": "true", "effect": "NoSchedule"}
 MAX_WORKLOADS: Final = 10
 MAX_STEPS: Final = 14
@@ -25,6 +26,7 @@ class History:
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self.places = self._one("none", "none", "topology", "node fit")
+        self.has_checks, self.shares_admission = self._is(30), self._is(20)
         self.given: Json = self._given()
         self.steps: list[Any] = [self._step() for _ in range(self._random.randint(2, MAX_STEPS))]
 
@@ -46,12 +48,13 @@ class History:
             "topologies": {"dc": {"levels": ["rack", "kubernetes.io/hostname"]}},
             "nodes": {name: self._node() for name in NODES if self._is(75)},
             "pods": {},
+            "admissionChecks": {name: self._check(name) for name in CHECKS},
             "cohorts": {
                 "left": {"parent": "top", "quota": self._quota(in_cohort=True)},
                 "top": {"quota": self._quota(in_cohort=False)} if self._is(50) else {},
             },
             "clusterQueues": {name: self._queue() for name in QUEUES},
-            "localQueues": {f"l{name}": {"clusterQueue": name} for name in QUEUES},
+            "localQueues": {f"l{name}": self._local_queue(name) for name in QUEUES},
             "workloads": workloads,
         }
 
@@ -68,6 +71,8 @@ class History:
                 "blockAdmission": True,
                 "blockAdmissionScope": scope,
             }
+        if self.shares_admission:
+            config["admissionFairSharing"] = {"usageHalfLifeTime": "10s", "usageSamplingInterval": "5s"}
         gates = {"ElasticJobsViaWorkloadSlices": True}
         if self._is(25):
             supported = [gate for gate in QUEUEING_GATES if gate in SUPPORTED_GATES]
@@ -103,6 +108,22 @@ class History:
 
         return [{name: {"cpu": limits()}} for name in FLAVORS[: self._one(1, 2, 2)]]
 
+    def _check(self, name: str) -> Json:
+        check: Json = {"active": self._is(90)}
+        return check if name == "provisioning" else check | {"controller": "example.com/budget"}
+
+    def _checks_of_queue(self) -> list[Json]:
+        return [
+            {"name": name, "onFlavors": [self._one(*FLAVORS)]} if self._is(30) else {"name": name}
+            for name in CHECKS
+            if self._is(50)
+        ]
+
+    def _local_queue(self, name: str) -> Json:
+        if not self.shares_admission:
+            return {"clusterQueue": name}
+        return {"clusterQueue": self._one(name, QUEUES[0]), "weight": self._one(0, 1, 1, 2)}
+
     def _queue(self) -> Json:
         cohort = self._one("", "left", "left", "top")
         queue: Json = {"cohort": cohort, "quota": self._quota(in_cohort=bool(cohort))}
@@ -112,6 +133,10 @@ class History:
             queue["namespaceSelector"] = {"team": "x"}
         if self._is(60):
             queue["preemption"] = self._preemption()
+        if self.has_checks:
+            queue["admissionChecks"] = self._checks_of_queue()
+        if self.shares_admission and self._is(80):
+            queue["admissionMode"] = "UsageBasedAdmissionFairSharing"
         queue["flavorFungibility"] = {
             "whenCanBorrow": self._one("MayStopSearch", "TryNextFlavor"),
             "whenCanPreempt": self._one("MayStopSearch", "TryNextFlavor"),
@@ -137,7 +162,7 @@ class History:
             "priority": self._one(0, 0, 1, 2),
             "podSets": [self._pod_set()],
         }
-        if self._is(10):
+        if self._is(20):
             workload["podSets"] = [
                 {"name": "driver", **self._pod_set()},
                 {"name": "workers", **self._pod_set()},
@@ -174,6 +199,7 @@ class History:
             self._change_of_cohort,
             self._change_of_flavor,
             *([self._change_of_nodes] * 5 if self.places != "none" else ()),
+            *([self._change_of_checks] * 6 if self.has_checks else ()),
         )
         return run if self._is(35) else self._one(*changes)()
 
@@ -196,6 +222,7 @@ class History:
             {"podsReady": {name: self._is(80)}},
             {"update": {"workloads": {name: {"priority": self._one(0, 1, 2)}}}},
             {"update": {"workloads": {name: {"queue": f"l{self._one(*QUEUES)}"}}}},
+            {"advance": self._one("5s", "60s")},
         )
 
     def _change_of_queues(self) -> Any:
@@ -234,6 +261,21 @@ class History:
         name = self._one(*FLAVORS)
         update = {"update": {"flavors": {name: self._flavor(name)}}}
         return self._one(update, update, {"remove": {"flavors": [name]}})
+
+    def _change_of_checks(self) -> Any:
+        name, check = self._some_workload(), self._one(*CHECKS)
+        state = self._one("Ready", "Ready", "Ready", "Pending", "Retry", "Rejected")
+        selecting = {"name": "main", "nodeSelector": {"pool": self._one(*FLAVORS)}}
+        queue = {"admissionChecks": self._checks_of_queue()}
+        return self._one(
+            {"checks": {name: {check: state}}},
+            {"checks": {name: {check: state}}},
+            {"checks": {name: dict.fromkeys(CHECKS, "Ready")}},
+            {"checks": {name: {check: {"state": "Ready", "updates": [selecting]}}}},
+            {"update": {"admissionChecks": {check: self._check(check)}}},
+            {"remove": {"admissionChecks": [check]}},
+            {"update": {"clusterQueues": {self._one(*QUEUES): queue}}},
+        )
 
     def _change_of_nodes(self) -> Any:
         name, pod = self._one(*NODES), f"p{self._random.randrange(3)}"

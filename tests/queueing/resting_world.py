@@ -18,6 +18,7 @@ from tests.queueing.world import World
 
 LONGER_THAN_DELAYS_S: Final = 40  # of the second pass, and between the samples of consumed usage
 UNCHANGED_TURNS: Final = 3  # at rest: the first delay of the second pass begins with the next cycle
+OF_WORKLOADS: Final = ("finish", "delete", "active", "reclaim", "unhealthy", "podsReady", "checks")  # steps
 MAX_TURNS: Final = 150  # of worlds that come to rest
 
 
@@ -54,7 +55,7 @@ class RestingWorld(World):
     def _about_known_workloads(self, step: Any) -> Any:
         """Leave out the workloads that do not exist (any more), and those that are finished."""
         kind, argument = next(iter(step.items()))
-        if kind not in ("finish", "delete", "active", "reclaim", "unhealthy", "podsReady", "update"):
+        if kind not in (*OF_WORKLOADS, "update"):
             return step
         if kind == "update":
             if "workloads" not in argument:
@@ -71,8 +72,10 @@ class RestingWorld(World):
     # Objects.
 
     def update(self, changes: Json) -> None:
-        for kind in ("flavors", "namespaces", "pods"):
+        for kind in ("flavors", "namespaces", "pods", "admissionChecks"):
             self.given.setdefault(kind, {}).update(changes.get(kind, {}))
+        for name, check in changes.pop("admissionChecks", {}).items():
+            self.put_admission_check(name, check)
         super().update(changes)
         namespaces = {workload.get("namespace", "default") for workload in self.given["workloads"]}
         for name in changes.get("localQueues", {}):  # also those that were removed
@@ -93,6 +96,8 @@ class RestingWorld(World):
                 state.remove_flavor(name)
             case "topologies":
                 state.remove_topology(name)
+            case "admissionChecks":
+                state.remove_admission_check(name)
             case "nodes":
                 state.retry_flavors(state.remove_node(name))
             case "pods":
@@ -167,7 +172,8 @@ class RestingWorld(World):
     def fresh(self) -> "RestingWorld":
         """Return a world with a new model of the stored objects.
 
-        The preemption history is taken over: objects tell only a part of it.
+        The preemption history is taken over: objects tell only a part of it.  So is the consumed usage of
+        local queues, which their statuses keep.
         """
         given = copy.deepcopy(self.given)
         later = [{**workload, "create": "later"} for workload in given["workloads"]]
@@ -177,6 +183,8 @@ class RestingWorld(World):
         for name in sorted(self.workloads):
             fresh.state.put_workload(self.workloads[name], self.now)
         old, new = self.state.ledger, fresh.state.ledger
+        for key in new.local_queues.keys() & old.local_queues.keys():
+            new.local_queues[key].consumed_usage = copy.deepcopy(old.local_queues[key].consumed_usage)
         for name, queue in new.cluster_queues.items():
             old_root = old.cluster_queues[name].node.root
             new.preemption_history.take_over(queue.node.root, old.preemption_history, old_root)
