@@ -126,6 +126,25 @@ def test_consumed_usage_accrues_and_is_shown_while_no_workload_is_pending() -> N
     run_story(story, Configuration(admission_fair_sharing=sharing))
 
 
+def test_a_local_queue_has_a_status_before_its_usage_is_sampled() -> None:
+    async def story(world: World) -> None:
+        await world.queues("0")
+        await submit(world, "w", requests={"cpu": "9"})
+        for cpu in ("1", "2", "3"):  # decided about together, and usage is sampled with decisions
+            quotas = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+            body = {"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quotas]}]}}
+            await world.client.patch(CLUSTER_QUEUES, Key("", "research"), body)
+        await world.local_queue("late")
+
+        async def is_shown() -> bool:
+            stored = await world.client.get(LOCAL_QUEUES, Key(NAMESPACE, "late"))
+            return find_condition(stored.status.conditions, "Active") is not None
+
+        await world.until("the local queue has a status", is_shown)
+
+    run_story(story, Configuration(admission_fair_sharing=AdmissionFairSharing()))
+
+
 def test_workloads_of_a_restarted_local_queue_lose_the_reason_of_the_stop() -> None:
     async def story(world: World) -> None:
         await world.queues("1")

@@ -90,6 +90,7 @@ class FaultyClient(CountingClient):
         self.refuses: dict[str, str] = {}  # such as ``PATCH jobs``
         self.patching: set[str] = set()  # workloads with a patch in flight
         self.patched_twice: set[str] = set()  # workloads that had two patches in flight
+        self.refused_statuses: list[str] = []  # answers of the API server to statuses that it refused
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
         if method != "PATCH" or "/workloads/" not in path:
@@ -113,7 +114,12 @@ class FaultyClient(CountingClient):
         self.lost += bool(fault)
         if fault and not loses_response:
             raise Unreachable(f"{method} {path}", self.config.server, "the request was lost")
-        answer = await super().request(method, path, **options)
+        try:
+            answer = await super().request(method, path, **options)
+        except Invalid as error:
+            if path.endswith("/status"):
+                self.refused_statuses.append(f"{error}: {bytes(options['body']).decode()}")
+            raise
         if loses_response:
             raise Unreachable(f"{method} {path}", self.config.server, "the response was lost")
         if method != "GET":
@@ -372,6 +378,7 @@ async def running_cluster(
                     await world.until("the default namespace", world_has_namespace(client))
                     yield world
                     assert not queueing_client.patched_twice, "at most one write to a workload is in flight"
+                    assert not queueing_client.refused_statuses, "the API server accepts every status"
                     await found.check()
                 finally:
                     await world.stop_queueing()
