@@ -4,6 +4,7 @@ from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import pytest
+from msgspec import structs
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
@@ -248,8 +249,11 @@ def pod_template() -> Json:
     return {"spec": {"containers": [container], "terminationGracePeriodSeconds": 0}}
 
 
-async def create_groups(world: World, templates: Json, **spec: Any) -> None:
-    """Create a LeaderWorkerSet of two groups of two pods and wait until its pods are gated."""
+async def create_groups(world: World, templates: Json, taken: int | None = None, **spec: Any) -> None:
+    """Create a LeaderWorkerSet of two groups of two pods and wait until its pods are gated.
+
+    ``taken``: the group of which another workload has the name.
+    """
     await install_definitions(world.client, [definition(LWS)])
     await world.start_queueing(ONLY_LWS)
     body = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, **templates}, **spec}
@@ -261,6 +265,14 @@ async def create_groups(world: World, templates: Json, **spec: Any) -> None:
         return REPLICAS_BEFORE_GATING in found.metadata.annotations
 
     await world.until("the set is on hold", is_on_hold)
+    if taken is not None:
+        serving = SETS["leaderworkerset.x-k8s.io/leaderworkerset"].serving
+        assert serving is not None
+        found = await world.client.get(LWS, SERVE)
+        two = structs.replace(found, spec={**found.spec, "replicas": 2})
+        name = serving.groups(two, ONLY_LWS.gates.short_workload_names)[taken].workload
+        pods = {"name": "main", "count": 1, "template": pod_template()}
+        await world.create(WORKLOADS, name, NAMESPACE, spec={"queueName": "none", "podSets": [pods]})
     await imitate(world)
     await until_woken(world, 2)
 
@@ -280,6 +292,18 @@ def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
         await world.client.patch(LWS, SERVE, {"spec": {"replicas": 1}})
         await imitate(world)
         await world.until("one workload", lambda: equals(groups(world), {"0": both}))
+
+    run_story(story, None, FLEET)
+
+
+def test_a_group_that_cannot_get_its_workload_does_not_delay_the_others() -> None:
+    async def story(world: World) -> None:
+        await world.queues("4")
+        await create_groups(world, {"workerTemplate": pod_template()}, taken=0)
+        await imitate(world)
+        await world.until("the other group runs", lambda: gated_are(world, 2))
+        started = {name for name, each in (await pods_of(world)).items() if not is_gated(each)}
+        assert started == {"serve-1-0", "serve-1-1"}
 
     run_story(story, None, FLEET)
 

@@ -12,7 +12,6 @@ from quorate.controllers.jobframework.job_plan import JobOptions
 from quorate.controllers.pods import constants
 from quorate.controllers.serving.kinds import ServingSet, set_topology_findings
 from quorate.controllers.serving.template_gates import gate_plan
-from quorate.controllers.serving.workloads import serving_plan
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json
 from quorate.kube.writes import Create, Patch
@@ -23,6 +22,7 @@ from tests.controllers.serving.test_workloads import (
     STATEFUL_SET,
     a_set,
     groups_of,
+    serving_plan,
 )
 
 ON = TopologyGates()

@@ -9,12 +9,13 @@ from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PREBUILT_WORKLOAD, PRIORITY_CLASS, Workload
 from quorate.api.meta import OwnerReference, Uid, at_epoch
+from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.pods import constants
 from quorate.controllers.serving.kinds import SETS, ServingSet
 from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING, gate_plan
-from quorate.controllers.serving.workloads import serving_plan
+from quorate.controllers.serving.workloads import serving_plans
 from quorate.kube.resources import Json
 from quorate.kube.writes import Create, Patch
 from tests.controllers.pods.notation import NOW, a_group_workload, a_pod, show
@@ -67,6 +68,14 @@ def test_a_malformed_template_is_an_invalid_template() -> None:
         InvalidTemplate, match=r"spec\.leaderWorkerTemplate\.workerTemplate: is no pod template"
     ):
         serving.groups(odd, short_names=False)
+
+
+def serving_plan(*arguments: Any) -> Plan:
+    """Return all plans for a set as one."""
+    whole = Plan()
+    for plan in serving_plans(*arguments):
+        whole = whole.then(plan)
+    return whole
 
 
 def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = STATEFUL_SET) -> str:

@@ -1,6 +1,7 @@
 """The controller of Deployments, StatefulSets and LeaderWorkerSets."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from quorate.controllers.pods.queued_pod import PODS, QueuedPod
 from quorate.controllers.serving.kinds import ServingFramework, ServingSet
 from quorate.controllers.serving.set_templates import is_stamped_by_other
 from quorate.controllers.serving.template_gates import gate_plan
-from quorate.controllers.serving.workloads import is_adoptable, serving_plan
+from quorate.controllers.serving.workloads import is_adoptable, serving_plans
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import ApiError, is_refusal
@@ -112,7 +113,17 @@ class SetController:
         until = self._executor.pending_until(key, seen)
         if until is not None:
             return until
-        plan = self._plan(obj, workloads, pods, self._context.clock.now())
+        plans = self._plans(obj, workloads, pods, self._context.clock.now())
+        missing = next((plan.missing_dependency for plan in plans if plan.missing_dependency), "")
+        steps = (replace(plan, missing_dependency=missing) for plan in plans or (Plan(),))
+        outcomes = await asyncio.gather(*(self._execute(obj, step) for step in steps), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return min((at for at in outcomes if isinstance(at, float)), default=None)
+
+    async def _execute(self, obj: ServingSet, plan: Plan) -> float | None:
+        key = obj.metadata.key
         try:
             return await self._executor.execute(key, plan, partial(self._record, obj, plan))
         except ApiError as refusal:
@@ -162,21 +173,23 @@ class SetController:
             return None
         return bool(queued) and ancestor is None
 
-    def _plan(self, obj: ServingSet, workloads: list[Workload], pods: list[QueuedPod], now: float) -> Plan:
+    def _plans(
+        self, obj: ServingSet, workloads: list[Workload], pods: list[QueuedPod], now: float
+    ) -> tuple[Plan, ...]:
         kind = self._kind
         try:
             topology = self._options.topology is not None
             plan = gate_plan(kind.templates, kind.resource, obj, topology=topology)
             if plan is not None:
-                return plan
+                return (plan,)
             if kind.serving is None:
-                return Plan()
-            return serving_plan(
+                return ()
+            return serving_plans(
                 kind.serving, obj, workloads, pods, self._reconcile_context(), self._options, now
             )
         except InvalidTemplate as invalid:
             about = reference_to(kind.resource, obj)
-            return Plan(events=(warning_event(about, "ErrWorkloadCompose", str(invalid)),))
+            return (Plan(events=(warning_event(about, "ErrWorkloadCompose", str(invalid)),)),)
 
     def _reconcile_context(self) -> ReconcileContext:
         informers = self._context.informers

@@ -50,7 +50,7 @@ PENDING_TEXT: Final = "Workload no longer on hold; waiting for quota reservation
 _MAX_LABEL_LENGTH: Final = 63
 
 
-def serving_plan(
+def serving_plans(
     kind: ServingKind,
     obj: ServingSet,
     workloads: Sequence[Workload],
@@ -58,8 +58,8 @@ def serving_plan(
     context: ReconcileContext,
     options: JobOptions,
     now: float,
-) -> Plan:
-    """Return the next step for a set, given its workloads and pods.
+) -> tuple[Plan, ...]:
+    """Return the next steps for a set, given its workloads and pods; a failed one does not delay the others.
 
     Raises ``InvalidTemplate``.
     """
@@ -68,20 +68,21 @@ def serving_plan(
     groups = [_as_named(each, by_name) for each in kind.groups(obj, options.gates.short_workload_names)]
     if options.topology is not None:
         groups = [with_requests(kind, group, options.topology) for group in groups]
-    plan = Plan()
+    plans: list[Plan] = []
     for group in groups:
         workload = by_name.pop(group.workload, None)
-        step = (
+        plans.append(
             _create(kind, obj, group, context, options)
             if workload is None
             else _sync(kind, obj, group, workload, context, options, now)
         )
-        plan = plan.then(step)
     surplus = [workload for workload in by_name.values() if not c.is_finished(workload)]
     # A pod joins its group only once that has a workload: without one a running pod would be stopped.  The
     # last pods of a set that is scaled to 0 keep their size of the group, as 0 is none.
     counted = [group for group in groups if group.workload in present and group.total]
-    return plan.then(_delete(surplus)).then(Plan(concurrent=_add_to_groups(kind, obj, counted, pods)))
+    plans += map(_delete, surplus)
+    plans.append(Plan(concurrent=_add_to_groups(kind, obj, counted, pods)))
+    return tuple(plan for plan in plans if plan != Plan())
 
 
 def _as_named(group: ServingGroup, workloads: Collection[str]) -> ServingGroup:
@@ -212,15 +213,11 @@ def _resized(group: ServingGroup, workload: Workload) -> dict[str, object]:
     return {"podSets": group.pod_sets}
 
 
-def _delete(workloads: Sequence[Workload]) -> Plan:
-    writes: list[Write] = []
-    for workload in workloads:
-        metadata = workload.metadata
-        if metadata.deletion_timestamp is None:
-            writes.append(Delete(WORKLOADS, metadata.key, metadata.uid))
-        else:
-            writes += remove_finalizer(WORKLOADS, metadata)
-    return Plan(writes=tuple(writes))
+def _delete(workload: Workload) -> Plan:
+    metadata = workload.metadata
+    if metadata.deletion_timestamp is None:
+        return Plan(writes=(Delete(WORKLOADS, metadata.key, metadata.uid),))
+    return Plan(writes=remove_finalizer(WORKLOADS, metadata))
 
 
 def _add_to_groups(

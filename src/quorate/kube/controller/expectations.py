@@ -46,8 +46,9 @@ class Expectations:
     def _record(
         self, key: Key, writes: Iterable[Write], until: float, intermediate: Collection[Version] = ()
     ) -> None:
-        before, _ = self._replaced.get(key, _NONE)  # pending_until drops them once they are no longer seen
-        self._replaced[key] = (before.union(map(_replaced_version, writes), intermediate), until)
+        before, earlier = self._replaced.get(key, _NONE)  # pending_until drops them once no longer seen
+        replaced = before.union(map(_replaced_version, writes), intermediate)
+        self._replaced[key] = (replaced, max(until, earlier))  # one of several concurrent plans may fail
 
     def pending_until(self, key: Key, seen: Iterable[Version]) -> float | None:
         """Return until when (epoch seconds) to wait, because a write of ours replaced one of ``seen``.
