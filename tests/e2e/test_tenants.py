@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.queueing import OutsideQuota
 from quorate.api.events import Event
-from quorate.api.meta import Key, is_true
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, find_condition, is_true
 from quorate.controllers.jobframework.elastic_gates import GATED_PODS
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, is_gated
-from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, WORKLOADS
 from quorate.local.nodes import Fleet
 from tests.e2e import test_elastic as elastic
 from tests.e2e.test_pods import FAILS, FOREVER, PODS_QUEUED, pod, until_pod
@@ -87,26 +89,132 @@ def test_a_deleted_job_that_a_finalizer_keeps_holds_its_quota_while_its_pods_run
     run_story(story, Configuration(), FLEET)
 
 
+async def grow_without_quota(world: World) -> None:
+    """Run an elastic job of four pods, let it request twelve, and remove the gates of the other eight."""
+    await elastic.create(world, 4)
+    await elastic.until_running(world, 4)
+    await ungate(world, 12)
+
+
+async def ungate(world: World, pods: int) -> None:
+    """Let the elastic job of four pods request ``pods``, and remove the gates of the new ones."""
+    await elastic.resize(world, pods)
+
+    async def gated() -> list[Any]:
+        listed = (await world.client.list(GATED_PODS, NAMESPACE)).items
+        found = [each for each in listed if each.spec.scheduling_gates]
+        return found if len(found) == pods - 4 else []
+
+    for each in await world.until("the new pods wait", gated):
+        await world.client.patch(GATED_PODS, each.metadata.key, {"spec": {"schedulingGates": None}})
+
+
+def outside(world: World, text: str) -> Callable[[], Awaitable[Workload | None]]:
+    """Return the workload of which the condition says that its pods use ``text`` more than is charged."""
+
+    async def find() -> Workload | None:
+        for each in (await world.client.list(WORKLOADS, NAMESPACE)).items:
+            shown = find_condition(each.status.conditions, "quorate.dev/OutsideQuota")
+            if shown is not None and f"use {text} more than" in shown.message:
+                return each
+        return None
+
+    return find
+
+
+def none_outside(world: World) -> Callable[[], Awaitable[bool]]:
+    async def find() -> bool:
+        workloads = (await world.client.list(WORKLOADS, NAMESPACE)).items
+        conditions = [each.type for workload in workloads for each in workload.status.conditions]
+        return "quorate.dev/OutsideQuota" not in conditions
+
+    return find
+
+
 @pytest.mark.provokes("OverLimit")
-def test_elastic_pods_that_the_tenant_ungates_are_shown() -> None:
+def test_elastic_pods_that_the_tenant_ungates_use_quota() -> None:
+    async def story(world: World) -> None:
+        await world.queues("11")
+        await grow_without_quota(world)
+        found = await world.until("the use is shown", outside(world, "8 cpu of flavor default"))
+        await world.until("it is an event", event(world, "OutsideQuota", found.metadata.name))
+        await world.until("the queue counts it", used_cpu(world, "12"))
+        await world.job("next", pods=1, runs="1h")
+        await world.until_condition("next", "QuotaReserved", "False")
+        await elastic.resize(world, 4)  # the Job controller deletes eight pods
+        await world.until_admitted("next")
+        await world.until("nothing is shown", none_outside(world))
+
+    run_story(story, Configuration(), FLEET)
+
+
+@pytest.mark.provokes("OverLimit")
+def test_the_quota_that_ungated_pods_use_is_that_of_their_next_slice() -> None:
+    async def story(world: World) -> None:
+        await world.queues("4")
+        await grow_without_quota(world)
+        await world.until("the use is shown", outside(world, "8 cpu of flavor default"))
+        quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "12"}]}
+        groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), {"spec": {"resourceGroups": groups}})
+
+        async def is_replaced() -> bool:
+            return await elastic.slices(world) == [(4, "WorkloadSliceReplaced"), (12, "Admitted")]
+
+        await world.until("the next slice is admitted", is_replaced)
+        await world.until("nothing is shown", none_outside(world))
+        await world.until("each pod is counted once", used_cpu(world, "12"))
+
+    run_story(story, Configuration(), FLEET)
+
+
+async def child_of(world: World, parent: str, pods: int) -> None:
+    """Create a Job with ``pods`` pods that the Job ``parent`` owns."""
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": parent,
+        "uid": (await world.get_job(parent)).metadata.uid,
+        "controller": True,
+    }
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    template = {
+        "metadata": {"annotations": {"simulate.quorate.dev/duration": "forever"}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    metadata = {"name": "child", "ownerReferences": [owner]}
+    spec = {"parallelism": pods, "template": template}
+    await world.client.create(JOBS, {"metadata": metadata, "spec": spec}, NAMESPACE)
+
+
+@pytest.mark.provokes("OverLimit")
+def test_pods_of_a_job_that_an_admitted_job_owns_use_quota() -> None:
+    async def story(world: World) -> None:
+        await world.queues("4")
+        await world.job("parent", pods=1, runs="1h")
+        await world.until_admitted("parent")
+        await child_of(world, "parent", 10)
+        await world.until("the use is shown", outside(world, "10 cpu of flavor default"))
+        await world.until("the queue counts it", used_cpu(world, "11"))
+        await world.stop_queueing()
+        await world.start_queueing(Configuration())  # the next leader counts it at once
+        await world.job("next", pods=1, runs="1h")
+        await world.until_condition("next", "QuotaReserved", "False")
+        await world.client.delete(JOBS, Key(NAMESPACE, "child"), propagation="Background")
+        await world.until_admitted("next")
+        await world.until("nothing is shown", none_outside(world))
+
+    run_story(story, Configuration(), FLEET)
+
+
+@pytest.mark.provokes("OverLimit")
+def test_pods_outside_of_quota_are_deleted_if_that_is_configured() -> None:
     async def story(world: World) -> None:
         await world.queues("4")
         await elastic.create(world, 4)
-        await elastic.until_running(world, 4)
-        await elastic.resize(world, 12)
+        first = await elastic.until_running(world, 4)
+        await ungate(world, 8)
+        assert first < await elastic.until_running(world, 8)
+        assert await elastic.until_running(world, 4) == first
 
-        async def gated() -> list[Any]:
-            pods = (await world.client.list(GATED_PODS, NAMESPACE)).items
-            found = [each for each in pods if each.spec.scheduling_gates]
-            return found if len(found) == 8 else []
-
-        for each in await world.until("eight pods wait", gated):
-            await world.client.patch(GATED_PODS, each.metadata.key, {"spec": {"schedulingGates": None}})
-        await elastic.until_running(world, 12)
-
-        async def is_found() -> bool:
-            return any(each.excess == 8 * 10**9 for each in world.witnessed.report.differences)
-
-        await world.until("the witness sees eight cpus too many", is_found)
-
-    run_story(story, Configuration(), FLEET)
+    run_story(story, Configuration(outside_quota=OutsideQuota(mode="Delete")), FLEET)

@@ -23,6 +23,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.batch import Job
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext, job_options
@@ -30,6 +31,8 @@ from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.writes import Create, Patch, Write
 from quorate.queueing import conditions as c
+from quorate.queueing.outside_quota import ANNOTATION, as_annotation, recorded_use
+from quorate.queueing.pods_outside_quota import find_pods_outside
 from quorate.witness.admissions import WitnessedWorkload
 from quorate.witness.pods import WitnessedPod
 from quorate.witness.report import Report
@@ -144,6 +147,7 @@ class _SimulatedJob:
         self.name = name
         self.body = body
         self.pods: dict[str, WitnessedPod] = {}
+        self.bound: dict[str, BoundPod] = {}  # the same pods, as the controllers read them
         self.made = 0
         self.succeeded = 0
         self.version = 0  # of ``body``
@@ -180,16 +184,23 @@ class _SimulatedJob:
         wanted = 0 if spec["suspend"] else min(spec["parallelism"], self.completions - self.succeeded)
         changes = 0
         while len(self.pods) > wanted:
-            self.pods.popitem()
+            name, _ = self.pods.popitem()
+            del self.bound[name]
             changes += 1
         while len(self.pods) < wanted:
             self.made += 1
             name = f"{self.name}-{self.made}"
-            self.pods[name] = self._pod(name, spec["template"])
+            pod = self._pod(name, spec["template"])
+            self.pods[name], self.bound[name] = codec.convert(WitnessedPod, pod), codec.convert(BoundPod, pod)
             changes += 1
         return changes
 
-    def _pod(self, name: str, template: Json) -> WitnessedPod:
+    def end(self, name: str) -> None:
+        """Let a pod succeed."""
+        del self.pods[name], self.bound[name]
+        self.succeeded += 1
+
+    def _pod(self, name: str, template: Json) -> Json:
         owner = {
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -198,14 +209,11 @@ class _SimulatedJob:
             "controller": True,
         }
         metadata = {**template.get("metadata", {}), "name": name, "namespace": "default", "uid": name}
-        return codec.convert(
-            WitnessedPod,
-            {
-                "metadata": {**metadata, "ownerReferences": [owner]},
-                "spec": {**_stored(template["spec"]), "nodeName": "n"},
-                "status": {"phase": "Running"},
-            },
-        )
+        return {
+            "metadata": {**metadata, "ownerReferences": [owner]},
+            "spec": {**_stored(template["spec"]), "nodeName": "n"},
+            "status": {"phase": "Running"},
+        }
 
 
 class SimulatedJobs:
@@ -295,8 +303,7 @@ class SimulatedJobs:
             return
         job = self._rng.choice(running)
         for _ in range(self._rng.randrange(1, len(job.pods) + 1)):
-            del job.pods[self._rng.choice(sorted(job.pods))]
-            job.succeeded += 1
+            job.end(self._rng.choice(sorted(job.pods)))
             self.steps += 1
 
     def _delete(self) -> None:
@@ -341,8 +348,24 @@ class SimulatedJobs:
             changes = sum(self._reconcile_job(job) for job in list(self.jobs.values()))
             self.world.settle()
             if not changes:
-                return
-        raise AssertionError("the jobs do not become idle")
+                break
+        else:
+            raise AssertionError("the jobs do not become idle")
+        for job in self.jobs.values():
+            self._record_outside(job)
+
+    def _record_outside(self, job: _SimulatedJob) -> None:
+        """Record what pods use outside of quota, at once: nothing here is late."""
+        workload, world = self._workload_of(job), self.world
+        if workload is None:
+            return
+        found = find_pods_outside(
+            (workload,), job.bound.values(), world.state.ledger.cluster_queues, world.configuration
+        )
+        if found is not None and found.use != recorded_use(workload):
+            value = None if found.use is None else as_annotation(found.use)
+            self._patch_workload(workload.metadata.key, {"metadata": {"annotations": {ANNOTATION: value}}})
+            self.steps += 1
 
     def _reconcile_job(self, job: _SimulatedJob) -> int:
         changes = job.sync()

@@ -20,6 +20,7 @@ from quorate.api.volcano.job import Job as VolcanoJobObject
 from quorate.controllers.admission.auditor import Auditor
 from quorate.controllers.admission.driver import AdmissionDriver
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.core.outside_quota import OutsideQuotaController
 from quorate.controllers.core.queues import CohortController, QueueController
 from quorate.controllers.core.resource_in_use import (
     ResourceInUseController,
@@ -209,6 +210,9 @@ async def _run_controllers(
         return controller_for(VolcanoPodGroup(), groups)
 
     reconcilers = _core_reconcilers(context, driver)
+    if configuration.outside_quota.mode != "Off":
+        outside = OutsideQuotaController(context, driver.state, driver.node_feeds.pods, ancestors)
+        reconcilers += outside.reconcilers
     all_informers = list(informers.all)
     memberships = BatchJobMemberships(configuration.gang)
     batch_jobs: Informer[Job] | None = None

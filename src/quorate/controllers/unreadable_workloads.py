@@ -12,7 +12,7 @@ from quorate.api import codec
 from quorate.api.kueue import Admission, PodSet, Workload, WorkloadSpec, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta
 from quorate.kube.object_faults import ObjectFault
-from quorate.queueing.state import counts_quota
+from quorate.queueing.cluster_queue import counts_quota
 
 T = TypeVar("T")
 

@@ -134,6 +134,7 @@ class ClusterQueueState:
         "name",
         "node",
         "object",
+        "outside",
         "pending",
         "reservations",
         "spec",
@@ -154,7 +155,10 @@ class ClusterQueueState:
         self.findings = spec_findings(object_.spec)
         self.inactive_reasons: tuple[InactiveReason, ...] = ()  # by precedence; empty: it may admit
         self.pending = PendingQueue(version, parked)
-        self.reservations: dict[Key, Reservation] = {}  # exactly those counted in the usage of ``node``
+        # The usage of ``node`` is exactly that of these reservations, and what pods use outside of quota, by
+        # workload.
+        self.reservations: dict[Key, Reservation] = {}
+        self.outside: dict[Key, Usage] = {}
         self.totals = ReservationTotals()  # of ``reservations``
         self.generation = 0  # grows when a workload leaves: flavors may be worth another try
 
@@ -253,6 +257,11 @@ def weight_of(sharing: FairSharing | None) -> Fraction:
     if sharing is None or sharing.weight is None:
         return Fraction(1)
     return Fraction(sharing.weight.nanos, NANOS)
+
+
+def counts_quota(workload: Workload) -> bool:
+    """Return True if the reservation of ``workload`` counts: it is active and not finished."""
+    return c.has_quota_reservation(workload) and workload.spec.active and not c.is_finished(workload)
 
 
 def usage_of(

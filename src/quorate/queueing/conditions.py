@@ -39,6 +39,9 @@ NODE_FIT: Final = "quorate.dev/NodeFit"
 # Ours: False while the API server refuses what the controllers must change in the job
 JOB_UPDATED: Final = "quorate.dev/JobUpdated"
 
+# Ours: True while pods of a workload use more than quota is charged for
+OUTSIDE_QUOTA: Final = "quorate.dev/OutsideQuota"
+
 # Ours: True while a workload waits for quota; its reason is the code of the typed reason that decides, its
 # message has the numbers.  It is written and removed together with conditions of Kueue, never alone.
 WAITING: Final = "quorate.dev/Waiting"

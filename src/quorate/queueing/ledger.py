@@ -21,12 +21,12 @@ from quorate.queueing.inadmissible_reasons import (
     NamespaceMismatched,
     RequestsAboveLimits,
 )
+from quorate.queueing.outside_quota import OutsideUsage
 from quorate.queueing.pending.entry import Entry, LastAssignment, RequeueReason
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
 from quorate.queueing.pending.shape import Shape, ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads
-from quorate.queueing.queue_trees import QueueTrees
 from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import NO_PLACES, Places, has_places, recorded_places, without_places
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
@@ -44,7 +44,7 @@ class Samples(NamedTuple):
     next_at: float | None  # epoch seconds; None: never
 
 
-class Ledger(QueueTrees):
+class Ledger(OutsideUsage):
     """See the module docstring."""
 
     def __init__(self, configuration: Configuration) -> None:
@@ -504,12 +504,13 @@ class Ledger(QueueTrees):
 
     @contextmanager
     def without_replaced_slice(self, reservation: Reservation) -> Iterator[None]:
-        """Leave a slice that is to be replaced out of all sums.
+        """Leave a slice that is to be replaced out of all sums, with what its pods use outside of quota.
 
         Its pods keep their places with the gate ElasticJobsViaWorkloadSlicesWithTAS: these stay counted.
         """
         places = reservation.places if self.topology.gates.elastic_slices else NO_PLACES
-        with self.without((reservation,)):
+        queue = self.cluster_queues[reservation.admission.cluster_queue]
+        with self.without((reservation,)), self.without_outside(queue, reservation.key):
             places.count(1)
             try:
                 yield

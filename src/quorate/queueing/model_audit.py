@@ -17,14 +17,15 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import Path
-from quorate.queueing.cluster_queue import ClusterQueueState, usage_of
+from quorate.queueing.cluster_queue import ClusterQueueState, counts_quota, usage_of
+from quorate.queueing.outside_quota import OutsideUse, recorded_use
 from quorate.queueing.pending.ordering import may_queue
-from quorate.queueing.state import State, counts_quota
+from quorate.queueing.state import State
 from quorate.queueing.topology.audit import PlaceDifference, audit_places
 from quorate.queueing.topology.constraints_audit import ConstraintMismatch, audit_constraints
 from quorate.queueing.topology.places import Amounts, Places
 from quorate.quota import audit
-from quorate.quota.amount import FlavorResource, Usage
+from quorate.quota.amount import Usage, total
 from quorate.quota.tree import Node
 
 SLICE_SIZE: Final = 500  # workloads
@@ -53,6 +54,14 @@ class ReservationMismatch(msgspec.Struct, frozen=True):
     stored: ReservationRecord | None
 
 
+class OutsideMismatch(msgspec.Struct, frozen=True):
+    """A workload of which other amounts count than are recorded as used outside of quota."""
+
+    key: Key
+    in_model: OutsideUse | None
+    stored: OutsideUse | None
+
+
 class UntrackedWorkload(msgspec.Struct, frozen=True):
     """A workload that may queue and that the model does not know."""
 
@@ -60,19 +69,25 @@ class UntrackedWorkload(msgspec.Struct, frozen=True):
 
 
 ModelDifference = (
-    ReservationMismatch | UntrackedWorkload | audit.Difference | PlaceDifference | ConstraintMismatch
+    ReservationMismatch
+    | OutsideMismatch
+    | UntrackedWorkload
+    | audit.Difference
+    | PlaceDifference
+    | ConstraintMismatch
 )
 
 
 def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[ModelDifference, ...]]:
     """Yield the differences of one slice after the other, given all stored workloads."""
     keys = list(workloads.keys())
-    keys += [key for key in state.ledger.reservations if workloads.get(key) is None]
+    known = {**state.ledger.reservations, **state.ledger.outside}
+    keys += [key for key in known if workloads.get(key) is None]
     for start in range(0, len(keys), SLICE_SIZE):
-        found = (
-            _difference(state, key, workloads.get(key) or state.unreadable.get(key))
-            for key in keys[start : start + SLICE_SIZE]
-        )
+        found: list[ModelDifference | None] = []
+        for key in keys[start : start + SLICE_SIZE]:
+            found.append(_difference(state, key, workloads.get(key) or state.unreadable.get(key)))
+            found.append(_outside_difference(state, key, workloads.get(key)))
         yield tuple(difference for difference in found if difference is not None)
     yield from _queue_slices(state)
     roots = {queue.node.root: None for queue in state.ledger.cluster_queues.values()}
@@ -100,7 +115,7 @@ def _counted_places(state: State) -> dict[Key, Places]:
 
 
 def _queue_slices(state: State) -> Iterator[tuple[audit.Difference, ...]]:
-    """Compare the usage of each cluster queue with the sum of its reservations."""
+    """Compare the usage of each cluster queue with the sum of what is counted in it."""
     differences: list[audit.Difference] = []
     size = 0
     for name in list(state.ledger.cluster_queues):
@@ -116,13 +131,10 @@ def _queue_slices(state: State) -> Iterator[tuple[audit.Difference, ...]]:
 
 
 def _usage_differences(queue: ClusterQueueState) -> Iterator[audit.Difference]:
-    reserved: dict[FlavorResource, int] = {}
-    for reservation in queue.reservations.values():
-        for pair, amount in reservation.usage.items():
-            reserved[pair] = reserved.get(pair, 0) + amount
+    counted = total((*(each.usage for each in queue.reservations.values()), *queue.outside.values()))
     usage = queue.node.usage
-    for pair in sorted(reserved.keys() | usage.keys()):
-        stored, computed = usage.get(pair, 0), reserved.get(pair, 0)
+    for pair in sorted(counted.keys() | usage.keys()):
+        stored, computed = usage.get(pair, 0), counted.get(pair, 0)
         if stored != computed:
             yield audit.Difference(queue.node.name, pair, "usage", stored, computed)
 
@@ -159,6 +171,12 @@ def _difference(
             () if counts_old_requests else _record(reservation.places),
         )
     return ReservationMismatch(key, in_model, stored) if in_model != stored else None
+
+
+def _outside_difference(state: State, key: Key, workload: Workload | None) -> OutsideMismatch | None:
+    in_model = state.ledger.outside.get(key)
+    stored = None if workload is None else recorded_use(workload)
+    return OutsideMismatch(key, in_model, stored) if in_model != stored else None
 
 
 def _record(places: Places) -> tuple[tuple[tuple[str, ...], Path, Amounts], ...]:

@@ -287,6 +287,7 @@ class QueueObjects:
         for reservation in ledger.reservations.values():
             if reservation.admission.cluster_queue == name:
                 ledger.count_reservation(queue, reservation)
+        ledger.count_outside(queue)
         for local_queue in ledger.local_queues.values():
             if local_queue.cluster_queue == name:
                 ledger.enqueue_all(local_queue)
@@ -303,6 +304,7 @@ class QueueObjects:
                 ledger.dequeue_all(local_queue)
         for reservation in list(queue.reservations.values()):
             ledger.uncount_reservation(queue, reservation)
+        ledger.uncount_outside(queue)
         ledger.note_freed_room()  # their pods had places that other trees may use
         ledger.note_quota_change(queue.node)
         ledger.flush_requeues()

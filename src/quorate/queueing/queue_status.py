@@ -30,7 +30,7 @@ from quorate.queueing.inactive_reasons import (
     active_condition_reason,
     inactive_message,
 )
-from quorate.quota.amount import FlavorResource, Usage, as_quantity
+from quorate.quota.amount import FlavorResource, Usage, as_quantity, total
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
 
@@ -47,11 +47,11 @@ def cluster_queue_status(queue: ClusterQueueState, now: float, *, shares: bool) 
         limits = queue.node.limits.get(pair)
         return max(0, used - (limits.nominal if limits is not None else 0))
 
-    totals, groups = queue.totals, queue.spec.resource_groups
+    totals, groups, outside = queue.totals, queue.spec.resource_groups, queue.outside.values()
     return ClusterQueueStatus(
         conditions=_with(queue.object.status.conditions, _cluster_queue_active(queue), now),
-        flavors_reservation=_usage(groups, totals.reserved_usage, borrowed),
-        flavors_usage=_usage(groups, totals.admitted_usage, borrowed),
+        flavors_reservation=_usage(groups, total((totals.reserved_usage, *outside)), borrowed),
+        flavors_usage=_usage(groups, total((totals.admitted_usage, *outside)), borrowed),
         pending_workloads=len(queue.pending),
         reserving_workloads=totals.reserving,
         admitted_workloads=totals.admitted,

@@ -19,13 +19,11 @@ from quorate.api.kueue import (
 from quorate.api.meta import Key, is_older
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
-from quorate.queueing.cluster_queue import (
-    Reservation,
-    usage_of,
-)
+from quorate.queueing.cluster_queue import Reservation, counts_quota, usage_of
 from quorate.queueing.inactive_reasons import is_terminating
 from quorate.queueing.inadmissible_reasons import Misconfiguration
 from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView
+from quorate.queueing.outside_quota import ANNOTATION, recorded_use
 from quorate.queueing.pending.ordering import may_queue, queue_order
 from quorate.queueing.pending.second_pass_queue import second_pass_need
 from quorate.queueing.pods_ready import queue_overrides
@@ -108,6 +106,8 @@ class State(QueueObjects):
             self._put_pending(key, workload)
         else:
             self.remove_workload(key)
+        if ANNOTATION in workload.metadata.annotations or key in ledger.outside:
+            ledger.put_outside(key, recorded_use(workload))
         if known is None or known.metadata.generation != workload.metadata.generation:
             self._note_spec_change(key)
 
@@ -124,6 +124,8 @@ class State(QueueObjects):
         """Remove a workload that is deleted or finished, or that may neither queue nor hold quota."""
         ledger = self.ledger
         self.unreadable.pop(key, None)
+        if key in ledger.outside:
+            ledger.put_outside(key, None)
         if key in ledger.entries:
             ledger.remove_entry(ledger.entries[key])
         if key in ledger.reservations:
@@ -296,11 +298,6 @@ class State(QueueObjects):
             checks=queue.checks_for(admission),
             overrides=queue_overrides(queue.spec, queue.object.metadata.annotations),
         )
-
-
-def counts_quota(workload: Workload) -> bool:
-    """Return True if the reservation of ``workload`` counts: it is active and not finished."""
-    return c.has_quota_reservation(workload) and workload.spec.active and not c.is_finished(workload)
 
 
 def _frees_quota(old: Reservation, new: Reservation) -> bool:

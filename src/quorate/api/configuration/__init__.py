@@ -55,11 +55,13 @@ from quorate.api.configuration.queueing import (
     FairSharing,
     NodeFit,
     ObjectRetention,
+    OutsideQuota,
     ResourceOptions,
     Scheduling,
     decode_admission_fair_sharing,
     decode_fair_sharing,
     decode_node_fit,
+    decode_outside_quota,
     decode_resources,
     decode_retention,
     decode_scheduling,
@@ -114,6 +116,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     audit_every_s: float = 300.0  # 0: never
     scheduling: Scheduling = Scheduling()
     node_fit: NodeFit = NodeFit()
+    outside_quota: OutsideQuota = OutsideQuota()
     retention: ObjectRetention = ObjectRetention()
     gang: GangScheduling = GangScheduling()
     network_topology: tuple[TopologyType, ...] = ()  # hierarchies of HyperNodes to make from node labels
@@ -225,6 +228,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         metrics=_metrics(fields, gates),
         scheduling=fields.take("scheduling", section(decode_scheduling), Scheduling()),
         node_fit=_node_fit(fields, gates),
+        outside_quota=fields.take("outsideQuota", section(decode_outside_quota), OutsideQuota()),
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
         estimates=fields.take("estimates", section(decode_estimates), EstimateRules()),
         visibility=visibility if gates.get("VisibilityOnDemand", True) else Visibility(),

@@ -237,6 +237,29 @@ def decode_node_fit(fields: Section) -> NodeFit:
     return NodeFit(mode=fields.take("mode", _node_fit_mode, "Report"))
 
 
+OutsideQuotaMode = Literal["Off", "Count", "Delete"]
+OUTSIDE_QUOTA_MODES: Final = get_args(OutsideQuotaMode)
+
+
+class OutsideQuota(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done about pods of a workload that use more than quota is charged for.
+
+    ``Count`` adds what they use to the usage of the cluster queue; ``Delete`` also deletes the newest pods
+    until the rest is within what is charged.
+    """
+
+    mode: OutsideQuotaMode = "Count"
+
+
+def decode_outside_quota(fields: Section) -> OutsideQuota:
+    return OutsideQuota(mode=fields.take("mode", _outside_quota_mode, "Count"))
+
+
+def _outside_quota_mode(field: Field) -> OutsideQuotaMode:
+    """Return the mode; YAML reads ``Off`` without quotes as false."""
+    return "Off" if field.value is False else choice(OUTSIDE_QUOTA_MODES)(field)
+
+
 def _node_fit_mode(field: Field) -> NodeFitMode:
     """Return the mode; YAML reads ``Off`` without quotes as false."""
     return "Off" if field.value is False else choice(NODE_FIT_MODES)(field)

@@ -21,11 +21,11 @@ from quorate.api.core.scheduling import (
     Volume,
 )
 from quorate.api.interning import InternCache, intern_strings
-from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
+from quorate.api.kueue import POD_GROUP_NAME, SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.kueue.topology_annotations import REQUESTS
-from quorate.api.meta import ObjectMeta, Struct
+from quorate.api.meta import ObjectMeta, OwnerReference, Struct
 
-_ANNOTATIONS: Final = frozenset((*REQUESTS, SLICE_NAME, WORKLOAD_ANNOTATION))
+_ANNOTATIONS: Final = frozenset((*REQUESTS, POD_GROUP_NAME, SLICE_NAME, WORKLOAD_ANNOTATION))
 
 
 class _Spec(Struct):
@@ -51,6 +51,8 @@ class _Status(Struct):
 class BoundPod(Struct):
     """A pod of which only ``requests`` and ``constraints`` are kept of its containers and volumes.
 
+    Of its owners only the controller is kept.
+
     ``requests`` is the effective request, with what an in-place resize has not released.  ``constraints`` has
     the host ports, the claims and the required anti-affinity, which keep other pods away; None if it has none
     of them.
@@ -70,9 +72,11 @@ class BoundPod(Struct):
             namespace=intern(metadata.namespace),
             uid=metadata.uid,
             resource_version=metadata.resource_version,
+            creation_timestamp=metadata.creation_timestamp,
             deletion_timestamp=metadata.deletion_timestamp,
             labels=intern_strings(metadata.labels),
             annotations=intern_strings(kept),
+            owner_references=_controller(metadata),
         )
         msgspec.structs.force_setattr(self, "metadata", trimmed)
         if spec.containers or spec.init_containers:
@@ -83,6 +87,11 @@ class BoundPod(Struct):
             msgspec.structs.force_setattr(self, "spec", _Spec(node_name=intern(spec.node_name)))
             status = _Status(phase=intern(status.phase), nominated_node_name=status.nominated_node_name)
             msgspec.structs.force_setattr(self, "status", status)
+
+
+def _controller(metadata: ObjectMeta) -> tuple[OwnerReference, ...]:
+    controller = metadata.controller
+    return () if controller is None else _intern_owners(codec.encode((controller,)))
 
 
 def _constraints(spec: _Spec) -> PodSpec | None:
@@ -103,6 +112,13 @@ def _decode_constraints(content: bytes) -> PodSpec:
 
 
 _intern_constraints = InternCache(_decode_constraints)
+
+
+def _decode_owners(content: bytes) -> tuple[OwnerReference, ...]:
+    return codec.decode(tuple[OwnerReference, ...], content)
+
+
+_intern_owners = InternCache(_decode_owners)
 
 
 def _decode_requests(content: bytes) -> Resources:

@@ -35,6 +35,9 @@ JOB_UID = "kueue.x-k8s.io/job-uid"
 POD_SET = "kueue.x-k8s.io/podset"
 SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
 SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"  # "namespace/name" of a workload
+POD_GROUP_NAME = (
+    "kueue.x-k8s.io/pod-group-name"  # a label of pods, or an annotation if it is too long for a label
+)
 IS_GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"  # on the Workload of a pod group: "true"
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 ADMISSION_GATE = "kueue.x-k8s.io/admission"  # a scheduling gate: the pod waits for quota

@@ -224,7 +224,7 @@ EVENTS: Final = (
     ),
     EventDescription(
         "OutsideQuota",
-        "a Workload (the witness)",
+        "a Workload (Quorate, the witness)",
         "Warning",
         "its pods use more than it was admitted with; the message has the amounts and names pods",
     ),

@@ -7,7 +7,7 @@ from quorate.api import kueue
 MANAGED: Final = "kueue.x-k8s.io/managed"  # the label with the value "true", and the finalizer
 ADMISSION_GATE: Final = kueue.ADMISSION_GATE
 
-GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"  # a label, or an annotation if it is too long for a label
+GROUP_NAME: Final = kueue.POD_GROUP_NAME
 TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 MAX_NOT_READY: Final = "kueue.x-k8s.io/pod-group-max-not-ready-count"
 FAST_ADMISSION: Final = "kueue.x-k8s.io/pod-group-fast-admission"

@@ -67,7 +67,9 @@ class NodeFeeds:
         flavors.subscribe(self._flavor_changed)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
-        if change.new is not None and self._state.reads_nodes(change.new):
+        """Read nodes and pods from the first flavor on that needs them, or if quota counts bound pods."""
+        counts_pods = self._state.configuration.outside_quota.mode != "Off"
+        if change.new is not None and (counts_pods or self._state.reads_nodes(change.new)):
             self._needed.set()
 
     def _note(self, flavors: Collection[str]) -> None:

@@ -140,9 +140,11 @@ def _quota(queue: ClusterQueueState) -> Iterator[Reason]:
                 tree.potential_available(queue.node, pair),
             )
             used, free, most = (str(as_quantity(resource, each)) for each in amounts)
+            outside = sum(usage.get(pair, 0) for usage in queue.outside.values())
+            by_pods = f" ({as_quantity(resource, outside)} by pods outside of quota)" if outside else ""
             yield Reason(
                 code="Quota",
-                text=f"{resource} of flavor {flavor}: {used} reserved, {free} free",
+                text=f"{resource} of flavor {flavor}: {used} reserved{by_pods}, {free} free",
                 flavor=flavor,
                 resource=resource,
                 free=free,

@@ -60,6 +60,9 @@ def explain_workload(
         or _kept_out(state, workload)
         or _pending(state, workload, facts)
     )
+    if (outside := _true(workload, c.OUTSIDE_QUOTA)) is not None:
+        reason = _of_condition(outside)
+        found = replace(found, message=f"{found.message}; {reason.text}", reasons=(*found.reasons, reason))
     return replace(found, local_queue=workload.spec.queue_name, cluster_queue=_cluster_queue(state, workload))
 
 

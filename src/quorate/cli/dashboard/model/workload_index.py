@@ -189,9 +189,15 @@ def _state_of(workload: Workload, running_pods: int) -> tuple[WorkloadState, dat
 
 
 def _reason_of(workload: Workload) -> tuple[str, str]:
-    """Return why the workload does not run, as its status says: a code, and a sentence; empty if it does."""
+    """Return why the workload does not run, or that its pods use more than its quota: a code, and a sentence.
+
+    Both are empty if it runs within its quota.
+    """
     text = why_not_running(workload)
     conditions = workload.status.conditions
+    outside = find_condition(conditions, c.OUTSIDE_QUOTA)
+    if outside is not None and outside.status == "True":
+        return outside.reason, outside.message
     if c.is_finished(workload) or (c.is_admitted(workload) and not c.is_evicted(workload)):
         return "", ""
     if not workload.spec.active:

@@ -1,0 +1,151 @@
+"""Which pods of a job use more than quota is charged for, and how much."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.queueing import ResourceOptions
+from quorate.api.core.bound_pod import BoundPod
+from quorate.api.kueue import POD_SET, Workload
+from quorate.api.meta import epoch, find_condition
+from quorate.queueing import conditions as c
+from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup, counts_quota, usage_of
+from quorate.queueing.outside_quota import OutsideUse, recorded_use
+from quorate.queueing.pending.effective_requests import quota_requests
+from quorate.quota.amount import PODS, FlavorResource, Usage, as_quantity, total
+
+MOST_NAMED = 5  # pods in a message
+
+
+class PodUsage(NamedTuple):
+    pod: BoundPod
+    usage: Usage
+
+
+class PodsOutside(NamedTuple):
+    """What the pods of a job use beyond what is charged.
+
+    ``holder`` is the workload to which it belongs: the last one of the job that got quota.  ``users`` are the
+    pods that use any of these resources: first those that no controller of queueing started, then the newest.
+    """
+
+    holder: Workload
+    use: OutsideUse | None  # None: nothing
+    users: tuple[PodUsage, ...]
+
+    @property
+    def message(self) -> str:
+        """Return the amounts and the names of pods as one sentence; there must be a use."""
+        assert self.use is not None, "nothing is used outside of quota"
+        amounts = ", ".join(
+            f"{as_quantity(pair.resource, amount)} {pair.resource} of flavor {pair.flavor}"
+            for pair, amount in sorted(self.use.usage.items())
+        )
+        names = ", ".join(each.pod.metadata.name for each in self.users[:MOST_NAMED])
+        more = f" and {len(self.users) - MOST_NAMED} more" if len(self.users) > MOST_NAMED else ""
+        return f"its pods use {amounts} more than quota is charged for: {names}{more}"
+
+    @property
+    def to_stop(self) -> tuple[BoundPod, ...]:
+        """Return the first of ``users`` without which the others are within quota."""
+        left = {} if self.use is None else dict(self.use.usage)
+        stopped: list[BoundPod] = []
+        for pod, usage in self.users:
+            if not any(amount > 0 for amount in left.values()):
+                break
+            stopped.append(pod)
+            left = {pair: amount - usage.get(pair, 0) for pair, amount in left.items()}
+        return tuple(stopped)
+
+
+def find_pods_outside(
+    workloads: Sequence[Workload],
+    pods: Iterable[BoundPod],
+    cluster_queues: Mapping[str, ClusterQueueState],
+    configuration: Configuration,
+) -> PodsOutside | None:
+    """Compare the bound ``pods`` of a job with its ``workloads``; return None without a workload.
+
+    A pod that is being deleted does not count: another one may replace it already.
+    """
+    holder = max(workloads, key=_holder_order, default=None)
+    if holder is None:
+        return None
+    admission, recorded = holder.status.admission, recorded_use(holder)
+    name = admission.cluster_queue if admission is not None else ""
+    if admission is None and recorded is not None:
+        name = recorded.cluster_queue
+    queue = cluster_queues.get(name)
+    if queue is None:
+        return PodsOutside(holder, None, ())
+    running = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+    used = list(_usages(running, _flavors(holder), queue.groups, configuration.resources))
+    charged = total(
+        usage_of(each, each.status.admission, configuration.gates)
+        for each in workloads
+        if each.status.admission is not None and counts_quota(each)
+    )
+    sums = total(each.usage for each in used)
+    excess = {pair: amount - charged.get(pair, 0) for pair, amount in sums.items()}
+    excess = {pair: amount for pair, amount in excess.items() if amount > 0}
+    if not excess:
+        return PodsOutside(holder, None, ())
+    users = sorted((each for each in used if not excess.keys().isdisjoint(each.usage)), key=_user_order)
+    return PodsOutside(holder, OutsideUse(name, excess), tuple(users))
+
+
+def _holder_order(workload: Workload) -> tuple[bool, bool, float, str]:
+    reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
+    since = 0.0 if reserved is None else c.transition_time(reserved)
+    is_admitted = workload.status.admission is not None
+    return is_admitted and counts_quota(workload), is_admitted, since, workload.metadata.name
+
+
+def _flavors(workload: Workload) -> dict[str, Mapping[str, str]]:
+    """Return the flavors of each pod set by resource; without an admission, those of the recorded use."""
+    admission = workload.status.admission
+    if admission is not None:
+        return {each.name: each.flavors for each in admission.pod_set_assignments}
+    recorded = recorded_use(workload)
+    return {} if recorded is None else {"": {pair.resource: pair.flavor for pair in recorded.usage}}
+
+
+def _usages(
+    pods: Iterable[BoundPod],
+    flavors: Mapping[str, Mapping[str, str]],
+    groups: Mapping[str, FlavorGroup],
+    options: ResourceOptions,
+) -> Iterable[PodUsage]:
+    """Yield what each pod uses, by the flavors of its pod set, or of the first one if it names none."""
+    known: dict[tuple[str, int], Usage] = {}
+    first = next(iter(flavors.values()), {})
+    for pod in pods:
+        name = pod.metadata.labels.get(POD_SET, "")
+        shape = name, id(pod.requests)  # equal requests are the same object, and the pods keep them alive
+        if shape not in known:
+            known[shape] = _usage(quota_requests(pod.requests, options), flavors.get(name) or first, groups)
+        yield PodUsage(pod, known[shape])
+
+
+def _usage(
+    requests: Mapping[str, int], assigned: Mapping[str, str], groups: Mapping[str, FlavorGroup]
+) -> dict[FlavorResource, int]:
+    """Return what a pod with ``requests`` uses.
+
+    A resource that was not assigned is of the flavor of the other resources of its group, or of the first.
+    """
+    usage: dict[FlavorResource, int] = {}
+    for resource, amount in {**requests, PODS: 1}.items():
+        flavor = assigned.get(resource, "")
+        if not flavor and (group := groups.get(resource)) is not None:
+            beside = [assigned[name] for name in sorted(group.covered) if name in assigned]
+            flavor = next(iter((*beside, *group.flavors)), "")
+        if flavor and amount:
+            usage[FlavorResource(flavor, resource)] = amount
+    return usage
+
+
+def _user_order(user: PodUsage) -> tuple[bool, float, str]:
+    metadata = user.pod.metadata
+    created = metadata.creation_timestamp
+    return POD_SET in metadata.labels, 0.0 if created is None else -epoch(created), metadata.name
