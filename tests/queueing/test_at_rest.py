@@ -175,6 +175,27 @@ def test_a_strict_queue_tries_the_workload_that_a_sample_makes_its_head() -> Non
     assert failure(given, [{"run": 3}, {"active": {"runs": False}}]) == ""
 
 
+def test_a_preemptor_does_not_wait_for_the_pods_of_others() -> None:
+    """It arrives while a head of another queue waits, in a suspended round, for the pods of ``low``."""
+    given = one_queue(
+        [
+            {"name": "low"},
+            {"name": "waits", "queue": "other", "created": 1, "requests": {}},
+            {"name": "high", "priority": 2, "created": 2, "create": "later"},
+        ],
+        config={"waitForPodsReady": {"blockAdmission": True}},
+        clusterQueues={
+            "cq": {
+                "quota": [{"one": {"cpu": 1}}],
+                "preemption": {"withinClusterQueue": "LowerPriority"},
+            },
+            "other": {},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    assert failure(given, [{"run": None}, {"create": ["high"]}]) == ""
+
+
 def test_a_replaced_slice_does_not_block_its_flavor_for_ever() -> None:
     """It counts no usage any more when it is finished, but was unready with some."""
     given = one_queue(

@@ -7,9 +7,10 @@ at once or after the next event.  ``AdmissionCycle.run`` repeats rounds until on
 admits exactly the workloads that as many single rounds would.
 
 With ``blockAdmission`` a round is suspended before it admits a workload while another one is not ready.  It
-is resumed, with the assignments made before, as soon as all workloads are ready; no other round runs
-meanwhile.  If only workloads that compete for the same flavors are held back, the round continues with the
-other heads instead (see ``pods_ready.UnreadyWorkloads``).
+is resumed, with the assignments made before, as soon as all workloads are ready.  An event before then ends
+it: another round nominates all heads again, as others may come first now, or preempt.  If only workloads that
+compete for the same flavors are held back, the round continues with the other heads instead (see
+``pods_ready.UnreadyWorkloads``).
 """
 
 from collections.abc import Iterable
@@ -102,10 +103,16 @@ class AdmissionCycle:
         if self._round is not None and self._round.is_paused:
             return self._round
         if (suspended := self.suspended) is not None:
-            return None if ledger.unready else suspended
+            if not ledger.unready:
+                return suspended
+            if not ledger.dirty_trees:
+                return None
+            suspended.give_up()  # something happened: others may come first, or preempt
         ledger.flush_requeues()
-        queues = [queue for root in ledger.dirty_trees for queue in ledger.queues_with_pending(root)]
-        if not queues:
-            ledger.dirty_trees.clear()
-            return None
-        return self.start_round(queues)
+        queues: list[ClusterQueueState] = []
+        for root in list(ledger.dirty_trees):
+            if with_pending := ledger.queues_with_pending(root):
+                queues += with_pending
+            else:
+                del ledger.dirty_trees[root]
+        return self.start_round(queues) if queues else None

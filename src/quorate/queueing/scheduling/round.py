@@ -134,6 +134,7 @@ class Round:
                 reason = _evaluation_failed(error)
                 decisions.append(self._keep_pending(nomination, RequeueReason.FAULT, (reason,)))
             if self.is_suspended:
+                self._set_dirty_trees_aside()
                 break
             self._order.done(nomination)
             del self._unprocessed[nomination.entry.key]
@@ -147,10 +148,13 @@ class Round:
         return decisions
 
     def _pause(self) -> None:
-        """Leave only those roots dirty that something makes dirty during the pause."""
         self.is_paused = self._was_paused = True
+        self._paused_roots = self._set_dirty_trees_aside()
+
+    def _set_dirty_trees_aside(self) -> dict[Node, int]:
+        """Leave only those roots dirty that something makes dirty from now on; return the others."""
         dirty = self._ledger.dirty_trees
-        self._paused_roots = {root: dirty.pop(root) for root in self._roots if root in dirty}
+        return {root: dirty.pop(root) for root in self._roots if root in dirty}
 
     def _resume(self) -> None:
         self.is_paused = False
@@ -198,6 +202,14 @@ class Round:
         """Return True if the queue of a nomination has other flavors by now, or may not admit."""
         queue = nomination.queue
         return nomination.groups is not queue.groups or not self._ledger.is_active(queue)
+
+    def give_up(self) -> None:
+        """End a suspended round: the heads that it has not processed are nominated again."""
+        self.is_suspended = False
+        for nomination in self._unprocessed.values():
+            nomination.entry.last_assignment = None  # the flavor that was found was not used
+            self._to_requeue.append((nomination, RequeueReason.FAILED_AFTER_NOMINATION))
+        self.requeue()
 
     def requeue(self) -> None:
         """Requeue the heads that were not admitted, and update which trees need another round."""
