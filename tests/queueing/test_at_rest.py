@@ -196,6 +196,29 @@ def test_a_preemptor_does_not_wait_for_the_pods_of_others() -> None:
     assert failure(given, [{"run": None}, {"create": ["high"]}]) == ""
 
 
+def test_a_queue_that_begins_to_borrow_gives_back_room() -> None:
+    """``waits`` has quota, and room if ``runs`` leaves, which it may reclaim once ``borrows`` is admitted."""
+    given = one_queue(
+        [
+            {"name": "runs", "queue": "other", "requests": {"cpu": 3}},
+            {"name": "waits", "created": 1, "requests": {"cpu": 2}},
+            {"name": "borrows", "queue": "other", "priority": 1, "created": 2, "create": "later"},
+        ],
+        config={"nodeFit": {"mode": "Require"}},
+        nodes={"n1": {"allocatable": {"cpu": 4, "pods": 9}}},
+        clusterQueues={
+            "cq": {
+                "cohort": "both",
+                "quota": [{"one": {"cpu": 2}}],
+                "preemption": {"reclaimWithinCohort": "Any"},
+            },
+            "other": {"cohort": "both", "quota": [{"one": {"cpu": 3}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    assert failure(given, [{"run": None}, {"create": ["borrows"]}]) == ""
+
+
 def test_a_replaced_slice_does_not_block_its_flavor_for_ever() -> None:
     """It counts no usage any more when it is finished, but was unready with some."""
     given = one_queue(

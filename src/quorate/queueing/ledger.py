@@ -293,6 +293,17 @@ class Ledger(OutsideUsage):
             consumed_usage = self.local_queues[reservation.local_queue].consumed_usage
             consumed_usage.add_penalty(reservation.key, usage, rules)
 
+    def assume_loan(self, entry: Entry, admission: Admission, usage: Usage, *, admitted: bool) -> None:
+        """Count a reservation that borrows while others of its tree wait for room.
+
+        Of a queue or cohort that begins to borrow, those may be reclaimed, too, that have the room.
+        """
+        node = self.cluster_queues[admission.cluster_queue].node
+        before = tree.borrowing_nodes(node, usage)
+        self.assume(entry, admission, usage, admitted=admitted)
+        if tree.borrowing_nodes(node, usage) != before:
+            self.schedule_requeue(node)
+
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         self.reservations[key] = reservation

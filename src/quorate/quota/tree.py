@@ -202,6 +202,12 @@ def has_borrowers(nodes: Iterable[Node], pairs: Iterable[FlavorResource]) -> boo
     return False
 
 
+def borrowing_nodes(node: Node, pairs: Iterable[FlavorResource]) -> frozenset[tuple[Node, FlavorResource]]:
+    """Return ``node`` and its ancestors that use more than their subtree quota, with of what."""
+    nodes = (node, *node.path())
+    return frozenset((each, pair) for each in nodes for pair in pairs if borrows_with(each, pair, 0))
+
+
 def is_within_quota(node: Node, pairs: Iterable[FlavorResource]) -> bool:
     return all(used(node, pair) <= subtree_quota(node, pair) for pair in pairs)
 

@@ -502,7 +502,10 @@ class Round:
             waited_s=max(0.0, now - queued_since(entry.workload)),
             unplaced=unplaced_pods(self._state, queue, entry, assignment),
         )
-        self._ledger.assume(entry, admission, assignment.usage, admitted=admitted)
+        if assignment.borrowing_level and queue.node.root in self._ledger.awaiting_room:
+            self._ledger.assume_loan(entry, admission, assignment.usage, admitted=admitted)
+        else:
+            self._ledger.assume(entry, admission, assignment.usage, admitted=admitted)
         return decision
 
 
