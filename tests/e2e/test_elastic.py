@@ -6,6 +6,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
 from quorate.controllers.jobframework.elastic_gates import GATED_PODS, GatedPod
+from quorate.controllers.jobframework.podset_info import read_template
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -15,6 +16,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.local.nodes import Fleet
+from tests.e2e.test_elastic_ray import of_zones
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -160,12 +162,7 @@ def test_a_job_without_pods_grows_and_may_get_another_flavor_than_at_its_start()
             await world.client.patch(NODES, Key("", f"node-{number}"), labels)
         for zone in "ab":
             await world.create(RESOURCE_FLAVORS, f"zone-{zone}", spec={"nodeLabels": {"zone": zone}})
-        flavors = [
-            {"name": f"zone-{zone}", "resources": [{"name": "cpu", "nominalQuota": "4"}]} for zone in "ab"
-        ]
-        groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
-        spec = {"namespaceSelector": {}, "resourceGroups": groups}
-        await world.create(CLUSTER_QUEUES, "research", spec=spec)
+        await world.create(CLUSTER_QUEUES, "research", **of_zones(a="4", b="4"))
         await world.local_queue()
         await create(world, 0)
         await until_slices(world, (0, "Admitted"))
@@ -180,6 +177,39 @@ def test_a_job_without_pods_grows_and_may_get_another_flavor_than_at_its_start()
         assert grown.status.admission.pod_set_assignments[0].flavors == {"cpu": "zone-b"}
 
     run_story(story, Configuration(), Fleet(4, cpu="8"))
+
+
+def test_a_job_that_has_grown_may_get_another_flavor_after_its_eviction() -> None:
+    """Its newest workload has the templates of the user, without what the first admission added."""
+
+    async def story(world: World) -> None:
+        toleration = {"key": "spot", "operator": "Exists"}
+        for zone in "ab":
+            labels = {"kubernetes.io/os": "linux", "zone": zone}
+            await world.flavor(f"zone-{zone}", nodeLabels=labels, tolerations=[toleration])
+            await world.client.patch(
+                NODES, Key("", f"node-{'ab'.index(zone) + 1}"), {"metadata": {"labels": labels}}
+            )
+        await world.create(CLUSTER_QUEUES, "research", **of_zones(a="2", b="2"))
+        await world.local_queue()
+        await create(world, 1)
+        await until_running(world, 1)
+        await resize(world, 2)
+        await until_running(world, 2)
+        await until_slices(world, (1, "WorkloadSliceReplaced"), (2, "Admitted"))
+        grown = next(
+            each for each in (await world.client.list(WORKLOADS)).items if each.spec.pod_sets[0].count == 2
+        )
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), of_zones(a="1", b="2"))
+        await world.client.patch(WORKLOADS, grown.metadata.key, {"spec": {"active": False}})
+        await world.until_condition(KEY.name, "QuotaReserved", "False")
+        await world.client.patch(WORKLOADS, grown.metadata.key, {"spec": {"active": True}})
+        await until_running(world, 2)
+        template = read_template((await world.get_job(KEY.name)).spec.template)
+        assert template["spec"]["nodeSelector"]["zone"] == "b"
+        assert template["spec"]["tolerations"] == [toleration]
+
+    run_story(story, Configuration(), Fleet(2, cpu="8"))
 
 
 def test_a_job_starts_without_pods_and_grows() -> None:

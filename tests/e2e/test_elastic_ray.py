@@ -14,7 +14,7 @@ from quorate.controllers.jobframework.elastic_gates import GATED_PODS
 from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.ray import RAY_CLUSTERS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
-from quorate.kube.resources import PODS, WORKLOADS, Json
+from quorate.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS, Json
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -34,12 +34,12 @@ def template() -> Json:
     return {"spec": {"containers": [container]}}
 
 
-def cluster() -> Json:
+def cluster(workers: int = 1) -> Json:
     return {
         "enableInTreeAutoscaling": True,
         "autoscalerOptions": {"resources": {"requests": {"cpu": "0"}}},
         "headGroupSpec": {"template": template()},
-        "workerGroupSpecs": [{"groupName": "small", "replicas": 1, "template": template()}],
+        "workerGroupSpecs": [{"groupName": "small", "replicas": workers, "template": template()}],
     }
 
 
@@ -69,7 +69,8 @@ class KubeRay:
         await self.client.create(RAY_CLUSTERS, {"metadata": metadata, "spec": spec}, NAMESPACE)
         await self.client.patch(self.resource, KEY, {"status": status}, subresource="status")
         await self.create_pod("head", ("headGroupSpec", "template"))
-        await self.create_pod("worker-0", ("workerGroupSpecs", 0, "template"))
+        for number in range(spec["workerGroupSpecs"][0]["replicas"]):
+            await self.create_pod(f"worker-{number}", ("workerGroupSpecs", 0, "template"))
 
     async def create_pod(self, name: str, path: tuple[str | int, ...]) -> None:
         ray_cluster = await self.client.get(RAY_CLUSTERS, CLUSTER)
@@ -83,6 +84,21 @@ class KubeRay:
         groups = [{**ray_cluster.spec["workerGroupSpecs"][0], "replicas": replicas}]
         await self.client.patch(RAY_CLUSTERS, CLUSTER, {"spec": {"workerGroupSpecs": groups}})
         await self.create_pod(f"worker-{replicas - 1}", ("workerGroupSpecs", 0, "template"))
+
+
+async def start(world: World, resource: Any, spec: Json, suspend: tuple[str, ...]) -> None:
+    """Create an elastic job and wait until it is started."""
+    definitions = [definition(FRAMEWORK_KINDS[name].resource) for name in FRAMEWORKS]
+    await install_definitions(world.client, definitions)
+    await world.start_queueing(Configuration(integrations=Integrations(frameworks=FRAMEWORKS)))
+    labels = {"kueue.x-k8s.io/queue-name": "queue"}
+    metadata = {"name": KEY.name, "labels": labels, "annotations": {ELASTIC_JOB: "true"}}
+    await world.client.create(resource, {"metadata": metadata, "spec": spec}, NAMESPACE)
+    await world.until("the job is started", lambda: is_started(world, resource, suspend))
+
+
+async def is_started(world: World, resource: Any, suspend: tuple[str, ...]) -> bool:
+    return look_up((await world.client.get(resource, KEY)).spec, suspend) is False
 
 
 async def until_ungated(world: World, *names: str) -> None:
@@ -126,19 +142,8 @@ def test_the_autoscaler_grows_the_cluster_within_quota(
     resource: Any, spec: Json, spec_field: str, suspend: tuple[str, ...], status: Json
 ) -> None:
     async def story(world: World) -> None:
-        definitions = [definition(FRAMEWORK_KINDS[name].resource) for name in FRAMEWORKS]
-        await install_definitions(world.client, definitions)
-        await world.start_queueing(Configuration(integrations=Integrations(frameworks=FRAMEWORKS)))
         await world.queues(cpu="3")
-        labels = {"kueue.x-k8s.io/queue-name": "queue"}
-        metadata = {"name": KEY.name, "labels": labels, "annotations": {ELASTIC_JOB: "true"}}
-        await world.client.create(resource, {"metadata": metadata, "spec": spec}, NAMESPACE)
-
-        async def is_started() -> bool:
-            job = await world.client.get(resource, KEY)
-            return look_up(job.spec, suspend) is False
-
-        await world.until("the job is started", is_started)
+        await start(world, resource, spec, suspend)
         kube_ray = KubeRay(world, resource, spec_field)
         await kube_ray.create_cluster(status)
         await until_ungated(world, "head", "worker-0")
@@ -148,8 +153,49 @@ def test_the_autoscaler_grows_the_cluster_within_quota(
         await kube_ray.scale(3)  # more than the quota
         await until_slices(world, (1, "WorkloadSliceReplaced"), (2, "Admitted"), (3, "Pending"))
         await until_ungated(world, "head", "worker-0", "worker-1")
-        assert await is_started()
+        assert await is_started(world, resource, suspend)
         child = await world.client.get(RAY_CLUSTERS, CLUSTER)
         assert child.spec["suspend"] is False
 
     run_story(story)
+
+
+def test_workers_of_a_group_that_starts_without_pods_run_on_the_nodes_of_their_own_flavor() -> None:
+    """The flavor of a group without pods binds nothing; that of running workers stays."""
+
+    async def story(world: World) -> None:
+        for zone in "ab":
+            await world.flavor(f"zone-{zone}", nodeLabels={"zone": zone}, tolerations=[tolerated(zone)])
+        await world.create(CLUSTER_QUEUES, "research", **of_zones(a="1", b="2"))
+        await world.local_queue()
+        spec = {**RAY_JOB, "rayClusterSpec": cluster(workers=0)}
+        await start(world, RAY_JOBS, spec, ("suspend",))
+        kube_ray = KubeRay(world, RAY_JOBS, "rayClusterSpec")
+        await kube_ray.create_cluster(JOB_STATUS)
+        await until_ungated(world, "head")
+        await kube_ray.scale(1)
+        await until_slices(world, (0, "WorkloadSliceReplaced"), (1, "Admitted"))
+        await until_ungated(world, "head", "worker-0")
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), of_zones(a="9", b="2"))
+        await kube_ray.scale(2)
+        await until_ungated(world, "head", "worker-0", "worker-1")
+        pods = (await world.client.list(GATED_PODS, NAMESPACE)).items
+        zones = {each.metadata.name: each.spec.node_selector["zone"] for each in pods}
+        assert zones == {"head": "a", "worker-0": "b", "worker-1": "b"}
+        assert all(tolerated(zones[each.metadata.name]) in each.spec.tolerations for each in pods)
+
+    run_story(story)
+
+
+def of_zones(**cpu: str) -> Json:
+    """Return a cluster queue with cpus in the flavor of each zone."""
+    flavors = [
+        {"name": f"zone-{zone}", "resources": [{"name": "cpu", "nominalQuota": amount}]}
+        for zone, amount in cpu.items()
+    ]
+    groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
+    return {"spec": {"namespaceSelector": {}, "resourceGroups": groups}}
+
+
+def tolerated(zone: str) -> Json:
+    return {"key": zone, "operator": "Exists"}

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from quorate.api.batch import Job
-from quorate.api.core import SchedulingGate
+from quorate.api.core import SchedulingGate, Toleration
 from quorate.api.kueue import (
     PodSet,
     PriorityClassRef,
@@ -24,7 +24,9 @@ from quorate.controllers.jobframework.elastic_gates import (
     ungating_slices,
 )
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
+from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.rules import decide
+from quorate.controllers.jobframework.workload_slices import without_flavors_of_no_pods
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.ray import RayCluster
 from quorate.kube.patches import merged
@@ -182,6 +184,21 @@ def test_growth_with_reserved_quota_creates_a_second_slice() -> None:
     assert second.spec.pod_sets[0].count == 5
     assert second.metadata.annotations[REPLACES] == "default/first"
     assert second.metadata.annotations[SLICE_NAME] == "first"
+
+
+STARTED = template(
+    schedulingGates=[{"name": ELASTIC_GATE}],
+    nodeSelector={"pool": "spot"},
+    tolerations=[{"key": "spot", "operator": "Exists"}],
+)
+
+
+def test_a_second_slice_has_the_templates_of_the_first_one() -> None:
+    """The job has the node selector of its flavor, which the second slice would keep after an eviction."""
+    job = a_growing_job(5, **RUNNING, template=STARTED)
+    second = created(plan(job, running(3)))
+    assert [each.template for each in second.spec.pod_sets] == [GATED]
+    assert plan(job, running(3), a_slice(5, name="second", replaces="first")) == IDLE
 
 
 def test_the_job_keeps_running_while_the_second_slice_is_pending() -> None:
@@ -381,6 +398,38 @@ def test_each_pod_set_has_its_own_count_of_ungated_pods() -> None:
     pods = [a_pod("h", of="head"), a_pod("w", of="workers"), a_pod("x", of="workers"), a_pod("o", of="other")]
     patches = ungate(pods, {"head": 1, "workers": 1})
     assert [patch.key.name for patch in patches] == ["h", "w"]
+
+
+ZONES = (
+    PodSetInfo(name="head", count=1, node_selector={"zone": "a"}),
+    PodSetInfo(
+        name="workers",
+        count=0,
+        node_selector={"zone": "b"},
+        tolerations=(Toleration(key="b", effect="NoSchedule"),),
+    ),
+)
+
+
+def test_nodes_are_chosen_with_the_first_pods_of_a_pod_set() -> None:
+    head, workers = without_flavors_of_no_pods(ZONES)
+    assert (head, workers) == (ZONES[0], PodSetInfo(name="workers", count=0))
+    only = ZONES[1:]
+    assert without_flavors_of_no_pods(only) == only, "the job is started anew when it grows"
+
+
+def test_ungated_pods_get_the_nodes_of_their_flavor() -> None:
+    gated = a_pod("w", of="workers")
+    placed = msgspec.structs.replace(gated.spec, node_selector={"zone": "b", "disk": "ssd"})
+    pods = [gated, msgspec.structs.replace(a_pod("x", of="workers"), spec=placed), a_pod("h", of="head")]
+    head, *workers = ungate(pods, {"head": 1, "workers": 2}, ZONES)
+    tolerations = [{"key": "b", "effect": "NoSchedule"}]
+    gates = {"schedulingGates": [SchedulingGate(name="other")]}
+    assert head.body == {"spec": {"nodeSelector": {"zone": "a"}, **gates}}
+    assert [each.body for each in workers] == [
+        {"spec": {"nodeSelector": {"zone": "b"}, "tolerations": tolerations, **gates}},
+        {"spec": {"tolerations": tolerations, **gates}},
+    ]
 
 
 def test_an_annotation_names_the_slices_of_pods_created_by_hand() -> None:

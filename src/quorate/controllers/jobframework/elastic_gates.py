@@ -1,13 +1,24 @@
 """Scheduling gates of elastic jobs: new pods wait for the admission of their slice."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+import msgspec
+
+from quorate.api import codec
 from quorate.api.core import SchedulingGate
-from quorate.api.kueue import ELASTIC_JOB, POD_SET, SLICE_NAME, Workload
+from quorate.api.kueue import ELASTIC_JOB, POD_SET, SLICE_NAME, ResourceFlavor, Workload
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.controllers.informers import UnscheduledPod, slices_of, unscheduled_of_slices
 from quorate.controllers.jobframework.interface import J, JobKind
+from quorate.controllers.jobframework.podset_info import (
+    FlavorNotFound,
+    InjectionConflict,
+    NotAdmitted,
+    PodSetInfo,
+    inject,
+    pod_set_infos,
+)
 from quorate.controllers.jobframework.workload_slices import in_replacement_order
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
@@ -20,6 +31,8 @@ ELASTIC_GATE: Final = ELASTIC_JOB  # the gate has the name of the annotation
 
 class _Spec(Struct):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    node_selector: Mapping[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
 
 
 class _Status(Struct):
@@ -41,8 +54,9 @@ async def ungate_elastic_pods(
     kind: JobKind[J],
     job: J,
     workloads: Iterable[Workload],
+    flavors: Mapping[str, ResourceFlavor],
 ) -> None:
-    """Ungate as many pods of an elastic job as its admitted slice has.
+    """Ungate as many pods of an elastic job as its admitted slice has, for the nodes of their flavors.
 
     The job's own controller labels its pods.  Other controllers may create pods for the job too: these have
     an annotation with the name of the slices, and are found only among all pods of admitted workloads.
@@ -54,13 +68,16 @@ async def ungate_elastic_pods(
     if label is None or not admitted or kind.is_suspended(job):
         return
     counts = {pod_set.name: pod_set.count for each in admitted for pod_set in each.spec.pod_sets}
+    infos = pod_set_infos(admitted[-1], flavors, with_queue_labels=False)
+    if isinstance(infos, NotAdmitted | FlavorNotFound | InjectionConflict):
+        return
     slices = next(iter(slices_of(admitted[-1].metadata)), admitted[-1].metadata.key)
     unlabelled = any(
         pod.metadata.labels.get(label[0]) != label[1] for pod in unscheduled_of_slices(unscheduled, slices)
     )
     selector = POD_SET if unlabelled else "=".join(label)
     listed = await client.list(GATED_PODS, slices.namespace, label_selector=selector)
-    await send(client, ungate(pods_of_job(listed.items, label, slices.name), counts))
+    await send(client, ungate(pods_of_job(listed.items, label, slices.name), counts, infos))
 
 
 def ungating_slices(workloads: Iterable[Workload]) -> list[Workload]:
@@ -73,11 +90,15 @@ def ungating_slices(workloads: Iterable[Workload]) -> list[Workload]:
     )
 
 
-def ungate(pods: Sequence[GatedPod], admitted: Mapping[str, int]) -> tuple[Patch, ...]:
+def ungate(
+    pods: Sequence[GatedPod], admitted: Mapping[str, int], infos: Iterable[PodSetInfo] = ()
+) -> tuple[Patch, ...]:
     """Return the patches that ungate the oldest pods of each pod set, up to the admitted counts.
 
-    The label ``kueue.x-k8s.io/podset`` of a pod names its pod set.
+    The label ``kueue.x-k8s.io/podset`` of a pod names its pod set.  ``infos``: what the flavors of the pod
+    sets require.
     """
+    required = {info.name: info for info in infos}
     live = [
         pod
         for pod in pods
@@ -87,7 +108,8 @@ def ungate(pods: Sequence[GatedPod], admitted: Mapping[str, int]) -> tuple[Patch
     for name, count in admitted.items():
         members = [pod for pod in live if pod.metadata.labels.get(POD_SET) == name]
         gated = sorted((pod for pod in members if _is_gated(pod)), key=_age)
-        patches += map(_without_gate, gated[: max(count - (len(members) - len(gated)), 0)])
+        startable = gated[: max(count - (len(members) - len(gated)), 0)]
+        patches += [_without_gate(pod, required.get(name)) for pod in startable]
     return tuple(patches)
 
 
@@ -109,7 +131,16 @@ def _age(pod: GatedPod) -> tuple[str, str]:
     return ("" if created is None else created.isoformat(), pod.metadata.name)
 
 
-def _without_gate(pod: GatedPod) -> Patch:
+def _without_gate(pod: GatedPod, info: PodSetInfo | None) -> Patch:
+    """Return the patch that ungates a pod, with the node selector and the tolerations that it lacks."""
     left = [gate for gate in pod.spec.scheduling_gates if gate.name != ELASTIC_GATE]
-    body = {"spec": {"schedulingGates": left or None}}
+    missing: dict[str, Any] = {}
+    if info is not None:
+        scheduling = PodSetInfo(
+            name=info.name, count=1, node_selector=info.node_selector, tolerations=info.tolerations
+        )
+        injected = inject(msgspec.Raw(codec.encode({"spec": pod.spec})), scheduling)
+        # A conflicting pod is one of a template that the user has changed; it is not ours to correct.
+        missing = {} if isinstance(injected, InjectionConflict) else injected.get("spec", {})
+    body = {"spec": {**missing, "schedulingGates": left or None}}
     return Patch(GATED_PODS, pod.metadata.key, pod.metadata.resource_version, body)

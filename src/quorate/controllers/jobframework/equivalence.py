@@ -14,13 +14,19 @@ _REQUESTING: Final = ("resources", "overhead", "runtimeClassName", "resourceClai
 
 
 def is_equivalent(
-    workload: Workload, pod_sets: Sequence[PodSet], maximum_execution_s: int | None, suspended: bool
+    workload: Workload,
+    pod_sets: Sequence[PodSet],
+    maximum_execution_s: int | None,
+    suspended: bool,
+    *,
+    running: bool = False,
 ) -> bool:
     """Return True if ``workload`` is equivalent to a job with ``pod_sets``.
 
     While quota is reserved, the job may be running: with injected tolerations, and with the admitted count of
     a partial admission, which finished pods reduce further.  Node selectors, labels, annotations and affinity
     are never compared: some of them are injected, and none of the rest changes the requested quota.
+    ``running``: the job may run with the tolerations of another workload.
     """
     if workload.spec.maximum_execution_time_seconds != maximum_execution_s:
         return False
@@ -31,7 +37,7 @@ def is_equivalent(
             return True
         if not suspended:
             return False
-    return _are_equal(workload.spec.pod_sets, pod_sets, tolerations=True)
+    return _are_equal(workload.spec.pod_sets, pod_sets, tolerations=not running)
 
 
 def _as_admitted(workload: Workload) -> tuple[PodSet, ...]:

@@ -208,7 +208,10 @@ class JobReconciler(Generic[J]):
             if self.kind.has_slices and self.options.elastic_jobs:
                 change = _UNGATING
                 unscheduled = self._context.informers.unscheduled_pods
-                await ungate_elastic_pods(self._context.client, unscheduled, self.kind, job, workloads)
+                flavors = ByName(self._context.informers.flavors)
+                await ungate_elastic_pods(
+                    self._context.client, unscheduled, self.kind, job, workloads, flavors
+                )
         except ApiError as refusal:
             if change is None or not is_refusal(refusal):
                 raise

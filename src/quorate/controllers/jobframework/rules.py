@@ -53,7 +53,11 @@ from quorate.controllers.jobframework.podset_info import (
     pod_set_infos,
 )
 from quorate.controllers.jobframework.sync_workload import sync_workload
-from quorate.controllers.jobframework.workload_slices import ensure_slice, is_elastic
+from quorate.controllers.jobframework.workload_slices import (
+    ensure_slice,
+    is_elastic,
+    without_flavors_of_no_pods,
+)
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing.conditions import (
@@ -364,6 +368,8 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
         return JobPlan(events=(warning_event(about, "NotStarted", str(infos)),) if reported else ())
     if isinstance(infos, FlavorNotFound):
         return JobPlan(missing_dependency=str(infos))
+    if is_elastic(state) and not isinstance(infos, InjectionConflict):
+        infos = without_flavors_of_no_pods(infos)
     membership = state.context.membership
     if membership is not None and not isinstance(infos, InjectionConflict):
         if not membership.admitted:

@@ -22,6 +22,7 @@ from quorate.controllers.jobframework.equivalence import is_equivalent
 from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState
 from quorate.controllers.jobframework.job_plan import JobPlan
 from quorate.controllers.jobframework.pod_counts import reclaimable_pods
+from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Write, status_patch
@@ -38,6 +39,20 @@ from quorate.queueing.lifecycle.statuses import finish_status
 def is_elastic(state: JobState[J]) -> bool:
     annotated = state.job.metadata.annotations.get(ELASTIC_JOB) == "true"
     return annotated and state.kind.has_slices and state.options.elastic_jobs
+
+
+def without_flavors_of_no_pods(infos: Sequence[PodSetInfo]) -> tuple[PodSetInfo, ...]:
+    """Return what an elastic job starts with: no nodes are chosen yet for a pod set without pods.
+
+    Such a pod set may get another flavor when it grows, which its pods then get when they are ungated.  A job
+    without any pods is started anew when it grows.
+    """
+    if not any(info.count for info in infos):
+        return tuple(infos)
+    return tuple(
+        info if info.count else msgspec.structs.replace(info, node_selector={}, tolerations=())
+        for info in infos
+    )
 
 
 def ensure_slice(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Workload:
@@ -103,9 +118,13 @@ def _create_first(state: JobState[J]) -> JobPlan:
 
 
 def _create(state: JobState[J], replaced: Workload | None) -> JobPlan:
+    """Create a slice; one that replaces another has its templates, without what admission has added since."""
     constructed = state.kind.construct(state, extra=state.kind.size_version(state.job))
     if isinstance(constructed, NotComposed):
         return create_workload(state, constructed)
+    if replaced is not None:
+        spec = msgspec.structs.replace(constructed.spec, pod_sets=_recounted(replaced.spec.pod_sets, state))
+        constructed = msgspec.structs.replace(constructed, spec=spec)
     metadata = constructed.metadata
     annotations = {**metadata.annotations, ELASTIC_JOB: "true", SLICE_NAME: metadata.name}
     if replaced is not None:
@@ -184,7 +203,8 @@ def _differs_in_counts_only(state: JobState[J], workload: Workload) -> bool:
         msgspec.structs.replace(ours, count=theirs.count)
         for ours, theirs in zip(state.pod_sets, workload.spec.pod_sets, strict=True)
     )
-    return is_equivalent(workload, recounted, maximum_execution_s(state.job.metadata), state.suspended)
+    limit_s = maximum_execution_s(state.job.metadata)
+    return is_equivalent(workload, recounted, limit_s, state.suspended, running=not state.suspended)
 
 
 def _counts(pod_sets: Sequence[PodSet]) -> list[int]:
@@ -225,11 +245,16 @@ def _shrink(state: JobState[J], workload: Workload) -> JobPlan:
     return JobPlan(writes=status_patch(WORKLOADS, workload, status)).then(resized)
 
 
-def _resize(state: JobState[J], workload: Workload) -> JobPlan:
-    pod_sets = tuple(
+def _recounted(pod_sets: Sequence[PodSet], state: JobState[J]) -> tuple[PodSet, ...]:
+    """Return the pod sets of a workload with the counts of its job."""
+    return tuple(
         msgspec.structs.replace(theirs, count=ours.count)
-        for ours, theirs in zip(state.pod_sets, workload.spec.pod_sets, strict=True)
+        for ours, theirs in zip(state.pod_sets, pod_sets, strict=True)
     )
+
+
+def _resize(state: JobState[J], workload: Workload) -> JobPlan:
+    pod_sets = _recounted(workload.spec.pod_sets, state)
     event = state.event("UpdatedWorkload", f"Updated Workload: {workload.metadata.key}")
     return JobPlan(writes=(update(workload, {"spec": {"podSets": pod_sets}}),), events=(event,))
 

@@ -107,6 +107,7 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
     ignores_undeclared: bool  # resources that no group covers need no quota
     simulate_preemption: PreemptionOracle
     nominated_flavors: NominatedFlavors | None  # the only flavors to try, where there are any; None: all
+    kept_flavors: NominatedFlavors  # the flavors in which pods of the workload run already
     # Why a flavor cannot serve the topology request of a pod set, None if it can; None: any flavor can.
     topology_mismatch: Callable[[PodSetShape, str, Collection[str]], TopologyMismatched | None] | None
     with_places: PlacesOracle | None  # None: no pods need places
@@ -340,12 +341,18 @@ class _PodSetSearch:
 
     def _incompatibility(self, name: str, group: FlavorGroup) -> PodSetReason | None:
         for pod_set in self._pod_sets:
+            if self._input.kept_flavors and self._keeps_another(pod_set, name, group):
+                return AffinityMismatched(pod_set.name, name)
             reason = flavor_incompatibility(pod_set, name, self._input.resource_flavors.get(name))
             if reason is None and self._input.topology_mismatch is not None:
                 reason = self._input.topology_mismatch(pod_set, name, group.covered)
             if reason is not None:
                 return reason
         return None
+
+    def _keeps_another(self, pod_set: PodSetShape, name: str, group: FlavorGroup) -> bool:
+        kept = self._input.kept_flavors.get(pod_set.name, {})
+        return any(kept.get(resource, name) != name for resource in group.covered)
 
     def _evaluate_resource(self, pair: FlavorResource, reasons: list[PodSetReason]) -> FlavorCandidate:
         """Return how a resource of a flavor can satisfy the request; append what is short to ``reasons``."""

@@ -6,7 +6,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.kueue import Workload
+from quorate.api.kueue import SLICE_REPLACEMENT_FOR, Workload
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.inadmissible_reasons import (
     ChecksFailed,
@@ -35,6 +35,7 @@ from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.state import State
 from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.placing import NO_PLACEMENT, PodSetToPlace, place_pod_sets, topology_mismatch
+from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
 
@@ -352,6 +353,24 @@ def _last_tried_flavors(
     return (*last.last_tried_flavors, *({} for _ in range(missing)))
 
 
+def _kept_flavors(state: State, queue: ClusterQueueState, entry: Entry) -> NominatedFlavors:
+    """Return the flavors of the slice that a workload replaces, for pod sets with pods.
+
+    These pods keep running.  A pod set without pods may get another flavor.
+    """
+    replaced = replaced_slice(entry.workload, state.configuration.gates)
+    # It is left out of its queue while the workload is evaluated.
+    reservation = None if replaced is None else state.ledger.reservations.get(replaced)
+    if reservation is None or reservation.admission.cluster_queue != queue.name:
+        return {}
+    sizes = {pod_set.name: pod_set.count for pod_set in reservation.workload.spec.pod_sets}
+    return {
+        each.name: each.flavors
+        for each in reservation.admission.pod_set_assignments
+        if (sizes.get(each.name, 0) if each.count is None else each.count)
+    }
+
+
 def _search_input(
     state: State,
     queue: ClusterQueueState,
@@ -360,6 +379,7 @@ def _search_input(
     nominated_flavors: NominatedFlavors | None,
 ) -> FlavorSearchInput:
     configuration = state.configuration
+    replaces = SLICE_REPLACEMENT_FOR in entry.workload.metadata.annotations
     mismatch = places = None
     if may_need_places(state, entry):
         is_topology_queue = state.ledger.topology.is_topology_queue(queue.name, queue.groups)
@@ -375,6 +395,7 @@ def _search_input(
         configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         preemption.simulate,
         nominated_flavors,
+        _kept_flavors(state, queue, entry) if replaces else {},
         mismatch,
         places,
     )
