@@ -8,6 +8,7 @@ from msgspec import structs
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
+from quorate.api.kueue import JOB_UID
 from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, is_true
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobframework.construct_workload import workload_name
@@ -71,7 +72,9 @@ def test_each_pod_of_a_deployment_waits_for_its_own_quota() -> None:
         # Pods from before the first reconcile, without gates, may be ready for a moment.
         await world.until("one of three pods is gated", one_is_gated)
         await until_ready(world, DEPLOYMENTS, 2)
-        assert len((await world.client.list(WORKLOADS, NAMESPACE)).items) == 3
+        workloads = (await world.client.list(WORKLOADS, NAMESPACE)).items
+        deployment = await world.client.get(DEPLOYMENTS, WEB)
+        assert [each.metadata.labels[JOB_UID] for each in workloads] == [deployment["metadata"]["uid"]] * 3
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("3"))
         await until_ready(world, DEPLOYMENTS, 3)
         await world.client.delete(DEPLOYMENTS, WEB, propagation="Background")

@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import PREBUILT_WORKLOAD, PRIORITY_CLASS, Workload
+from quorate.api.kueue import JOB_UID, PREBUILT_WORKLOAD, PRIORITY_CLASS, Workload
 from quorate.api.meta import OwnerReference, Uid, at_epoch
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.construct_workload import workload_name
@@ -110,6 +110,9 @@ def test_the_workload_of_a_stateful_set(replicas: int, conditions: str, want: st
 
 def test_the_workload_of_a_stateful_set_is_created_before_its_pods() -> None:
     assert decide(a_set()) == f"create {DB} main=2; +CreatedWorkload"
+    (create,) = serving_plan(STATEFUL_SET.serving, a_set(), (), (), NOTHING, JobOptions(), NOW).writes
+    assert isinstance(create, Create)
+    assert create.body.metadata.labels == {JOB_UID: "uid-db"}
     assert decide(a_set(0)) == ""
 
 
@@ -208,7 +211,7 @@ def test_workloads_of_a_leader_worker_set_have_copied_labels_and_annotations() -
     plan = serving_plan(LEADER_WORKER_SET.serving, obj, (), (), NOTHING, options, NOW)
     (create,) = plan.writes
     assert isinstance(create, Create)
-    assert create.body.metadata.labels == {"team": "a"}
+    assert create.body.metadata.labels == {"team": "a", JOB_UID: "uid-serve"}
     assert {key: create.body.metadata.annotations.get(key) for key in ("cost", "note")} == {
         "cost": "high",
         "note": None,

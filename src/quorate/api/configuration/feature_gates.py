@@ -95,8 +95,7 @@ PREREQUISITES: Final = {
 # Kueue's default is true.
 ABSENT_FEATURES: Final = frozenset(
     (
-        "ConcurrentAdmission", "ConfigurablePreemptions", "DeploymentJobUIDLabel",
-        "DynamicQuotaOrchestration",
+        "ConcurrentAdmission", "ConfigurablePreemptions", "DynamicQuotaOrchestration",
         "ElasticJobsViaWorkloadSlicesForProvisioningRequests",
         "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp", "FairSharingReevaluatePreemptionCandidates",
         "FairSharingRefill", "KueueDRADeviceFeasibility", "KueueDRAIntegrationConsumableCapacity",
@@ -148,6 +147,8 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     admission_fair_sharing_anchor_at_quota_reservation: bool = True
     admission_gated_by: bool = True  # do not queue workloads with the annotation admission-gated-by
     skip_reassignment_for_pod_owned_workloads: bool = True  # never requeue the workload of a single pod
+    # The label with the UID of the job has that of the Deployment for the workloads of its pods.
+    deployment_job_uid_label: bool = msgspec.field(default=True, name="DeploymentJobUIDLabel")
     finish_orphaned_workloads: bool = True  # finish a workload if its owner was deleted
     unadmitted_workloads_observability: bool = True  # condition reasons in the granular vocabulary
     unadmitted_workloads_explicit_status: bool = False  # a new workload gets its pending condition at once

@@ -10,6 +10,7 @@ from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
+from quorate.api.meta import Uid
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.pod_group_membership import Membership
 
@@ -99,4 +100,5 @@ class ReconcileContext:
     pod_classes: Mapping[str, PriorityClass]
     ancestor_workloads: tuple[Workload, ...] | None = None  # of the managed ancestor; None: there is none
     prebuilt: Workload | None = None  # the workload that the job names, if it exists
+    parent: Uid | None = None  # the object that the workload is labelled with instead of the job
     membership: Membership | None = None  # the pod group that must be admitted as well, if any

@@ -5,7 +5,7 @@ A ``JobSource`` loads the jobs of a kind: from one informer, or from an index if
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Generic
 
@@ -77,6 +77,10 @@ class JobSource(ABC, Generic[J]):
 
     def prebuilt(self, job: J) -> Workload | None:
         """Return the workload that the job names, if it exists."""
+        return None
+
+    async def parent(self, job: J) -> Uid | None:
+        """Return the object with which a new workload of the job is labelled instead of the job."""
         return None
 
     def uids(self, job: J) -> tuple[Uid, ...]:
@@ -189,7 +193,10 @@ class JobReconciler(Generic[J]):
                 self.executor.record(key, (event,), unique=True)
             return self._context.clock.now() + OWNER_CHAIN_RETRY_S
         self._set_ancestor(key, ancestor)
-        plan = await self._decide(job, workloads, self._reconcile_context(key, job, ancestor))
+        context = self._reconcile_context(key, job, ancestor)
+        if job is not None and not workloads:
+            context = replace(context, parent=await self._source.parent(job))
+        plan = await self._decide(job, workloads, context)
         return await self._execute_or_report(key, job, workloads, plan)
 
     async def _execute_or_report(

@@ -9,12 +9,14 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from quorate.api.configuration.feature_gates import Gates, TopologyGates
 from quorate.api.findings import Finding
-from quorate.api.kueue import PodSet, Workload
+from quorate.api.kueue import JOB_UID, PodSet, Workload
 from quorate.api.meta import find_condition
 from quorate.controllers.executor import ObjectEvent, normal_event, warning_event
-from quorate.controllers.jobframework.construct_workload import maximum_execution_s
+from quorate.controllers.jobframework.construct_workload import NotComposed, maximum_execution_s
 from quorate.controllers.jobframework.interface import (
     NO_MATCHING_WORKLOAD,
     WORKLOAD_DELETED,
@@ -188,6 +190,15 @@ class PodKind(PodsKind[QueuedPod]):
     def owns(self, state: JobState[QueuedPod], workload: Workload) -> bool:
         owner = workload.metadata.controller
         return owner is not None and owner.uid == state.job.metadata.uid
+
+    def construct(self, state: JobState[QueuedPod], extra: str = "") -> Workload | NotComposed:
+        constructed = super().construct(state, extra)
+        parent = state.context.parent
+        if parent is None or isinstance(constructed, NotComposed):
+            return constructed
+        metadata = constructed.metadata
+        labelled = msgspec.structs.replace(metadata, labels={**metadata.labels, JOB_UID: parent})
+        return msgspec.structs.replace(constructed, metadata=labelled)
 
     def may_run_with(self, state: JobState[QueuedPod], workload: Workload) -> bool:
         """Return True for a pod that was resized in place to no more than its workload is charged for."""

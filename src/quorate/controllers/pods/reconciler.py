@@ -15,7 +15,7 @@ from quorate.controllers.pods.adoption import adoption_plan
 from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
 from quorate.controllers.pods.pod_kind import PodKind
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, group_name_of, is_managed
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod, group_name_of, is_gated, is_managed
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
@@ -30,8 +30,12 @@ _NAMESPACE: Final = "namespace"
 
 
 class SinglePods(JobSource[QueuedPod]):
-    def __init__(self, context: ControllerContext, pods: Informer[QueuedPod]) -> None:
+    def __init__(
+        self, context: ControllerContext, pods: Informer[QueuedPod], ancestors: AncestorFinder
+    ) -> None:
         self._client = context.client
+        self._ancestors = ancestors
+        self._labels_deployment = context.configuration.gates.deployment_job_uid_label
         self._pods = pods
         self._workloads = context.informers.workloads
         self._by_annotation = context.configuration.gates.workload_identifier_annotations
@@ -55,6 +59,14 @@ class SinglePods(JobSource[QueuedPod]):
 
     def workloads(self, key: Key) -> Sequence[Workload]:
         return self._workloads.by_index(_CONTROLLED_BY_POD, key)
+
+    async def parent(self, job: QueuedPod) -> Uid | None:
+        """Return the Deployment of a gated pod, which is looked up through its ReplicaSet."""
+        stamp = job.metadata.annotations.get(constants.SUSPENDING_PARENT)
+        if not self._labels_deployment or stamp != constants.DEPLOYMENT or not is_gated(job):
+            return None
+        found = await self._ancestors.managing_ancestor(job.metadata)
+        return None if isinstance(found, OwnerNotFound | BrokenOwnerChain) else found
 
     def prebuilt(self, job: QueuedPod) -> Workload | None:
         return next((self._workloads.get(key) for key in self._prebuilt_key(job)), None)
@@ -110,7 +122,7 @@ class PodController:
         self._workloads = context.informers.workloads
         self._ancestors = ancestors
         self._single = JobReconciler(
-            context, PodKind(), SinglePods(context, pods), "pods", reconcile=self._reconcile_pod
+            context, PodKind(), SinglePods(context, pods, ancestors), "pods", reconcile=self._reconcile_pod
         )
         groups = PodGroups(context, pods)
         self._groups = JobReconciler(context, PodGroupKind(), groups, "pods.groups")

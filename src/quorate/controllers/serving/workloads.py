@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.events import ObjectReference
-from quorate.api.kueue import PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE, Workload, WorkloadSpec
+from quorate.api.kueue import JOB_UID, PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE, Workload, WorkloadSpec
 from quorate.api.kueue.topology_annotations import INDEX_OFFSET
 from quorate.api.meta import ObjectMeta, find_condition
 from quorate.controllers.executor import ObjectEvent, Plan, normal_event, warning_event
@@ -120,7 +120,10 @@ def _create(
         metadata=ObjectMeta(
             name=group.workload,
             namespace=metadata.namespace,
-            labels={key: metadata.labels[key] for key in labels if key in metadata.labels},
+            labels={
+                **{key: metadata.labels[key] for key in labels if key in metadata.labels},
+                JOB_UID: metadata.uid,
+            },
             annotations=annotations,
             finalizers=(RESOURCE_IN_USE,),
             owner_references=(owner_of(resource, metadata),),
