@@ -24,16 +24,18 @@ def node_claim_of(gang: Gang) -> Mapping[str, int]:
     """Return what is still reserved on nodes for ``gang`` once it is active, without zeros.
 
     Finished members have used up their part: a driver that has finished does not get resources again.  A
-    releasing member has not, so that its replacement has resources.  Places for pods are not reserved.
+    releasing member has not, so that its replacement has resources.  Places for pods are not reserved.  What
+    the admission of its workload holds for it on nodes is in their used amounts, as that of members is.
     """
-    minimum = gang.min_resources
+    minimum, held = gang.min_resources, gang.held.amounts
     if not minimum or gang.is_terminating:
         return NOTHING
-    if not gang.tasks:
+    if not (gang.tasks or held):
         return {name: amount for name, amount in minimum.items() if amount > 0 and name != PODS}
     claim = {}
     for name, amount in minimum.items():
-        left = amount - gang.allocated.get(name, 0) - gang.finished_request.get(name, 0)
+        used = gang.allocated.get(name, 0) + gang.finished_request.get(name, 0)
+        left = amount - used - held.get(name, 0)
         if left > 0 and name != PODS:
             claim[name] = left
     return claim
@@ -97,6 +99,11 @@ def requested_beside_members(gang: Gang) -> Mapping[str, int]:
 def without_gated(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
     """Return ``amounts`` without the requests of members that keep gates after admission."""
     return _minus(amounts, gang.gated_request) if gang.gated_request else amounts
+
+
+def without_held(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
+    """Return ``amounts`` without what nodes hold for members of ``gang``: their used amounts have it."""
+    return _minus(amounts, gang.held.amounts) if gang.held.pods else amounts
 
 
 def elastic_of(gang: Gang) -> Mapping[str, int]:

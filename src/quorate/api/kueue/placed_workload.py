@@ -12,7 +12,7 @@ from quorate.api.core.pod_templates import template_pod
 from quorate.api.core.scheduling import Pod
 from quorate.api.kueue import SLICE_NAME, Admission, PodSet, ReclaimablePod
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.meta import Condition, ObjectMeta, Struct, find_condition
+from quorate.api.meta import Condition, ObjectMeta, Struct, Uid, find_condition
 from quorate.api.quantity import Quantity
 
 
@@ -51,6 +51,7 @@ class PlacedWorkload(Struct):
     metadata: ObjectMeta
     spec: _Spec = _Spec()
     status: _Status = _Status()
+    owner: Uid = Uid("")  # of the job or pod group that the workload is of
     hosts: tuple[HeldHost, ...] = ()
     pods: dict[str, HeldPod] = {}  # by pod set
     needed: dict[str, int] = {}  # pods that may still run, of the pod sets of which others have ended
@@ -59,6 +60,7 @@ class PlacedWorkload(Struct):
         metadata, admission = self.metadata, self.status.admission
         if admission is not None and self._holds():
             self._read(admission)
+        owner = metadata.controller
         kept = ObjectMeta(
             name=metadata.name,
             namespace=metadata.namespace,
@@ -66,6 +68,8 @@ class PlacedWorkload(Struct):
             resource_version=metadata.resource_version,
         )
         msgspec.structs.force_setattr(self, "metadata", kept)
+        if owner is not None:
+            msgspec.structs.force_setattr(self, "owner", owner.uid)
         msgspec.structs.force_setattr(self, "spec", _NO_SPEC)
         msgspec.structs.force_setattr(self, "status", _NO_STATUS)
 

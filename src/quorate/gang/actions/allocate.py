@@ -98,10 +98,12 @@ def _allocate(
             gang_queues.discard(queue)
             continue
         gang = gang_queues.pop(queue)
-        if gang not in placements:
-            kind = GangPlacement if gang.topology is None else TopologyPlacement
-            placements[gang] = kind(session, gang, trials)
-        if placements[gang].run_turn():
+        with session.model.room_lent_to(gang):
+            if gang not in placements:
+                kind = GangPlacement if gang.topology is None else TopologyPlacement
+                placements[gang] = kind(session, gang, trials)
+            needs_turn = placements[gang].run_turn()
+        if needs_turn:
             gang_queues.push(gang)
 
 

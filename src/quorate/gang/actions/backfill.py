@@ -44,7 +44,7 @@ def _is_candidate(session: Session, gang: Gang) -> bool:
 
 def _backfill(session: Session, gang: Gang) -> None:
     queue = session.queue_of(gang)
-    with session.statement() as statement:
+    with session.model.room_lent_to(gang), session.statement() as statement:
         for task in session.in_task_order(_tasks_to_backfill(session, gang)):
             if task.status is TaskStatus.PIPELINED:
                 statement.unpipeline(task)

@@ -51,17 +51,20 @@ class MemberRoom:
 
     def check(self, gang: Gang) -> NotEnoughNodes | None:
         """Return which members do not fit; None if all do, or may."""
+        needed_pods = gang.min_member - gang.held.pods
         amounts = amounts_of_member(gang)
+        if needed_pods <= 0 or (amounts is None and gang.held.pods):
+            return None  # it is not known which of unequal members have the room that is held
         if amounts is None:
             return self._check_unequal(unequal_members(gang))
         key = tuple(sorted(amounts.items()))
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = self._room(amounts)
-        if found.admissible >= gang.min_member:
+        if found.admissible >= needed_pods:
             return None
         needed, nodes = amounts.get(found.scarcest, 0), len(self._cluster.ready.nonzero()[0])
-        return NotEnoughNodes(gang.min_member, found.fitting, found.scarcest, needed, found.best, nodes)
+        return NotEnoughNodes(needed_pods, found.fitting, found.scarcest, needed, found.best, nodes)
 
     def _check_unequal(self, members: Sequence[Members]) -> NotEnoughNodes | None:
         if not members:

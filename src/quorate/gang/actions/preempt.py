@@ -36,9 +36,10 @@ def preempt_for(session: Session, gang: Gang) -> bool:
 
 
 def _preempt_for(session: Session, gang: Gang) -> bool:
-    if _preempt_other_gangs(session, gang):
-        return True
-    return session.settings.preempt.evict_whole_group and _preempt_whole_gangs(session, gang)
+    with session.model.room_lent_to(gang):
+        if _preempt_other_gangs(session, gang):
+            return True
+        return session.settings.preempt.evict_whole_group and _preempt_whole_gangs(session, gang)
 
 
 def is_preemptor(session: Session, gang: Gang) -> bool:
@@ -89,7 +90,7 @@ def _preempt_whole_gangs(session: Session, gang: Gang) -> bool:
 def _preempt_within_gang(session: Session, gang: Gang) -> None:
     search = VictimSearch(session, "preempt", gang, [gang], _VICTIM_STATUSES)
     for task in tasks_to_place(session, gang, best_effort=True):
-        with session.statement() as statement:
+        with session.model.room_lent_to(gang), session.statement() as statement:
             if not search.pipeline(task, statement):
                 return
             session.dispatch(statement.commit(), gang)

@@ -35,9 +35,10 @@ def reclaim_for(session: Session, gang: Gang) -> bool:
 
 
 def _reclaim_for(session: Session, gang: Gang) -> bool:
-    if _reclaim_tasks(session, gang):
-        return True
-    return session.settings.reclaim.evict_whole_group and _reclaim_whole_gangs(session, gang)
+    with session.model.room_lent_to(gang):
+        if _reclaim_tasks(session, gang):
+            return True
+        return session.settings.reclaim.evict_whole_group and _reclaim_whole_gangs(session, gang)
 
 
 def _reclaim_tasks(session: Session, gang: Gang) -> bool:

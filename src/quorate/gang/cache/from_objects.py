@@ -240,6 +240,7 @@ def set_group_fields(gang: Gang, group: PodGroup) -> None:
     """Set the fields of ``gang`` that follow from the metadata and spec of its pod group alone."""
     metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
     gang.exists, gang.uid, gang.spec = True, metadata.uid, spec
+    gang.owner = metadata.uid if metadata.controller is None else metadata.controller.uid
     gang.is_terminating = metadata.deletion_timestamp is not None
     gang.queue = spec.queue or "default"
     gang.min_member = spec.min_member

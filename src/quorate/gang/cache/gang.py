@@ -10,6 +10,7 @@ from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition, PodGroupSpec
+from quorate.gang.cache.held_places import NO_ROOM, HeldRoom
 from quorate.gang.cache.quota_admission import QuotaAdmission
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskCounts, TaskStatus
@@ -49,6 +50,8 @@ class Gang:
 
     key: Key
     uid: Uid = UNSEEN
+    owner: Uid = UNSEEN  # of its job, or its own: the owner of its workload, if a cluster queue admits it
+    held: HeldRoom = NO_ROOM  # what nodes hold for its members that have no node yet
     exists: bool = False  # whether the pod group has been seen; without it its pods wait
     is_suspended: bool = False  # whether it waits for quota of a cluster queue
     quota_admission: QuotaAdmission | None = None  # by a cluster queue; None: it names none

@@ -1,27 +1,52 @@
 """The room on nodes that admitted workloads hold for pods which are not there yet.
 
 The queueing controllers record the host of each pod in the admission of its workload.  From then on the room
-is not free for gangs, although the pods do not exist, are gated, or wait for another scheduler.  A place is
-held until its pod is on the node.  No more places are held than pods that may still run have not arrived: the
-others have ended for good.  A pod that this scheduler is to place on its host holds its place no
-longer: it would keep itself out.
+is not free for gangs, although the pods do not exist, are gated, or wait for a scheduler.  A place is held
+until its pod is on the node.  No more places are held than pods that may still run have not arrived: the
+others have ended for good.
+
+The owner of a place is that of its workload: a job, or a pod group.  Its own gang has the room that is held
+for it (``HeldRoom``): it need not be found free when the gang is admitted, and it is lent to the gang while
+nodes are chosen for the members.  The pods of a job name their place.  Those of a pod group may exist before
+its workload and name none; they take places of their node first, then any.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from quorate.api.core.scheduling import Pod
 from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.api.kueue.placed_workload import HeldPod, PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid
 from quorate.placement.cluster import Cluster
 from quorate.placement.filters.volumes.requirements import NO_VOLUMES
 from quorate.placement.resources import in_base_units
 from quorate.placement.shapes import Shape, Shapes, is_distinguished
 
 _NONE: Final[frozenset[Key]] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class HeldRoom:
+    """What nodes hold for the pods of one owner that have not arrived."""
+
+    owner: Uid
+    pods: int = 0
+    amounts: dict[str, int] = field(default_factory=dict)  # the sum of their requests, in base units
+
+    def count(self, shape: Shape, pods: int) -> None:
+        """Add ``pods`` equal pods, or remove them if it is negative."""
+        self.pods += pods
+        for resource, amount in shape.amounts.items():
+            self.amounts[resource] = self.amounts.get(resource, 0) + amount * pods
+
+
+NO_ROOM: Final = HeldRoom(Uid(""))  # shared by all gangs without places; never changed
 
 
 class _Place(NamedTuple):
@@ -35,10 +60,16 @@ class _PodSet(NamedTuple):
     name: str
 
 
+class _Member(NamedTuple):
+    owner: Uid
+    node: str
+
+
 class _Held(NamedTuple):
     shape: Shape
     node: str
     pods: int
+    room: HeldRoom
 
 
 class HeldPlaces:
@@ -47,12 +78,19 @@ class HeldPlaces:
     def __init__(self, cluster: Cluster, shapes: Shapes) -> None:
         self._cluster, self._shapes = cluster, shapes
         self._workloads: dict[Key, PlacedWorkload] = {}  # those with places on hosts
+        self._of_owner: dict[Uid, dict[Key, None]] = {}  # the workloads by owner; no empty values
+        self._rooms: dict[Uid, HeldRoom] = {}  # of each of these owners
+        self._lent_to: Uid | None = None  # the owner for whose gang nodes are being chosen
         self._pods: dict[_Place, int] = {}  # as the workloads have them
         self._arrived: dict[_Place, set[Key]] = {}  # pods that hold their place themselves
         self._place_of: dict[Key, _Place] = {}  # of each of these pods
         self._running: dict[_PodSet, set[Key]] = {}  # pods with a place that have not ended
         self._held: dict[_Place, _Held] = {}  # as counted in the cluster
         self._names: dict[str, str] = {}  # of nodes, by host name where they differ
+        # Pods on nodes that name no place, and how many an owner has on each node; no zeros.
+        self._members: dict[Key, _Member] = {}
+        self._members_on: dict[Uid, Counter[str]] = {}
+        self._taken: dict[_Place, int] = {}  # how many of these take a place
 
     def set_host(self, host: str, node: str) -> None:
         """Note the host name of a node."""
@@ -64,45 +102,152 @@ class HeldPlaces:
         before = self._workloads.get(key)
         places = {_Place(key, each.pod_set, each.host): each.pods for each in workload.hosts}
         changed = [*places, *self._places_of(before)]
-        if before is not None and before.pods != workload.pods:
+        if before is not None and (before.pods, before.owner) != (workload.pods, workload.owner):
             self._release(changed)
-        for place in self._places_of(before):
-            del self._pods[place]
-        self._workloads.pop(key, None)
+        self._forget(before)
         if places:
             self._workloads[key] = workload
             self._pods |= places
+            self._of_owner.setdefault(workload.owner, {})[key] = None
+            self._rooms.setdefault(workload.owner, HeldRoom(workload.owner))
         for place in dict.fromkeys(changed):
             self._update(place)
+        self._divide(workload.owner)
 
     def remove_workload(self, key: Key) -> None:
-        before = self._workloads.pop(key, None)
+        before = self._workloads.get(key)
+        self._forget(before)
         for place in self._places_of(before):
-            del self._pods[place]
             self._update(place)
+
+    def _forget(self, workload: PlacedWorkload | None) -> None:
+        if workload is None:
+            return
+        del self._workloads[workload.metadata.key]
+        for place in self._places_of(workload):
+            del self._pods[place]
+            self._taken.pop(place, None)
+        of_owner = self._of_owner[workload.owner]
+        del of_owner[workload.metadata.key]
+        if not of_owner:
+            del self._of_owner[workload.owner]
+            self._drop_if_empty(self._rooms[workload.owner])
+
+    def _drop_if_empty(self, room: HeldRoom) -> None:
+        if not room.pods and room.owner not in self._of_owner:
+            self._rooms.pop(room.owner, None)
 
     def _places_of(self, workload: PlacedWorkload | None) -> list[_Place]:
         if workload is None:
             return []
         return [_Place(workload.metadata.key, each.pod_set, each.host) for each in workload.hosts]
 
-    def set_pod(self, key: Key, pod: Pod, *, is_task: bool) -> None:
-        """Read a pod; ``is_task``: this scheduler is to place it."""
+    # Owners.
+
+    def room_of(self, owner: Uid) -> HeldRoom:
+        """Return what is held for the pods of ``owner``, kept up to date."""
+        return self._rooms.get(owner, NO_ROOM) if owner else NO_ROOM
+
+    @contextmanager
+    def lent_to(self, owner: Uid) -> Iterator[None]:
+        """Leave the room free that is held for ``owner``, while nodes are chosen for its pods."""
+        places = self._places_of_owner(owner)
+        self._lent_to = owner
+        self._release(places)
+        try:
+            yield
+        finally:
+            self._lent_to = None
+            self._divide(owner)
+            for place in places:
+                self._update(place)
+
+    def _places_of_owner(self, owner: Uid) -> list[_Place]:
+        return [
+            place for key in self._of_owner.get(owner, ()) for place in self._places_of(self._workloads[key])
+        ]
+
+    # Pods.
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no workload and no pod has places: then the nodes of pods need not be set."""
+        return not (self._workloads or self._arrived or self._members)
+
+    def set_pod(self, key: Key, pod: Pod, node: str, owner: Uid | None = None) -> None:
+        """Read a pod that has ``node``, or is to be bound to it; "": it has none.
+
+        ``owner``: of the gang whose member it is; None if this scheduler does not place it.
+        """
         place = _place_of(pod)
-        arrives = bool(pod.node_name) or (is_task and not pod.spec.scheduling_gates)
-        if place is None or pod.status.phase == "Failed" or not arrives:
-            self.remove_pod(key)
+        if place is None or pod.status.phase == "Failed" or not (node or self._keeps_out(place, pod, owner)):
+            self._remove_arrived(key)
+        else:
+            self._set_arrived(key, place, runs=pod.status.phase != "Succeeded")
+        takes_any = place is None and node and pod.status.phase != "Failed"
+        self._set_member(key, _Member(owner, node) if owner and takes_any else None)
+
+    def _keeps_out(self, place: _Place, pod: Pod, owner: Uid | None) -> bool:
+        """Return True for a member with a place that is not lent to its gang: held, it would keep it out."""
+        if owner is None or pod.spec.scheduling_gates:
+            return False
+        workload = self._workloads.get(place.workload)
+        return not owner or workload is None or workload.owner != owner
+
+    def _set_arrived(self, key: Key, place: _Place, *, runs: bool) -> None:
+        if self._place_of.get(key) == place and runs == (key in self._running_in(place)):
             return
-        runs = pod.status.phase != "Succeeded"
-        if self._place_of.get(key) != place or runs != (key in self._running_in(place)):
-            self.remove_pod(key)
-            self._place_of[key] = place
-            self._arrived.setdefault(place, set()).add(key)
-            if runs:
-                self._running.setdefault(_PodSet(place.workload, place.pod_set), set()).add(key)
-            self._update_pod_set(place)
+        self._remove_arrived(key)
+        self._place_of[key] = place
+        self._arrived.setdefault(place, set()).add(key)
+        if runs:
+            self._running.setdefault(_PodSet(place.workload, place.pod_set), set()).add(key)
+        self._update_pod_set(place)
+
+    def _set_member(self, key: Key, member: _Member | None) -> None:
+        """Note a pod on a node that takes any place of its owner."""
+        before = self._members.pop(key, None)
+        if member is not None:
+            self._members[key] = member
+        if before == member:
+            return
+        if before is not None:
+            on_nodes = self._members_on[before.owner]
+            on_nodes[before.node] -= 1
+            if not on_nodes[before.node]:
+                del on_nodes[before.node]
+            if not on_nodes:
+                del self._members_on[before.owner]
+            self._divide(before.owner)
+        if member is not None:
+            self._members_on.setdefault(member.owner, Counter())[member.node] += 1
+            self._divide(member.owner)
+
+    def _divide(self, owner: Uid) -> None:
+        """Divide the places of ``owner`` among its pods that name none: those of their node first."""
+        places = sorted(self._places_of_owner(owner))
+        members = self._members_on.get(owner, Counter()).copy()
+        if owner == self._lent_to or not (members or any(place in self._taken for place in places)):
+            return
+        free = {place: max(0, self._pods[place] - len(self._arrived.get(place, _NONE))) for place in places}
+        taken = dict.fromkeys(places, 0)
+        for place in places:
+            taken[place] = min(free[place], members[self._node_of(place)])
+            members[self._node_of(place)] -= taken[place]
+        elsewhere = members.total()
+        for place in places:
+            more = min(free[place] - taken[place], elsewhere)
+            taken[place] += more
+            elsewhere -= more
+        for place, number in taken.items():
+            self._taken[place] = number
+            self._update(place)
 
     def remove_pod(self, key: Key) -> None:
+        self._remove_arrived(key)
+        self._set_member(key, None)
+
+    def _remove_arrived(self, key: Key) -> None:
         place = self._place_of.pop(key, None)
         if place is None:
             return
@@ -122,6 +267,8 @@ class HeldPlaces:
         """Update the place of a pod, and all of its pod set if pods of that have ended for good."""
         workload = self._workloads.get(changed.workload)
         self._update(changed)
+        if workload is not None:
+            self._divide(workload.owner)
         if workload is not None and changed.pod_set in workload.needed:
             for place in self._places_of(workload):
                 if place.pod_set == changed.pod_set:
@@ -146,22 +293,30 @@ class HeldPlaces:
             held = self._held.pop(place, None)
             if held is not None:
                 self._cluster.count_pods(held.shape, held.node, -held.pods)
+                held.room.count(held.shape, -held.pods)
+                self._drop_if_empty(held.room)
 
     def _update(self, place: _Place) -> None:
         """Count as many pods as have not arrived."""
-        left = max(0, self._pods.get(place, 0) - len(self._arrived.get(place, _NONE)))
+        arrived = len(self._arrived.get(place, _NONE)) + self._taken.get(place, 0)
+        left = max(0, self._pods.get(place, 0) - arrived)
         workload = self._workloads.get(place.workload)
         if workload is not None and (needed := workload.needed.get(place.pod_set)) is not None:
             left = min(left, max(0, needed - len(self._running_in(place))))
+        if workload is not None and workload.owner == self._lent_to:
+            left = 0
         held = self._held.get(place)
         if held is not None and held.pods == left:
             return
         self._release([place])
-        if left:
-            shape = self._shape(self._pod_of(place))
-            node = self._names.get(place.host, place.host)
-            self._held[place] = _Held(shape, node, left)
-            self._cluster.count_pods(shape, node, left)
+        if left and workload is not None:
+            shape, room = self._shape(self._pod_of(place)), self._rooms[workload.owner]
+            held = self._held[place] = _Held(shape, self._node_of(place), left, room)
+            self._cluster.count_pods(shape, held.node, left)
+            room.count(shape, left)
+
+    def _node_of(self, place: _Place) -> str:
+        return self._names.get(place.host, place.host)
 
     def _pod_of(self, place: _Place) -> HeldPod:
         return self._workloads[place.workload].pods[place.pod_set]

@@ -5,6 +5,7 @@ knows the decisions of sessions that no watch has reported yet; see ``assumed_de
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from typing import Final
 
@@ -14,7 +15,7 @@ from quorate.api.core.policy import PodDisruptionBudget
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.meta import Key, ObjectMeta
+from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano import Queue as QueueObject
@@ -32,7 +33,7 @@ from quorate.gang.cache.from_objects import (
     task_status_of,
 )
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.held_places import HeldPlaces
+from quorate.gang.cache.held_places import NO_ROOM, HeldPlaces
 from quorate.gang.cache.pod_shapes import PodShapes
 from quorate.gang.cache.pods_on_nodes import PodsOnNodes
 from quorate.gang.cache.priority_classes import PriorityClasses
@@ -78,6 +79,7 @@ class Model:
         self._quota_usages = QuotaUsageCache()
         self._on_nodes = PodsOnNodes(self.cluster)
         self._held = HeldPlaces(self.cluster, self._shapes.shapes)
+        self._gang_of_owner: dict[Uid, Key] = {}  # by the owner of the places that its members may have
         self._any_node_groups = False  # whether any gang may have ``node_groups``
         self._tasks: dict[Key, Task] = {}  # each is in the gang that it names
         self._foreign_pods: dict[Key, Pod] = {}  # all other pods
@@ -125,10 +127,28 @@ class Model:
     def set_workload(self, workload: PlacedWorkload) -> None:
         self.revision += 1
         self._held.set_workload(workload)
+        gang = self.gangs.get(self._gang_of_owner.get(workload.owner, _NO_KEY))
+        if gang is not None:
+            self._set_held(gang)
 
     def remove_workload(self, key: Key) -> None:
         self.revision += 1
         self._held.remove_workload(key)
+
+    def _set_held(self, gang: Gang) -> None:
+        """Set what is held for the owner of ``gang``, and let its members on nodes take their places."""
+        gang.held = self._held.room_of(gang.owner)
+        for task in gang.tasks.values() if gang.held is not NO_ROOM else ():
+            self._held.set_pod(task.key, task.pod, task.node, gang.owner)
+
+    @contextmanager
+    def room_lent_to(self, gang: Gang) -> Iterator[None]:
+        """Leave the room free that nodes hold for members of ``gang``, while nodes are chosen for them."""
+        if not gang.held.pods:
+            yield
+            return
+        with self._held.lent_to(gang.owner):
+            yield
 
     def node_finder(self, predicates: PredicateArguments, scoring: Scoring) -> NodeFinder:
         """Return the filtered and scored nodes, which are kept up to date from session to session."""
@@ -142,12 +162,16 @@ class Model:
         self.revision += 1
         key = pod.metadata.key
         self.remove_unreadable_pod(key)
-        self._held.set_pod(key, pod, is_task=pod_group_key(pod, self._schedulers) is not None)
         task = self._tasks.get(key)
         if task is not None and differ_only_in_status(task.pod, pod):
             self._update_task(task, pod)
         else:
             self._replace_pod(key, pod)
+        task = self._tasks.get(key)
+        if task is None:
+            self._held.set_pod(key, pod, pod.node_name)
+        else:
+            self._held.set_pod(key, pod, task.node, self.gangs[task.gang].owner)
 
     def _replace_pod(self, key: Key, pod: Pod) -> None:
         self._remove_pod(key)
@@ -317,7 +341,10 @@ class Model:
 
     def set_task_status(self, task: Task, status: TaskStatus, node: str) -> None:
         """Change the status and node of ``task``, in the counts of its gang and on the nodes."""
-        self._on_nodes.move(task, status, node, self.gangs[task.gang])
+        gang = self.gangs[task.gang]
+        self._on_nodes.move(task, status, node, gang)
+        if not self._held.is_empty:
+            self._held.set_pod(task.key, task.pod, node, gang.owner)
 
     def assume_bound(self, task: Task) -> None:
         """Assume the bind of ``task`` to its node, which is being written."""
@@ -338,6 +365,8 @@ class Model:
         recreated = gang.exists and gang.uid != group.metadata.uid
         spec_changed = gang.exists and not recreated and gang.spec != group.spec
         set_group_fields(gang, group)
+        self._gang_of_owner[gang.owner] = gang.key
+        self._set_held(gang)
         gang.status_is_current = False
         gang.priority = self._priority_classes.value(gang.priority_class)
         self._set_quota_admission(gang, quota_admission(group))
@@ -372,6 +401,8 @@ class Model:
         self._set_aside.discard(key)
         self._unreadable_groups.pop(key, None)
         gang = self.gangs.pop(key, None)
+        if gang is not None and self._gang_of_owner.get(gang.owner) == key:
+            del self._gang_of_owner[gang.owner]
         if gang is not None and (gang.tasks or gang.unreadable):
             orphaned = self._gang(key)
             orphaned.queue, orphaned.unreadable = gang.queue, gang.unreadable

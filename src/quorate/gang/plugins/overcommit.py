@@ -10,10 +10,11 @@ from math import floor
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import OvercommitArguments
+from quorate.api.volcano import INQUEUE
 from quorate.gang.cache.gang import Gang
 from quorate.gang.pending_reasons import NotEnoughResources
 from quorate.gang.queue_accounts import Account, ResourceLimits, add
-from quorate.gang.reservations import reserved_on_admission
+from quorate.gang.reservations import reserved_on_admission, without_held
 from quorate.gang.session.callbacks import PluginCallbacks, Vote
 from quorate.gang.session.session import Session
 
@@ -28,14 +29,19 @@ def overcommit(session: Session, entry: PluginEntry) -> PluginCallbacks:
     account = Account(allocated=Counter(session.cluster.total_used))
     for queue in session.queue_accounts.values():
         add(account.reserved, queue.reserved_in_full)
+    for gang in session.gangs:
+        if gang.held.pods and gang.phase == INQUEUE:
+            reserved = reserved_on_admission(gang)
+            add(account.reserved, reserved, -1)
+            add(account.reserved, without_held(gang, reserved))  # the other part is used already
 
     def job_enqueueable(gang: Gang) -> Vote | NotEnoughResources:
         if gang.min_resources is None:
             return Vote.PERMIT
-        shortages = account.shortages(gang.min_resources, ResourceLimits(limits))
+        shortages = account.shortages(without_held(gang, gang.min_resources), ResourceLimits(limits))
         return NotEnoughResources(shortages) if shortages else Vote.PERMIT
 
     def job_enqueued(gang: Gang) -> None:
-        add(account.reserved, reserved_on_admission(gang))
+        add(account.reserved, without_held(gang, reserved_on_admission(gang)))
 
     return PluginCallbacks(job_enqueueable=job_enqueueable, job_enqueued=job_enqueued)
