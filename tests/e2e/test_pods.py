@@ -22,6 +22,7 @@ PODS_QUEUED = Configuration(integrations=Integrations(frameworks=("batch/job", "
 FLEET = Fleet(count=1, cpu="8", memory="16Gi")
 GATE = {"name": constants.ADMISSION_GATE}
 FOREVER = "1h"
+ONE = Key(NAMESPACE, "one")
 FAILS = {"simulate.quorate.dev/exit-code": "1"}
 
 
@@ -165,6 +166,35 @@ def test_a_preempted_pod_is_deleted_with_the_reason_in_its_status() -> None:
         assert condition.message == "The workload is deactivated"
         await world.client.patch(PODS, ended.metadata.key, {"metadata": {"finalizers": None}})
         await world.until("the workload is deleted too", no_workloads(world))
+
+    run_story(story, PODS_QUEUED, FLEET)
+
+
+def test_a_pod_that_is_resized_in_place_runs_on_with_the_quota_that_it_has() -> None:
+    async def story(world: World) -> None:
+        async def resize(cpu: str) -> None:
+            container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+            await world.client.patch(PODS, ONE, {"spec": {"containers": [container]}}, subresource="resize")
+
+        await world.queues("4")
+        await pod(world, ONE.name, runs=FOREVER)
+        await until_pod(world, ONE.name, "running", lambda it: it.status.phase == "Running")
+        # As a kubelet reports that it can resize the container.
+        container = {"name": "main", "image": "busybox", "imageID": "", "ready": True, "restartCount": 0}
+        running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+        able = {**container, "state": running, "resources": {"requests": {"cpu": "1"}}}
+        await world.client.patch(PODS, ONE, {"status": {"containerStatuses": [able]}}, subresource="status")
+        first = await world.until_condition(ONE.name, "Admitted")
+        await resize("500m")
+        await pod(world, "other")
+        await world.until_finished("other")  # the resized pod was reconciled before
+        still = await world.until_condition(ONE.name, "Admitted")
+        assert still.metadata.uid == first.metadata.uid
+        await resize("2")
+        assert await until_event(world, "Stopped", ONE.name) == (
+            "It was resized to more than quota is charged for: cpu 2, charged 1"
+        )
+        await until_deleted(world, ONE.name)
 
     run_story(story, PODS_QUEUED, FLEET)
 

@@ -40,6 +40,7 @@ from quorate.local.server.registry import bootstrap
 from quorate.local.server.registry.builtin import KINDS
 from quorate.local.server.registry.custom_resources import CustomResourceController
 from quorate.local.server.registry.kinds import Registry
+from quorate.local.server.registry.strategies import SUBRESOURCE_STRATEGIES
 from quorate.local.server.requests import media_types, request_info
 from quorate.local.server.requests.context import RequestContext, ServerContext
 from quorate.local.server.requests.request_info import RequestInfo
@@ -268,7 +269,8 @@ def _find_handler(context: RequestContext) -> Callable[[RequestContext], Awaitab
     if info.subresource == "scale":
         return scale.HANDLERS[info.verb]
     handler = subresources.HANDLERS.get((kind.resource, info.subresource, info.verb))
-    if handler is None and info.subresource not in ("", "status"):
+    changes_object = (kind.resource, info.subresource) in SUBRESOURCE_STRATEGIES
+    if handler is None and info.subresource not in ("", "status") and not changes_object:
         handler = subresources.not_implemented
     return handler or HANDLERS[info.verb]
 

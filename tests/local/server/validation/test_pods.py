@@ -1,10 +1,11 @@
 """Validation of pods: creation, updates, status; cases list field and reason."""
 
+import copy
 from typing import Any
 
 import pytest
 
-from quorate.local.server.registry.strategies import STRATEGIES
+from quorate.local.server.registry.strategies import STRATEGIES, SUBRESOURCE_STRATEGIES
 from quorate.local.server.registry.validation.field_rules import check
 from tests.local.server.validation.objects import a_container, a_pod, asking, show
 
@@ -104,6 +105,73 @@ def test_pods(pod: Json, want: list[str]) -> None:
 )
 def test_pod_updates(before: Json, after: Json, want: list[str]) -> None:
     assert show(POD.validate_update(a_pod(**(before | after)), a_pod(**before))) == want
+
+
+RESIZE = SUBRESOURCE_STRATEGIES["pods", "resize"]
+SIZED = asking({"cpu": "1", "memory": "1Gi"}, {"memory": "1Gi"})
+
+
+@pytest.mark.parametrize(
+    ("after", "want"),
+    [
+        pytest.param(a_pod(asking({"cpu": "2"}, {"memory": "1Gi"})), [], id="more cpu"),
+        pytest.param(
+            a_pod({**asking({"cpu": "2"}, {"memory": "1Gi"}), "image": "other"}, nodeName="n"),
+            [],
+            id="what is no amount stays as it was",
+        ),
+        pytest.param(
+            a_pod(SIZED, resources={"requests": {"cpu": "2"}}), [], id="an amount of the pod as a whole"
+        ),
+        pytest.param(
+            a_pod(asking({"cpu": "1"})),
+            [
+                "spec.containers[0].resources.requests Forbidden",
+                "spec.containers[0].resources.limits Forbidden",
+            ],
+            id="amounts cannot be removed",
+        ),
+        pytest.param(
+            a_pod(asking({"cpu": "1", "a.com/g": "1"}, {"memory": "1Gi", "a.com/g": "1"})),
+            ["spec Forbidden"],
+            id="only cpu and memory",
+        ),
+        pytest.param(
+            a_pod(asking({"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"})),
+            ["spec Invalid"],
+            id="the QoS class stays",
+        ),
+        pytest.param(
+            a_pod({**SIZED, "name": "other"}), ["spec.containers[0].name Forbidden"], id="another container"
+        ),
+        pytest.param(
+            {"spec": {"containers": []}},
+            ["spec.containers Required", "spec Invalid", "spec.containers Forbidden"],
+            id="no container",
+        ),
+    ],
+)
+def test_resizes(after: Json, want: list[str]) -> None:
+    """The cases and their findings are those of a kube-apiserver 1.36."""
+    old = a_pod(SIZED)
+    new = {"metadata": {}, **copy.deepcopy(after)}
+    RESIZE.prepare_for_update(new, {"metadata": {}, **old})
+    assert show(RESIZE.validate(new) + RESIZE.validate_update(new, old)) == want
+    assert new["spec"].get("nodeName") is None
+    assert all(each["image"] == old["spec"]["containers"][0]["image"] for each in new["spec"]["containers"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "want"), [("Always", []), (None, ["spec.initContainers[0].resources Forbidden"])]
+)
+def test_resizes_of_init_containers(policy: str | None, want: list[str]) -> None:
+    def of(cpu: str) -> Json:
+        container = {**asking({"cpu": cpu}), "name": "first", **({"restartPolicy": policy} if policy else {})}
+        return {"metadata": {}, **a_pod(SIZED, initContainers=[container])}
+
+    new = of("2")
+    RESIZE.prepare_for_update(new, of("1"))
+    assert show(RESIZE.validate_update(new, of("1"))) == want
 
 
 C = "spec.containers[0]"

@@ -10,6 +10,7 @@ from quorate.local.server.auth.escalation import check_escalation
 from quorate.local.server.errors import bad_request, conflict, internal, invalid, invalid_value
 from quorate.local.server.handlers import create, field_tracking
 from quorate.local.server.registry.kinds import Kind
+from quorate.local.server.registry.strategies import SUBRESOURCE_STRATEGIES
 from quorate.local.server.registry.validation import metadata
 from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
@@ -152,19 +153,20 @@ def _check_preconditions(context: RequestContext, new: Json, entry: Entry) -> No
 
 def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
     """Restore immutable parts, set defaults and generation, and validate; return the object to store."""
-    kind = context.kind
-    if context.info.subresource == "status":
+    kind, subresource = context.kind, context.info.subresource
+    strategy = SUBRESOURCE_STRATEGIES.get((kind.resource, subresource), kind.strategy)
+    if subresource == "status":
         new = {**old, "metadata": new["metadata"], "status": new.get("status", {})}
     elif kind.has_status:
         new = {name: value for name, value in new.items() if name != "status"}
         if "status" in old:
             new["status"] = old["status"]
     _restore_metadata(new["metadata"], old["metadata"])
-    if context.info.subresource == "status":
-        kind.strategy.prepare_for_status_update(new, old)
+    if subresource == "status":
+        strategy.prepare_for_status_update(new, old)
     else:
-        kind.strategy.prepare_for_update(new, old)
-    kind.strategy.default(new)
+        strategy.prepare_for_update(new, old)
+    strategy.default(new)
     if (
         kind.tracks_generation
         and not kind.fixed_generation
@@ -173,11 +175,11 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     # kube-apiserver validates metadata for the object and for the kind, and lists findings twice.
     findings = metadata.validate(kind, new) + metadata.validate_update(kind, new, old) * 2
-    if context.info.subresource == "status":
-        findings += kind.strategy.validate_status(new, old)
+    if subresource == "status":
+        findings += strategy.validate_status(new, old)
     else:
-        findings += kind.strategy.validate(new) + kind.strategy.validate_update(new, old)
-        context.warnings.extend(kind.strategy.warnings(new))
+        findings += strategy.validate(new) + strategy.validate_update(new, old)
+        context.warnings.extend(strategy.warnings(new))
     if findings:
         raise invalid(kind.error_group, kind.kind, context.name, findings)
     return new

@@ -176,3 +176,13 @@ STRATEGIES: dict[str, Strategy] = {
         validate_update=validate_update_as("EndpointSlice.update"),
     ),
 }
+
+SUBRESOURCE_STRATEGIES: dict[tuple[str, str], Strategy] = {
+    ("pods", "resize"): Strategy(
+        default=pod_defaults.default_pod,
+        prepare_for_update=pod_defaults.prepare_pod_for_resize,
+        validate=validate_as("Pod"),
+        validate_update=pod_updates.validate_resize,
+    ),
+}
+"""The strategies of subresources that change a part of the object, by resource and subresource."""

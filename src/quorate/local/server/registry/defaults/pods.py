@@ -148,6 +148,30 @@ def prepare_pod_for_update(new: Json, old: Json) -> None:
     add_default_tolerations(new["spec"])
 
 
+def prepare_pod_for_resize(new: Json, old: Json) -> None:
+    """Keep all but the resources of the pod and of its containers, which keep their order and names."""
+    spec = {name: value for name, value in old["spec"].items() if name != "resources"}
+    if "resources" in new["spec"]:
+        spec["resources"] = new["spec"]["resources"]
+    for field in ("containers", "initContainers"):
+        was = old["spec"].get(field, ())
+        resized = [
+            _with_resources(was[index] if index < len(was) else container, container)
+            for index, container in enumerate(new["spec"].get(field, ()))
+        ]
+        if resized or field in spec:
+            spec[field] = resized
+    pod_resources.default_requests(spec)
+    new["spec"] = spec
+    new["metadata"] = dict(old["metadata"])
+
+
+def _with_resources(container: Json, resized: Json) -> Json:
+    if container.get("name") != resized.get("name"):
+        container = {**container, "name": resized.get("name")}  # which validation refuses
+    return {**container, "resources": resized.get("resources", {})}
+
+
 def prepare_pod_for_status_update(new: Json, old: Json) -> None:
     """Keep the QoS class, which never changes."""
     if "qosClass" in old.get("status", {}):

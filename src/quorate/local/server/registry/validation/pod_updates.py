@@ -1,6 +1,7 @@
 """Validation of pod updates: few fields are mutable, and fewer without scheduling gates."""
 
 from quorate.local.server.errors import Cause, forbidden_field, invalid_value
+from quorate.local.server.registry.defaults.pod_resources import qos_class
 from quorate.local.server.registry.validation.field_rules import MAX_INT32, Causes, Json, check
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -22,6 +23,47 @@ def validate_update(new: Json, old: Json) -> list[Cause]:
     if deadline and "activeDeadlineSeconds" in now:
         return deadline
     return [*deadline, *_tolerations(now, was), *_gates(now, was), *_other_fields(now, was)]
+
+
+def validate_resize(new: Json, old: Json) -> list[Cause]:
+    """Validate an in-place resize: cpu and memory of containers, sidecars and of the pod may change."""
+    was, now = old["spec"], new["spec"]
+    findings = []
+    if qos_class(now) != qos_class(was):
+        message = "Pod QOS Class may not change as a result of resizing"
+        findings.append(invalid_value("spec", qos_class(was), message))
+    for field in ("containers", "initContainers"):
+        before, after = was.get(field, ()), now.get(field, ())
+        if len(before) != len(after):
+            message = "containers may not be added or removed on resize"
+            return [*findings, forbidden_field(f"spec.{field}", message)]
+        for index, (container, resized) in enumerate(zip(before, after, strict=True)):
+            fixed = field == "initContainers" and container.get("restartPolicy") != "Always"
+            findings += _resized(container, resized, f"spec.{field}[{index}]", fixed=fixed)
+    if not findings and _unresizable(now) != _unresizable(was):
+        findings.append(forbidden_field("spec", "only cpu and memory resources are mutable"))
+    return findings
+
+
+def _resized(container: Json, resized: Json, path: str, *, fixed: bool) -> Causes:
+    was, now = container.get("resources", {}), resized.get("resources", {})
+    if container.get("name") != resized.get("name"):
+        yield forbidden_field(f"{path}.name", "containers may not be renamed or reordered on resize")
+    elif fixed:
+        if was != now:
+            message = "resources for non-sidecar init containers are immutable"
+            yield forbidden_field(f"{path}.resources", message)
+    else:
+        for field in ("requests", "limits"):
+            if was.get(field, {}).keys() - now.get(field, {}).keys():
+                yield forbidden_field(f"{path}.resources.{field}", f"resource {field} cannot be removed")
+
+
+def _unresizable(spec: Json) -> list[Json]:
+    """Return the amounts that no resize may change: all but those of cpu and memory."""
+    parts = (spec, *spec.get("containers", ()), *spec.get("initContainers", ()))
+    amounts = (part.get("resources", {}).get(field, {}) for part in parts for field in ("requests", "limits"))
+    return [{name: each[name] for name in each if name not in ("cpu", "memory")} for each in amounts]
 
 
 def _deadline(now: int | None, was: int | None) -> Causes:
