@@ -202,39 +202,39 @@ class PendingQueue:
         self._push_head(queue)
         return True
 
-    def add_inadmissible(self, entry: Entry) -> None:
-        """Keep ``entry`` inadmissible until the next requeue."""
+    def add_inadmissible(self, entry: Entry) -> ShapeQueue:
+        """Keep ``entry`` inadmissible until the next requeue; return its shape queue."""
         queue = self._shape_queue(entry)
         queue.inadmissible.add(entry)
         if not entry.is_explained:
             queue.unexplained[entry.key] = entry
         self._with_inadmissible[queue.key] = queue
+        return queue
 
     def add_inadmissible_shape(self, entry: Entry) -> None:
         """Keep ``entry`` and all workloads of its shape after it inadmissible until the next requeue."""
-        self.add_inadmissible(entry)
+        own = self.add_inadmissible(entry)
         known = self._outcome(entry.shape)
         order = entry.order if known is None else min(known.order, entry.order)
         self._outcomes_version = self._version()
         self._outcomes[entry.shape] = ShapeOutcome(order, entry.hold)
-        for key, queue in self._with_shape(entry):
+        for queue in self._with_shape_of(own):
             first = queue.active.first()
             if first is not None and first.order < order:
                 continue  # it is evaluated itself
             queue.make_inadmissible()
-            self._with_inadmissible[key] = queue
+            self._with_inadmissible[queue.key] = queue
             if queue.unexplained:
                 explained, queue.unexplained = queue.unexplained, {}  # iterating an emptied dict takes long
                 for other in explained.values():
                     other.is_explained = True
                 self._parked.update(dict.fromkeys(explained))
 
-    def _with_shape(self, entry: Entry) -> list[tuple[ShapeQueueKey, ShapeQueue]]:
-        """Return the shape queues of the shape of ``entry``: one for each local queue, or one."""
+    def _with_shape_of(self, own: ShapeQueue) -> list[ShapeQueue]:
+        """Return all shape queues of the shape of ``own``: one for each local queue, or only itself."""
         if self.consumed_usage is None:
-            queue = self._shape_queue(entry)
-            return [(queue.key, queue)]
-        return [(key, queue) for key, queue in self._shape_queues.items() if key[0] is entry.shape]
+            return [own]
+        return [queue for (shape, _), queue in self._shape_queues.items() if shape is own.key[0]]
 
     def remove(self, entry: Entry) -> None:
         """Remove ``entry`` from wherever it is."""

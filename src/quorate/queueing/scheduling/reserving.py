@@ -61,16 +61,18 @@ def admission_of(cluster_queue: str, assignment: Assignment, *, by_host_prefix: 
     return Admission(
         cluster_queue=cluster_queue,
         pod_set_assignments=tuple(
-            PodSetAssignment(
-                name=pods.name,
-                flavors=pods.flavors,
-                resource_usage={
-                    resource: as_quantity(resource, amount) for resource, amount in pods.requests.items()
-                },
-                count=pods.count,
-                topology_assignment=places.get(pods.name),
-                delayed_topology_request="Pending" if pods.name in assignment.delayed else None,
-            )
-            for pods in assignment.pod_sets
+            [
+                PodSetAssignment(
+                    name=pods.name,
+                    flavors=pods.flavors,
+                    resource_usage={
+                        resource: as_quantity(resource, amount) for resource, amount in pods.requests.items()
+                    },
+                    count=pods.count,
+                    topology_assignment=places.get(pods.name),
+                    delayed_topology_request="Pending" if pods.name in assignment.delayed else None,
+                )
+                for pods in assignment.pod_sets
+            ]
         ),
     )

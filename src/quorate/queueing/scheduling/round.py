@@ -258,7 +258,7 @@ class Round:
     def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
         root = nomination.queue.node.root
         preemptors = self._preemptors.get(root, {})
-        is_deferred = self._assign_after_preemptions(nomination, preemptors)
+        is_deferred = bool(preemptors) and self._assign_after_preemptions(nomination, preemptors)
         assignment = nomination.assignment
         if assignment is None:
             return [self._keep_inadmissible(nomination)]
@@ -301,7 +301,6 @@ class Round:
         if (
             not self._configuration.gates.recompute_assignment_upon_preemption_targets_overlap
             or assignment is None
-            or not preemptors
             or not any(target.reservation.key in preemptors for target in nomination.targets)
         ):
             return False
