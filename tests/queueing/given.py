@@ -88,11 +88,7 @@ class GivenWorld:
         for name in sorted({"default", *namespaces, *given.get("namespaces", {})}):
             self.state.put_namespace(name, given.get("namespaces", {}).get(name, {}))
             for index, item in enumerate(given.get("limitRanges", [])):
-                limit_range = {
-                    "metadata": {"name": f"l{index}", "namespace": name},
-                    "spec": {"limits": [item]},
-                }
-                self.state.put_limit_range(codec.convert(LimitRange, as_texts(limit_range)))
+                self.put_limit_range(Key(name, f"l{index}"), item)
         for name, overhead in given.get("runtimeClasses", {}).items():
             runtime_class = {
                 "metadata": {"name": name},
@@ -121,6 +117,11 @@ class GivenWorld:
         for name in given.get("localQueues", {}):
             for namespace in sorted({"default", *namespaces}):
                 self.put_local_queue(namespace, name)
+
+    def put_limit_range(self, key: Key, item: Json) -> None:
+        metadata = {"name": key.name, "namespace": key.namespace}
+        limit_range = {"metadata": metadata, "spec": {"limits": [item]}}
+        self.state.put_limit_range(codec.convert(LimitRange, as_texts(limit_range)))
 
     def put_topology(self, name: str, fields: Json) -> None:
         levels = [{"nodeLabel": level} for level in fields["levels"]]

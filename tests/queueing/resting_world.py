@@ -19,6 +19,7 @@ from tests.queueing.world import World
 LONGER_THAN_DELAYS_S: Final = 40  # of the second pass, and between the samples of consumed usage
 UNCHANGED_TURNS: Final = 3  # at rest: the first delay of the second pass begins with the next cycle
 OF_WORKLOADS: Final = ("finish", "delete", "active", "reclaim", "unhealthy", "podsReady", "checks")  # steps
+MAX_HEADS: Final = 2_000  # of one cycle
 MAX_TURNS: Final = 150  # of worlds that come to rest
 
 
@@ -26,7 +27,8 @@ class RestingWorld(World):
     """A world that keeps its objects in ``given`` up to date, and knows more steps than vectors do.
 
     Beside those of vectors: ``run: n`` pauses the cycle after n heads, ``run: null`` runs it to its end;
-    ``remove`` removes objects by kind and name; ``stop`` completes the evictions of workloads.
+    ``remove`` removes objects by kind and name; ``stop`` completes the evictions of workloads;
+    ``limitRange`` is that of all namespaces from now on, ``null`` for none.
     """
 
     def run(self, step: Any) -> None:
@@ -38,6 +40,8 @@ class RestingWorld(World):
                 for of_kind, names in argument.items():
                     for name in names:
                         self._remove(of_kind, name)
+            case "limitRange":
+                self._set_limit_range(argument)
             case "stop":
                 for name in filter(self._is_stopping, argument):
                     self.put_status(
@@ -82,6 +86,15 @@ class RestingWorld(World):
             for namespace in sorted({"default", *namespaces}):
                 self.put_local_queue(namespace, name)
 
+    def _set_limit_range(self, item: Json | None) -> None:
+        self.given["limitRanges"] = [] if item is None else [item]
+        for namespace in self.given["namespaces"]:
+            key = Key(namespace, "l0")
+            if item is None:
+                self.state.remove_limit_range(key)
+            else:
+                self.put_limit_range(key, item)
+
     def _remove(self, kind: str, name: str) -> None:
         state, objects = self.state, self.given[kind]
         if name not in objects:
@@ -117,6 +130,7 @@ class RestingWorld(World):
         def pauses() -> bool:
             nonlocal seen
             seen += 1
+            assert seen < MAX_HEADS, "the cycle does not end"
             return heads is not None and seen >= heads
 
         result = self.admission_cycle.run(self.now, pauses)

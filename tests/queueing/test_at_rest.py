@@ -219,6 +219,20 @@ def test_a_queue_that_begins_to_borrow_gives_back_room() -> None:
     assert failure(given, [{"run": None}, {"create": ["borrows"]}]) == ""
 
 
+def test_a_head_that_lost_and_became_inadmissible_is_not_tried_for_ever() -> None:
+    given = one_queue(
+        [{"name": "first", "queue": "other"}, {"name": "loses", "created": 1}],
+        namespaces={"default": {}},
+        clusterQueues={
+            "cq": {"cohort": "both", "quota": [{"one": {"cpu": 1}}]},
+            "other": {"cohort": "both", "quota": [{"one": {"cpu": 0}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    steps = [{"run": 2}, {"limitRange": {"type": "Pod", "max": {"cpu": 2}}}]
+    assert failure(given, steps) == ""
+
+
 def test_a_replaced_slice_does_not_block_its_flavor_for_ever() -> None:
     """It counts no usage any more when it is finished, but was unready with some."""
     given = one_queue(

@@ -62,6 +62,7 @@ def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number:
     invalid = _inadmissible_reason(state, queue, entry)
     requests = entry.requests_version
     if invalid is not None:
+        entry.last_assignment = None  # a search that ended before tells nothing about this outcome
         version = state.ledger.version(queue.node)
         return Nomination(entry, queue, queue.groups, entry.workload, requests, version, None, (), (invalid,))
     assignment, targets = _assign(state, queue, entry, round_number, None)
