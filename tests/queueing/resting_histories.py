@@ -11,6 +11,7 @@ from tests.shrinking import smallest_failure
 
 QUEUES: Final = ("a", "b", "c")
 FLAVORS: Final = ("one", "two")
+GPU_FLAVORS: Final = ("gold", "plain")  # of a resource group of their own
 NODES: Final = ("n1", "n2", "n3", "n4")
 NAMESPACES: Final = ("default", "other")
 CHECKS: Final = ("provisioning", "budget")
@@ -27,6 +28,8 @@ class History:
         self._random = Random(seed)
         self.places = self._one("none", "none", "topology", "node fit")
         self.has_checks, self.shares_admission = self._is(30), self._is(20)
+        self.has_gpus = self.places == "none" and self._is(50)
+        self.flavors = (*FLAVORS, *GPU_FLAVORS) if self.has_gpus else FLAVORS
         self.given: Json = self._given()
         self.steps: list[Any] = [self._step() for _ in range(self._random.randint(2, MAX_STEPS))]
 
@@ -44,14 +47,14 @@ class History:
         return {
             "config": self._config(),
             "namespaces": {name: {"team": self._one("x", "x", "y")} for name in NAMESPACES},
-            "flavors": {name: self._flavor(name) for name in FLAVORS},
+            "flavors": {name: self._flavor(name) for name in self.flavors},
             "topologies": {"dc": {"levels": ["rack", "kubernetes.io/hostname"]}},
             "nodes": {name: self._node() for name in NODES if self._is(75)},
             "pods": {},
             "admissionChecks": {name: self._check(name) for name in CHECKS},
             "cohorts": {
-                "left": {"parent": "top", "quota": self._quota(in_cohort=True)},
-                "top": {"quota": self._quota(in_cohort=False)} if self._is(50) else {},
+                "left": {"parent": "top", **self._quota(in_cohort=True)},
+                "top": self._quota(in_cohort=False) if self._is(50) else {},
             },
             "clusterQueues": {name: self._queue() for name in QUEUES},
             "localQueues": {f"l{name}": self._local_queue(name) for name in QUEUES},
@@ -81,7 +84,7 @@ class History:
         return config
 
     def _flavor(self, name: str) -> Json:
-        flavor: Json = {"nodeLabels": {"pool": name}} if self._is(60) else {}
+        flavor: Json = {"nodeLabels": {"pool": name}} if name in FLAVORS and self._is(60) else {}
         if self.places == "topology" and self._is(80):
             flavor["topologyName"] = "dc"
         if self._is(25):
@@ -97,7 +100,9 @@ class History:
             node["taints"] = [TAINT]
         return node
 
-    def _quota(self, *, in_cohort: bool) -> list[Json]:
+    def _quota(self, *, in_cohort: bool) -> Json:
+        """Return the fields of a queue or cohort with its quota."""
+
         def limits() -> Json:
             found: Json = {"nominal": self._random.randint(0, 5)}
             if in_cohort and self._is(25):
@@ -106,7 +111,12 @@ class History:
                 found["lendingLimit"] = self._random.randint(0, found["nominal"])
             return found
 
-        return [{name: {"cpu": limits()}} for name in FLAVORS[: self._one(1, 2, 2)]]
+        def group(resource: str, flavors: tuple[str, ...]) -> Json:
+            some = [{"name": name, "quotas": {resource: limits()}} for name in flavors[: self._one(1, 2, 2)]]
+            return {"covered": [resource], "flavors": some}
+
+        groups = [group("cpu", FLAVORS), *([group("gpu", GPU_FLAVORS)] if self.has_gpus else ())]
+        return {"resourceGroups": groups}
 
     def _check(self, name: str) -> Json:
         check: Json = {"active": self._is(90)}
@@ -126,7 +136,7 @@ class History:
 
     def _queue(self) -> Json:
         cohort = self._one("", "left", "left", "top")
-        queue: Json = {"cohort": cohort, "quota": self._quota(in_cohort=bool(cohort))}
+        queue: Json = {"cohort": cohort, **self._quota(in_cohort=bool(cohort))}
         if self._is(20):
             queue["strategy"] = "StrictFIFO"
         if self._is(20):
@@ -175,6 +185,10 @@ class History:
 
     def _pod_set(self) -> Json:
         pod_set: Json = {"count": self._one(1, 1, 2, 3), "requests": {"cpu": self._one(1, 1, 2)}}
+        if self._is(5):
+            pod_set["requests"] = {}
+        if self.has_gpus and self._is(60):
+            pod_set["requests"]["gpu"] = 1
         if pod_set["count"] > 1 and self._is(30):
             pod_set["minCount"] = 1
         if self._is(60):
@@ -198,6 +212,7 @@ class History:
             *(self._change_of_queues for _ in range(5)),
             self._change_of_cohort,
             self._change_of_flavor,
+            self._change_of_limits,
             *([self._change_of_nodes] * 5 if self.places != "none" else ()),
             *([self._change_of_checks] * 6 if self.has_checks else ()),
         )
@@ -229,9 +244,9 @@ class History:
         name = self._one(*QUEUES)
         cohort = self._one("", "left", "top")
         changed = self._one(
-            {"quota": self._quota(in_cohort=True), "cohort": "left"},
-            {"quota": self._quota(in_cohort=False), "cohort": ""},
-            {"cohort": cohort, "quota": self._quota(in_cohort=bool(cohort))},
+            {**self._quota(in_cohort=True), "cohort": "left"},
+            {**self._quota(in_cohort=False), "cohort": ""},
+            {"cohort": cohort, **self._quota(in_cohort=bool(cohort))},
             {"stopPolicy": self._one("None", "None", "Hold", "HoldAndDrain")},
             {"stopPolicy": "None"},
             {"preemption": self._preemption()},
@@ -250,7 +265,7 @@ class History:
     def _change_of_cohort(self) -> Any:
         name = self._one("left", "top")
         parent = self._one("", "top") if name == "left" else ""
-        changed = {"parent": parent, "quota": self._quota(in_cohort=bool(parent))}
+        changed = {"parent": parent, **self._quota(in_cohort=bool(parent))}
         return self._one(
             {"update": {"cohorts": {name: changed}}},
             {"update": {"cohorts": {name: changed}}},
@@ -258,9 +273,14 @@ class History:
         )
 
     def _change_of_flavor(self) -> Any:
-        name = self._one(*FLAVORS)
+        name = self._one(*self.flavors)
         update = {"update": {"flavors": {name: self._flavor(name)}}}
         return self._one(update, update, {"remove": {"flavors": [name]}})
+
+    def _change_of_limits(self) -> Any:
+        least = {"type": self._one("Container", "Pod"), "max": {"cpu": self._one(1, 2)}}
+        default = {"type": "Container", "defaultRequest": {"cpu": self._one(1, 2)}}
+        return {"limitRange": self._one(None, None, least, default)}
 
     def _change_of_checks(self) -> Any:
         name, check = self._some_workload(), self._one(*CHECKS)
