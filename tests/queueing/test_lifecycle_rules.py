@@ -482,6 +482,12 @@ def test_a_reservation_with_pending_checks_has_an_admitted_condition() -> None:
     assert show(workload, decide(workload, queues(checks=("c",)), WAIT)) == "nothing"
 
 
+def test_the_event_of_an_admission_has_the_time_since_the_reservation() -> None:
+    workload = a_workload(RESERVED, admission_checks=(check("Ready"),))
+    (event,) = decide(workload, queues(checks=("c",))).events
+    assert event.message == "Admitted by ClusterQueue cq, wait time since reservation was 100s"
+
+
 def test_setting_and_clearing_admission_gates_emits_events() -> None:
     opened = a_workload(not_(c.QUOTA_RESERVED, c.ADMISSION_GATED))
     assert [(event.type, event.reason, event.message) for event in decide(GATED).events] == [
