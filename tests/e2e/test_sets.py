@@ -1,6 +1,7 @@
 """Deployments, StatefulSets and LeaderWorkerSets without webhooks: admission by pod or by group."""
 
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import pytest
@@ -16,6 +17,7 @@ from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING
+from quorate.kube.errors import NotFound
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, Resource, metadata_of, untyped
 from quorate.local.nodes import Fleet
 from tests.e2e.minimal_definitions import definition
@@ -295,6 +297,63 @@ def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
         await world.client.patch(LWS, SERVE, {"spec": {"replicas": 1}})
         await imitate(world)
         await world.until("one workload", lambda: equals(groups(world), {"0": both}))
+
+    run_story(story, None, FLEET)
+
+
+async def shrink(world: World) -> None:
+    """Imitate the controller of LeaderWorkerSets: delete the pods of the groups beyond the replicas."""
+    replicas = (await world.client.get(LWS, SERVE)).spec["replicas"]
+
+    async def are_gone() -> bool:
+        surplus = [name for name in await pods_of(world) if int(name.split("-")[1]) >= replicas]
+        for name in surplus:
+            with suppress(NotFound):
+                await world.client.delete(PODS, Key(NAMESPACE, name))
+        return not surplus
+
+    await world.until("surplus pods are gone", are_gone)
+    await imitate(world)
+
+
+def test_a_leader_worker_set_that_is_stopped_and_scaled_to_0_at_once_comes_back_with_any_size() -> None:
+    async def story(world: World) -> None:
+        async def are_used(cpu: str) -> bool:
+            status = (await world.client.get(CLUSTER_QUEUES, Key("", "research"))).status
+            return [
+                str(each.total) for flavor in status.flavors_reservation for each in flavor.resources
+            ] == [cpu]
+
+        async def all_run() -> bool:
+            await imitate(world)
+            pods = (await pods_of(world)).values()
+            return len(pods) == 6 and not any(map(is_gated, pods))
+
+        async def its_pods_wait() -> bool:
+            await imitate(world)
+            return await gated_are(world, 2)
+
+        await world.queues("6")
+        await create_groups(world, {"leaderTemplate": pod_template(), "workerTemplate": pod_template()})
+        await imitate(world)
+        await world.until("both groups run", lambda: gated_are(world, 0))
+        await world.client.patch(
+            CLUSTER_QUEUES, Key("", "research"), {"spec": {"stopPolicy": "HoldAndDrain"}}
+        )
+        await world.client.patch(LWS, SERVE, {"spec": {"replicas": 0}})
+        await shrink(world)
+        await world.until("no cpu is used", lambda: are_used("0"))
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), {"spec": {"stopPolicy": "None"}})
+        await world.client.patch(LWS, SERVE, {"spec": {"replicas": 3}})
+        await world.until("all groups run", all_run)
+        await world.until("6 cpus are used", lambda: are_used("6"))
+        # An evicted group gets pods that wait.
+        (evicted, *_) = (await world.client.list(WORKLOADS, NAMESPACE)).items
+        await world.client.patch(WORKLOADS, evicted.metadata.key, {"spec": {"active": False}})
+        await world.until("its quota is free", lambda: are_used("4"))
+        await world.until("its pods wait", its_pods_wait)
+        await world.client.patch(WORKLOADS, evicted.metadata.key, {"spec": {"active": True}})
+        await world.until("all groups run again", all_run)
 
     run_story(story, None, FLEET)
 
