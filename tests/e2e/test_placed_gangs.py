@@ -1,4 +1,4 @@
-"""Queued gangs whose admission holds places on nodes: the places are for their own pods."""
+"""Queued gangs with an admission that holds places on nodes: the places are for their own pods."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

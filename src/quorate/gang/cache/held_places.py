@@ -80,7 +80,7 @@ class HeldPlaces:
         self._workloads: dict[Key, PlacedWorkload] = {}  # those with places on hosts
         self._of_owner: dict[Uid, dict[Key, None]] = {}  # the workloads by owner; no empty values
         self._rooms: dict[Uid, HeldRoom] = {}  # of each of these owners
-        self._lent_to: Uid | None = None  # the owner for whose gang nodes are being chosen
+        self._lent_to: Uid | None = None  # the owner of the gang for which nodes are being chosen
         self._pods: dict[_Place, int] = {}  # as the workloads have them
         self._arrived: dict[_Place, set[Key]] = {}  # pods that hold their place themselves
         self._place_of: dict[Key, _Place] = {}  # of each of these pods
@@ -177,7 +177,7 @@ class HeldPlaces:
     def set_pod(self, key: Key, pod: Pod, node: str, owner: Uid | None = None) -> None:
         """Read a pod that has ``node``, or is to be bound to it; "": it has none.
 
-        ``owner``: of the gang whose member it is; None if this scheduler does not place it.
+        ``owner``: of the gang that it is a member of; None if this scheduler does not place it.
         """
         place = _place_of(pod)
         if place is None or pod.status.phase == "Failed" or not (node or self._keeps_out(place, pod, owner)):
