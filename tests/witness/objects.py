@@ -10,6 +10,7 @@ from quorate.api.core import Node
 from quorate.api.kueue import ClusterQueue, Cohort
 from quorate.api.meta import Uid
 from quorate.witness.admissions import WitnessedWorkload
+from quorate.witness.devices import WitnessedClaim
 from quorate.witness.pods import WitnessedPod
 from quorate.witness.report import Difference, Report
 from quorate.witness.witness import Facts, Witness
@@ -136,6 +137,18 @@ def a_node(
     return codec.convert(Node, {"metadata": {"name": name}, "status": status})
 
 
+def a_claim(name: str, pod: str, *devices: str, **spec: Any) -> WitnessedClaim:
+    """Return a claim of a pod with one result for each of ``devices``, which name a request of it."""
+    results = [{"request": each, "driver": "example.com", "pool": "p", "device": name} for each in devices]
+    exactly = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+    body = {
+        "metadata": {"name": name, "namespace": "ns", "ownerReferences": [owner("Pod", pod)]},
+        "spec": {"devices": {"requests": [exactly], **spec}},
+        "status": {"allocation": {"devices": {"results": results}}} if devices else {},
+    }
+    return codec.convert(WitnessedClaim, body)
+
+
 def facts(*objects: object, owners: Mapping[str, str] | None = None, **options: Any) -> Facts:
     """Return the facts of objects of any kind; without a node there is one with room."""
 
@@ -149,6 +162,7 @@ def facts(*objects: object, owners: Mapping[str, str] | None = None, **options: 
         cluster_queues=of(ClusterQueue),
         cohorts=of(Cohort),
         nodes=of(Node) or [a_node()],
+        claims=of(WitnessedClaim),
         owners={Uid(child): Uid(parent) for child, parent in (owners or {}).items()},
     )
 

@@ -5,7 +5,18 @@ import pytest
 from quorate.api.configuration import load_configuration
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.witness.witness import Facts
-from tests.witness.objects import GRACE_S, a_pod, a_queue, a_workload, facts, owner, pods, show, started
+from tests.witness.objects import (
+    GRACE_S,
+    a_claim,
+    a_pod,
+    a_queue,
+    a_workload,
+    facts,
+    owner,
+    pods,
+    show,
+    started,
+)
 
 
 def _options(text: str) -> ResourceOptions:
@@ -15,6 +26,8 @@ def _options(text: str) -> ResourceOptions:
 
 _CREDITS = "{input: example.com/vram, strategy: Replace, outputs: {example.com/credits: 2}}"
 EXCLUDED = _options(f"{{excludeResourcePrefixes: [example.com/vram], transformations: [{_CREDITS}]}}")
+DEVICE_CLASSES = _options("{deviceClassMappings: [{name: gpus, deviceClassNames: [gpu.example.com]}]}")
+ANY = [{"name": "any", "firstAvailable": [{"name": "small", "deviceClassName": "gpu.example.com"}]}]
 DEVICES = {"name": "main", "resources": {"requests": {"cpu": "1", "example.com/vram": "10"}}}
 OVER = "OverLimit ClusterQueue q default/cpu"
 UNADMITTED = "WithoutAdmission Namespace ns /pods"
@@ -57,6 +70,30 @@ POD_OF_GROUP = {"kueue.x-k8s.io/pod-group-name": "group", "kueue.x-k8s.io/manage
             ),
             ["OverLimit ClusterQueue q default/example.com/credits +10"],
             id="an excluded resource is transformed",
+        ),
+        pytest.param(
+            facts(
+                a_queue("q", default={"cpu": 4, "gpus": 2}),
+                a_workload("job", flavors={"cpu": "default", "gpus": "default"}),
+                *pods("job", 2),
+                a_claim("c0", "job-0", "gpu", "gpu"),
+                resources=DEVICE_CLASSES,
+            ),
+            [],
+            id="as many claimed devices as there is quota for",
+        ),
+        pytest.param(
+            facts(
+                a_queue("q", default={"cpu": 4, "gpus": 2}),
+                a_workload("job", flavors={"cpu": "default", "gpus": "default"}),
+                *pods("job", 3),
+                a_claim("c0", "job-0", "gpu", "gpu"),
+                a_claim("c1", "job-1", "any/small", requests=ANY),
+                a_claim("c2", "job-2"),  # not allocated
+                resources=DEVICE_CLASSES,
+            ),
+            ["OverLimit ClusterQueue q default/gpus +1"],
+            id="more claimed devices",
         ),
         pytest.param(
             facts(

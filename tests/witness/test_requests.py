@@ -23,6 +23,12 @@ def resized(allocated: str, actual: str) -> Json:
     return {"containerStatuses": [{**reported, "resources": {"requests": {"cpu": actual}}}]}
 
 
+def whole(allocated: str, actual: str) -> Json:
+    """Return the status of a pod that is resized as a whole."""
+    return {"allocatedResources": {"cpu": allocated}, "resources": {"requests": {"cpu": actual}}}
+
+
+POD_LEVEL: Json = {"containers": [container("1")], "resources": {"requests": {"cpu": "2"}}}
 INFEASIBLE = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
 
 
@@ -67,6 +73,12 @@ INFEASIBLE = {"conditions": [{"type": "PodResizePending", "status": "True", "rea
             {**resized("1", "2"), **INFEASIBLE},
             2.0,
             id="a request that the node can never give",
+        ),
+        pytest.param(POD_LEVEL, whole("1", "1"), 2.0, id="a larger request of the pod"),
+        pytest.param(POD_LEVEL, whole("3", "2"), 3.0, id="a larger allocation of the pod"),
+        pytest.param(POD_LEVEL, whole("2", "4"), 4.0, id="a larger amount of the pod in force"),
+        pytest.param(
+            POD_LEVEL, {**whole("1", "1.5"), **INFEASIBLE}, 1.5, id="the node can never give it to the pod"
         ),
     ],
 )

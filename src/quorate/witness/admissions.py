@@ -81,6 +81,7 @@ class Admissions:
 class AdmissionIndex:
     def __init__(self, admissions: Iterable[_Remembered], owners: Mapping[Uid, Uid]) -> None:
         self._owners = owners
+        self._known: dict[tuple[Uid, tuple[str | None, ...]], WitnessedWorkload | None] = {}
         self._by_owner: dict[Uid, list[_Remembered]] = {}
         self._by_key: dict[Key, list[_Remembered]] = {}
         self._by_volcano_group: dict[Key, list[_Remembered]] = {}
@@ -99,8 +100,17 @@ class AdmissionIndex:
         The owners of the pod decide; if none has a workload, the names in its labels and annotations, which
         the pod's author can write.  An elastic job has several workloads, of which one has its quota.
         """
-        by_owners = [each for uid in self._chain(pod.metadata) for each in self._by_owner.get(uid, ())]
-        by_names = list(self._by_names(pod.metadata))
+        metadata = pod.metadata
+        if metadata.controller is None or metadata.uid in self._by_owner:
+            return self._find(metadata)
+        equal = metadata.controller.uid, _names(metadata)  # pods with the same owner and names
+        if equal not in self._known:
+            self._known[equal] = self._find(metadata)
+        return self._known[equal]
+
+    def _find(self, metadata: ObjectMeta) -> WitnessedWorkload | None:
+        by_owners = [each for uid in self._chain(metadata) for each in self._by_owner.get(uid, ())]
+        by_names = list(self._by_names(metadata))
         for among in (by_owners, by_names):
             running = [each for each in among if each.current and each.workload.is_running]
             if running:
@@ -117,13 +127,19 @@ class AdmissionIndex:
             owner = self._owners.get(owner)
 
     def _by_names(self, metadata: ObjectMeta) -> Iterable[_Remembered]:
-        annotations, namespace = metadata.annotations, metadata.namespace
-        group = metadata.labels.get(POD_GROUP) or annotations.get(POD_GROUP)
-        for name in (annotations.get(WORKLOAD_ANNOTATION), group):
+        namespace, workload, group, volcano_group = _names(metadata)
+        for name in (workload, group):
             if name:
                 yield from self._by_key.get(Key(namespace, name), ())
-        if name := annotations.get(VOLCANO_GROUP):
-            yield from self._by_volcano_group.get(Key(namespace, name), ())
+        if volcano_group:
+            yield from self._by_volcano_group.get(Key(namespace, volcano_group), ())
+
+
+def _names(metadata: ObjectMeta) -> tuple[str, str | None, str | None, str | None]:
+    """Return the namespace of a pod, and the workload, group and Volcano group that it names."""
+    annotations = metadata.annotations
+    group = metadata.labels.get(POD_GROUP) or annotations.get(POD_GROUP)
+    return metadata.namespace, annotations.get(WORKLOAD_ANNOTATION), group, annotations.get(VOLCANO_GROUP)
 
 
 def _age(each: _Remembered) -> tuple[bool, float, float, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from sys import intern
 from typing import Annotated, Final
 
@@ -49,10 +50,12 @@ class _Status(Struct):
     conditions: tuple[Condition, ...] = ()
     container_statuses: Annotated[tuple[_ContainerStatus, ...], AT_MOST_CONTAINERS] = ()
     init_container_statuses: Annotated[tuple[_ContainerStatus, ...], AT_MOST_CONTAINERS] = ()
+    resources: ResourceRequirements | None = None
+    allocated_resources: Resources = msgspec.field(default_factory=dict)
 
 
 class WitnessedPod(Struct):
-    """A pod of which only the sum of its requests is kept."""
+    """A pod of which only the sum of its requests is kept; pods with equal ones mostly share it."""
 
     metadata: ObjectMeta
     spec: _Spec = _Spec()
@@ -77,7 +80,7 @@ class WitnessedPod(Struct):
         scheduled = find_condition(status.conditions, "PodScheduled")
         force = msgspec.structs.force_setattr
         force(self, "metadata", kept)
-        force(self, "requests", kubelet_requests(self.spec, status))
+        force(self, "requests", _shared(tuple(kubelet_requests(self.spec, status).items())))
         force(self, "scheduled", None if scheduled is None else scheduled.last_transition_time)
         force(self, "spec", _Spec(node_name=intern(self.spec.node_name)))
         force(self, "status", _Status(phase=intern(status.phase)))
@@ -106,6 +109,11 @@ class WitnessedPod(Struct):
 WITNESSED_PODS: Final = Resource("", "v1", "pods", "Pod", True, WitnessedPod)
 
 
+@lru_cache(4096)
+def _shared(requests: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    return dict(requests)
+
+
 def _only(values: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
     return {key: value for key, value in values.items() if key in names}
 
@@ -115,8 +123,8 @@ def kubelet_requests(spec: _Spec, status: _Status) -> dict[str, int]:
 
     The rules of the kubelet and kube-scheduler: the larger of the running containers and of each step of the
     init containers, in both cases with the sidecars that run beside; amounts for the pod as a whole replace
-    the sum; then the overhead.  A container that is resized counts with the larger of what is requested,
-    allocated and in force.
+    the sum; then the overhead.  A container or a pod that is resized counts with the larger of what is
+    requested, allocated and in force.
     """
     statuses = {each.name: each for each in (*status.container_statuses, *status.init_container_statuses)}
     infeasible = any(
@@ -124,13 +132,14 @@ def kubelet_requests(spec: _Spec, status: _Status) -> dict[str, int]:
         for each in status.conditions
     )
 
-    def of(container: _Container) -> dict[str, int]:
-        requested = _nanos(container.resources.requests)
-        reported = statuses.get(container.name)
+    def in_use(requested: dict[str, int], reported: _ContainerStatus | _Status | None) -> dict[str, int]:
         if reported is None or reported.resources is None:
             return requested
         used = _larger(_nanos(reported.resources.requests), _nanos(reported.allocated_resources))
         return used if infeasible else _larger(requested, used)
+
+    def of(container: _Container) -> dict[str, int]:
+        return in_use(_nanos(container.resources.requests), statuses.get(container.name))
 
     beside: dict[str, int] = {}  # the sidecars that have started
     most: dict[str, int] = {}
@@ -141,9 +150,11 @@ def kubelet_requests(spec: _Spec, status: _Status) -> dict[str, int]:
             beside = step
     total = _larger(most, _sum(beside, *(of(container) for container in spec.containers)))
     if spec.resources is not None:
-        for name, amount in _nanos(spec.resources.requests).items():
+        requested = _nanos(spec.resources.requests)
+        amounts = in_use(requested, status)
+        for name in requested:
             if name in _SHARED_BY_CONTAINERS or name.startswith("hugepages-"):
-                total[name] = amount
+                total[name] = amounts.get(name, 0)
     return _sum(total, _nanos(spec.overhead))
 
 

@@ -12,7 +12,9 @@ from quorate.kube.errors import Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, NODES
+from quorate.kube.rest.discovery import plural_of
 from quorate.witness.admissions import WITNESSED_WORKLOADS
+from quorate.witness.devices import WITNESSED_CLAIMS
 from quorate.witness.owners import OwnerLookup
 from quorate.witness.pods import WITNESSED_PODS
 from quorate.witness.report import Report
@@ -40,8 +42,12 @@ async def run_witness(
     workloads, queues = Informer(client, WITNESSED_WORKLOADS), Informer(client, CLUSTER_QUEUES)
     cohorts = Informer(client, COHORTS)
     informers: list[Informer[Any]] = [pods, nodes]
+    claims = Informer(client, WITNESSED_CLAIMS)
     if options.has_queues:
         informers += [workloads, queues, cohorts]
+    kind = WITNESSED_CLAIMS.kind
+    if resources().device_classes and await plural_of(client, WITNESSED_CLAIMS.api_version, kind):
+        informers.append(claims)
     changed = asyncio.Event()
     owners = OwnerLookup(client)
     witness = Witness(options.grace_s)
@@ -60,6 +66,7 @@ async def run_witness(
                 cluster_queues=list(queues),
                 cohorts=list(cohorts),
                 nodes=list(nodes),
+                claims=list(claims),
                 owners=owners.controllers,
             ),
             clock.now(),

@@ -6,11 +6,12 @@ from typing import Final
 
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import Node
-from quorate.api.kueue import QUEUE_NAME, ClusterQueue, Cohort
+from quorate.api.kueue import POD_SET, QUEUE_NAME, ClusterQueue, Cohort
 from quorate.api.meta import Key, Uid, epoch, is_true
 from quorate.api.quantity import NANOS
 from quorate.witness.admissions import Admissions, WitnessedWorkload, assignment_of
 from quorate.witness.counted_resources import counted_amounts
+from quorate.witness.devices import WitnessedClaim, devices_by_pod
 from quorate.witness.limits import FlavorResource, Holder, QuotaTrees
 from quorate.witness.lowered import LoweredLimits
 from quorate.witness.pods import WitnessedPod
@@ -29,6 +30,7 @@ class Facts:
     cluster_queues: Sequence[ClusterQueue] = ()
     cohorts: Sequence[Cohort] = ()
     nodes: Sequence[Node] = ()
+    claims: Sequence[WitnessedClaim] = ()
     owners: Mapping[Uid, Uid] = field(default_factory=dict)  # the controller of an owner of pods
 
 
@@ -87,9 +89,11 @@ class Witness:
         self._admissions.update(workloads.values())
         index = self._admissions.index(facts.owners)
         queues = {queue.metadata.name: queue for queue in facts.cluster_queues}
+        devices = devices_by_pod(facts.claims, facts.resources.device_classes)
         charges: list[_Charge] = []
         unadmitted: list[WitnessedPod] = []
         with_pods: set[Uid] = set()
+        known: dict[tuple[Uid, str, int], Mapping[FlavorResource, int]] = {}  # of pods with equal requests
         for pod in running:
             workload = index.workload_of(pod)
             if workload is None:
@@ -105,7 +109,14 @@ class Witness:
             assert admission is not None, "a remembered workload has an admission"
             queue = queues.get(admission.cluster_queue)
             if queue is not None:
-                amounts = _flavor_amounts(pod, workload, queue, facts.resources)
+                claimed = devices.get(pod.metadata.uid, {})
+                equal = uid, pod.metadata.labels.get(POD_SET, ""), id(pod.requests)
+                amounts = None if claimed else known.get(equal)
+                if amounts is None:
+                    counted = _with_devices(counted_amounts(pod.requests, facts.resources), claimed)
+                    amounts = _flavor_amounts(pod, counted, workload, queue)
+                    if not claimed:
+                        known[equal] = amounts
                 charges.append(_Charge(pod, queue.metadata.name, workload, amounts))
         self._admissions.keep_only(with_pods)
         return charges, unadmitted
@@ -180,9 +191,9 @@ def _is_lost(pod: WitnessedPod, nodes: Mapping[str, Node]) -> bool:
 
 
 def _flavor_amounts(
-    pod: WitnessedPod, workload: WitnessedWorkload, queue: ClusterQueue, options: ResourceOptions
+    pod: WitnessedPod, counted: Mapping[str, int], workload: WitnessedWorkload, queue: ClusterQueue
 ) -> dict[FlavorResource, int]:
-    """Return what the pod uses, by the flavors of its pod set.
+    """Return the ``counted`` amounts of the pod, and the pod, by the flavors of its pod set.
 
     A resource that the queue has quota for and that the admission does not name is of the flavor of the other
     resources in its group, or of the only one, or of the first.
@@ -190,18 +201,23 @@ def _flavor_amounts(
     assignment = assignment_of(pod, workload)
     assigned = {} if assignment is None else assignment.flavors
     amounts: dict[FlavorResource, int] = {}
-    counted = {**counted_amounts(pod.requests, options), PODS: NANOS}
+    left = {**counted, PODS: NANOS}
     for group in queue.spec.resource_groups:
         flavors = [each.name for each in group.flavors]
         together = [assigned[name] for name in group.covered_resources if name in assigned]
         for resource in group.covered_resources:
             flavor = assigned.get(resource) or next(iter((*together, *flavors)), "")
-            if counted.get(resource):
-                amounts[FlavorResource(flavor, resource)] = counted.pop(resource)
+            if left.get(resource):
+                amounts[FlavorResource(flavor, resource)] = left.pop(resource)
     for resource, flavor in assigned.items():  # the queue has no quota for it any more
-        if counted.get(resource):
-            amounts[FlavorResource(flavor, resource)] = counted[resource]
+        if left.get(resource):
+            amounts[FlavorResource(flavor, resource)] = left[resource]
     return amounts
+
+
+def _with_devices(counted: Mapping[str, int], claimed: Mapping[str, int]) -> dict[str, int]:
+    """Return the larger amounts: devices are claimed, or requested as an extended resource."""
+    return {**counted, **{name: max(counted.get(name, 0), amount) for name, amount in claimed.items()}}
 
 
 def _beyond_admission(charges: Iterable[_Charge]) -> list[Difference]:
