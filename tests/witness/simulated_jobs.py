@@ -325,9 +325,14 @@ class SimulatedJobs:
             self.world.run({"delete": [workload.metadata.name]})
 
     def _deactivate(self) -> None:
-        if self.world.workloads:
-            name = self._rng.choice(sorted(self.world.workloads))
-            self.world.run({"active": {name: self._rng.random() < 0.5}})
+        """Change whether a workload is active, half of the time that of a job that cannot be stopped."""
+        if not self.world.workloads:
+            return
+        kept = [self._workload_of(job) for job in self.jobs.values() if job.is_deleted]
+        names = [workload.metadata.name for workload in kept if workload is not None]
+        if not names or self._rng.random() < 0.5:
+            names = sorted(self.world.workloads)
+        self.world.run({"active": {self._rng.choice(names): self._rng.random() < 0.5}})
 
     def _change_quota(self) -> None:
         """Raise or lower a quota; what runs above a lowered one is told apart by the witness."""
