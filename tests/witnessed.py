@@ -2,20 +2,26 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache
+from pathlib import Path
+from threading import Thread
 from typing import Final
 
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.rest.config import RestConfig
+from quorate.kube.resources import WORKLOADS
+from quorate.kube.rest.config import RestConfig, load_rest_config
+from quorate.kube.rest.discovery import plural_of
 from quorate.witness.process import Options, run_witness
 from quorate.witness.report import Reason, Report
 
 GRACE_S: Final = 5.0  # pods of the simulated nodes end within a second, also on a busy machine
 INTERVAL_S: Final = 0.2
 POLL_S: Final = 0.05
+WITHIN_S: Final = 60.0  # for the witness to end
 # Only shown: the stories have workloads with admissions of a test's own making.
 NOT_FAILING: Final = frozenset((Reason.OUTSIDE_QUOTA,))
 EXPECTED: set[str] = set()
@@ -67,3 +73,37 @@ async def witnessed(cluster: RestConfig, *, has_queues: bool) -> AsyncIterator[W
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+
+@cache
+def _background_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop of a thread of its own that runs until the process ends: connections close in time."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name="witness", daemon=True).start()
+    return loop
+
+
+@contextmanager
+def witnessed_process(kubeconfig: Path) -> Iterator[None]:
+    """Run the witness of a cluster in another process while the block lasts, which has to be faultless.
+
+    The cluster may end first: a difference counts only if it lasted.
+    """
+    end = asyncio.Event()
+
+    async def run() -> Witnessed:
+        config = await load_rest_config(kubeconfig)
+        async with Client(config, random.Random(1)) as client:
+            has_queues = bool(await plural_of(client, WORKLOADS.api_version, WORKLOADS.kind))
+        async with witnessed(config, has_queues=has_queues) as found:
+            await end.wait()
+        return found
+
+    loop = _background_loop()
+    running = asyncio.run_coroutine_threadsafe(run(), loop)
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(end.set)
+    faults = running.result(WITHIN_S).faults
+    assert not faults, "the witness found\n" + "\n".join(faults)

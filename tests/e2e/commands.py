@@ -14,6 +14,8 @@ from typing import TypeVar
 
 import pytest
 
+from tests.witnessed import witnessed_process
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "all-or-nothing"
 QUORATE = (sys.executable, "-m", "quorate")
@@ -38,7 +40,8 @@ def cluster(data_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
             assert process.stdout is not None
             first = process.stdout.readline()
             assert first == f"export KUBECONFIG={data_dir / 'kubeconfig'}\n", log_path.read_text()
-            yield process
+            with witnessed_process(data_dir / "kubeconfig"):
+                yield process
         finally:
             process.terminate()
             process.communicate(timeout=20)
