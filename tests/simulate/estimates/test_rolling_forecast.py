@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api import codec
+from quorate.api.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
 from quorate.api.meta import at_epoch, epoch
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from quorate.simulate.estimates.forecast import PLAYS
@@ -51,13 +52,58 @@ def test_an_estimate_is_a_moment_with_its_runs_and_the_origin_of_run_times() -> 
 
 def test_a_budget_bounds_the_runs_of_a_refresh_and_later_ones_add_to_them() -> None:
     documents = queue("q", 1), workload("b", "11:58:00", WAITS), workload("c", "11:59:00", WAITS)
+    run_s = a_forecast(*documents, step_s=1.0).refresh(BEGAN, 1e9).processor_s / PLAYS
     forecast = a_forecast(*documents, step_s=1.0)
-    first = forecast.refresh(BEGAN, 0.5)
+    first = forecast.refresh(BEGAN, run_s * 1.5)
     assert first.runs == 1
-    assert first.processor_s > 0.5
-    forecast.refresh(BEGAN + 1, 0.5)
-    third = forecast.refresh(BEGAN + 2, 0.5)
+    assert first.processor_s > run_s
+    forecast.refresh(BEGAN + 1, run_s * 1.5)
+    third = forecast.refresh(BEGAN + 2, run_s * 1.5)
     assert starts(third.starts)["c"] == (BEGAN + 3601, 3)  # the second of three
+
+
+def test_a_run_ends_with_the_budget_and_what_has_started_by_then_counts() -> None:
+    names = [f"w{number:02}" for number in range(50)]
+    waiting = [workload(name, "11:58:00", WAITS) for name in names]
+    budget_s = a_forecast(queue("q", 1), *waiting, step_s=1.0).refresh(BEGAN, 1e9).processor_s / PLAYS * 0.9
+    forecast = a_forecast(queue("q", 1), *waiting, step_s=1.0)
+    found = starts(forecast.refresh(BEGAN, budget_s).starts)
+    assert found["w00"] == (BEGAN, 1)
+    assert 1 < len(found) < len(names), "of the others nothing is known"
+
+
+def test_nothing_is_played_while_nothing_changes_and_no_start_was_expected() -> None:
+    documents = queue("q", 1), running("a", "11:50:00"), workload("b", "11:58:00", WAITS)
+    forecast = a_forecast(*documents)
+    first = forecast.refresh(BEGAN, 1e9)
+    second = forecast.refresh(BEGAN + 10, 1e9)
+    assert (first.runs, second.runs) == (PLAYS, 0)
+    assert first.starts == second.starts
+    (b,) = first.starts
+    assert b.p50 is not None
+    assert forecast.refresh(b.p50 + 1, 1e9).runs == PLAYS, "it did not start when it should"
+    (a,) = world_of(existing(), documents[1]).of_kind(WORKLOADS)
+    forecast.put(WORKLOADS, with_uid(a))
+    assert forecast.refresh(b.p50 + 2, 1e9).runs == PLAYS
+
+
+@pytest.mark.parametrize("gate", [ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE])
+def test_pods_have_no_gates_that_admission_removes(gate: str) -> None:
+    node = "kind: Node\napiVersion: v1\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 4, pods: 10}}"
+    forecast = a_forecast(queue("q", 1), node)
+    waiting = world_of(existing(), workload("b", "11:58:00", WAITS), workload("c", "11:59:00", WAITS))
+    for each in map(with_uid, waiting.of_kind(WORKLOADS)):
+        forecast.put(WORKLOADS, with_spec(each, {"schedulingGates": [{"name": gate}]}))
+    assert starts(forecast.refresh(BEGAN, 1e9).starts)["c"] == (BEGAN + 3600, PLAYS)
+
+
+def with_spec(obj: Any, fields: dict[str, Any]) -> Any:
+    """Return a workload with ``fields`` in the spec of its pod template."""
+    (pod_set,) = obj.spec.pod_sets
+    template = msgspec.json.decode(pod_set.template)
+    template["spec"] |= fields
+    pod_sets = (msgspec.structs.replace(pod_set, template=msgspec.Raw(codec.encode(template))),)
+    return msgspec.structs.replace(obj, spec=msgspec.structs.replace(obj.spec, pod_sets=pod_sets))
 
 
 def test_a_refresh_counts_the_processor_time_since_the_one_before() -> None:
@@ -95,14 +141,15 @@ def test_a_workload_with_a_template_that_cannot_be_read_ends_no_estimate(spec: d
 
 def test_starts_that_did_not_come_are_left_out_and_a_changed_queue_drops_all_runs() -> None:
     waiting = workload("b", "11:58:00", WAITS)
+    run_s = a_forecast(queue("q", 1), waiting, step_s=1.0).refresh(BEGAN, 1e9).processor_s / PLAYS
     forecast = a_forecast(queue("q", 1), waiting, step_s=1.0)
-    forecast.refresh(BEGAN, 0.5)
-    late = forecast.refresh(BEGAN + 60, 0.5)
+    forecast.refresh(BEGAN, run_s * 1.5)
+    late = forecast.refresh(BEGAN + 60, run_s * 1.5)
     assert starts(late.starts) == {"b": (BEGAN + 60, 1)}
     (queue_object,) = world_of(existing(), queue("q", 0), waiting).of_kind(CLUSTER_QUEUES)
     forecast.put(CLUSTER_QUEUES, queue_object)
-    closed = forecast.refresh(BEGAN + 61, 0.5)
-    assert starts(closed.starts) == {"b": (None, 1)}
+    closed = forecast.refresh(BEGAN + 61, 1e9)
+    assert starts(closed.starts) == {"b": (None, PLAYS)}
 
 
 def test_a_finished_workload_is_learned_from_and_leaves() -> None:

@@ -6,6 +6,7 @@ The event loop of the controllers only encodes the objects, in short slices.
 """
 
 import asyncio
+import os
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
@@ -33,6 +34,7 @@ from quorate.simulate.estimates.rolling_forecast import Refresh
 FIRST_AFTER_S: Final = 10.0  # of waiting: most workloads of a cluster with room start sooner
 INTERVAL_S: Final = 10.0  # between refreshes, at least
 BUDGET_S: Final = 10.0  # of processor time, for one refresh
+DEADLINE_S: Final = 300.0  # of one refresh: it is starved of processor time, or does not end
 SLICE_S: Final = 0.005  # of work on the event loop
 _POLL_S: Final = 1.0
 _RESTART: Final = Backoff(first_s=5.0, cap_s=300.0)
@@ -54,7 +56,7 @@ async def run_estimation(
         try:
             async with _worker() as worker:
                 await _refresh_while_current(worker, changes, replica, in_force, clock, rules)
-        except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
+        except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError, TimeoutError):
             failures = 1 if time.monotonic() - began_s > _RESTART.cap_s else failures + 1
             logger(__name__).warning("process of the estimates ended", failures=failures)
             await clock.sleep_until(clock.now() + _RESTART.delay_s(failures))
@@ -88,8 +90,9 @@ async def _refresh_while_current(
         await changes.send(worker.stdin)
         if changes.view.state.ledger.entries:
             worker.stdin.write(frame(Play(clock.now(), BUDGET_S)))
-            await worker.stdin.drain()
-            refresh = await read_refresh(worker.stdout)
+            async with asyncio.timeout(DEADLINE_S):
+                await worker.stdin.drain()
+                refresh = await read_refresh(worker.stdout)
             replica.estimates.replace(await _estimates(refresh), refresh.at, refresh.processor_s)
             pause_s = max(INTERVAL_S, refresh.processor_s / rules.cpu)
         else:
@@ -117,7 +120,7 @@ async def _estimates(refresh: Refresh) -> Mapping[Key, StartEstimate]:
 @asynccontextmanager
 async def _worker() -> AsyncIterator[Process]:
     """Run the process while the block lasts."""
-    command = (sys.executable, "-m", "quorate.cli.estimation.worker")
+    command = (sys.executable, "-m", "quorate.cli.estimation.worker", str(os.getpid()))
     worker = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
     try:
         yield worker

@@ -1,11 +1,13 @@
-"""``python -m quorate.cli.estimation.worker``: compute estimates for the process that sends objects on stdin.
+"""``python -m quorate.cli.estimation.worker PARENT``: compute estimates from the objects that come on stdin.
 
-It ends with its standard input, so that it never outlives the controllers.
+It ends with its standard input, and whatever it computes with the process PARENT, which started it: it never
+outlives the controllers.
 """
 
 import os
 import sys
 import time
+from threading import Thread
 from typing import Final, assert_never
 
 from quorate.api import codec
@@ -14,10 +16,12 @@ from quorate.cli.estimation.messages import KINDS, Configure, Play, Put, Remove,
 from quorate.cli.process import tune_garbage_collection
 from quorate.simulate.estimates.rolling_forecast import RollingForecast
 
+_LOOK_S: Final = 0.2  # between looks whether the parent process still runs
 _NICENESS: Final = 10  # the controllers come first: beside them it gets a tenth of a busy core
 
 
 def main() -> None:
+    Thread(target=_end_with_parent, args=(int(sys.argv[1]),), daemon=True).start()
     os.nice(_NICENESS)
     tune_garbage_collection()
     forecast = RollingForecast(time.process_time)
@@ -36,6 +40,13 @@ def main() -> None:
                 sys.stdout.buffer.flush()
             case _:
                 assert_never(message)
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process, whatever it computes, once ``parent`` has ended: another one is its parent then."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from quorate.simulate.inputs.submissions import MS, Submission, submissions
 from quorate.simulate.inputs.world import World
 
 MOST_IDLE: Final = 1000  # instants in which no job ends, after which it is asked whether one will
+MOST_REQUEUES: Final = 100  # of one job whose pods never become ready, after which it is not tried again
 MOST_STEPS: Final = 1000  # of one instant; more would be a bug of the lifecycle or the cycle
 
 
@@ -325,7 +326,11 @@ class _Player:
             self._clock.now,
             self._jitter.random(),
         )
-        if transition.deactivate:
+        requeues = workload.status.requeue_state
+        if requeues is not None and (requeues.count or 0) > MOST_REQUEUES and not job.is_given_up:
+            job.is_given_up = True  # in the outcome it waits
+            self._store(job, replace(workload, spec=replace(workload.spec, active=False)))
+        elif transition.deactivate:
             spec = replace(workload.spec, active=False)
             metadata = replace(workload.metadata, generation=workload.metadata.generation + 1)
             self._recorder.deactivated(job)
@@ -376,7 +381,9 @@ class _Player:
             job_class = self._classes[job.submission.class_index]
             hold = why_pending(self._state, job.key)
             reason = execution.why_waiting(job)
-            if not job.workload.spec.active:
+            if job.is_given_up:
+                reason = f"its pods were not ready in {MOST_REQUEUES} attempts{reason and f': {reason}'}"
+            elif not job.workload.spec.active:
                 reason = "deactivated"
             elif hold is not None and hold.message:
                 reason = hold.message

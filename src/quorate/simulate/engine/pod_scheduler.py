@@ -16,7 +16,7 @@ from quorate.api import codec
 from quorate.api.core import PriorityClass, Resources
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.core.scheduling import Node, Pod, PodMeta, PodSpec, PodStatus
-from quorate.api.kueue import Workload
+from quorate.api.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE, Workload
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid, at_epoch
 from quorate.api.quantity import Quantity
@@ -37,6 +37,7 @@ from quorate.simulate.inputs.world import World
 
 SCHEDULER: Final = "quorate"
 SESSION_MS: Final = 1000
+GATES: Final = frozenset((ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB))  # that the controllers remove
 
 
 class _Template(Struct):
@@ -45,7 +46,7 @@ class _Template(Struct):
 
 
 class _PodShape(NamedTuple):
-    """What the pods of a pod set share."""
+    """What the pods of a pod set share, once they are admitted."""
 
     metadata: ObjectMeta
     spec: PodSpec
@@ -286,7 +287,8 @@ class PodScheduler:
 
 def _pod_shape(job_class: JobClass, shape: PodSetShape) -> _PodShape:
     template = codec.decode(_Template, bytes(shape.template))
-    spec = replace(template.spec, scheduler_name=SCHEDULER)
+    gates = tuple(each for each in template.spec.scheduling_gates if each.name not in GATES)
+    spec = replace(template.spec, scheduler_name=SCHEDULER, scheduling_gates=gates)
     if spec.priority is None and job_class.priority is not None:
         name = _priority_class(job_class.priority)
         spec = replace(spec, priority=job_class.priority, priority_class_name=name)

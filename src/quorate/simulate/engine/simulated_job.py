@@ -28,6 +28,7 @@ class SimulatedJob:
         "attempt",
         "done_ms",
         "existed",
+        "is_given_up",
         "is_running",
         "key",
         "number",
@@ -48,6 +49,7 @@ class SimulatedJob:
         self.submission = submission
         self.workload = workload  # as stored
         self.existed = False  # it waited when the run began
+        self.is_given_up = False  # its pods were not ready in any of many attempts
         self.attempt = 0  # admissions and evictions so far
         self.done_ms = 0  # work kept by checkpoints
         self.started_ms = 0  # of its pods, in the running attempt

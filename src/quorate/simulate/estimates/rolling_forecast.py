@@ -3,8 +3,10 @@
 A refresh plays the current world a few times, as often as its budget allows, and keeps the latest runs.  With
 few waiting workloads every refresh replaces all runs.  With thousands, a run takes seconds, and the quantiles
 come from runs of the last refreshes; starts that were expected before now and did not come are left out.
+While nothing has changed, and no start was expected in the meantime, nothing is played.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
@@ -65,13 +67,16 @@ class RollingForecast:
         self._arrivals = ArrivalStore()
         self._runs: deque[_Run] = deque(maxlen=PLAYS)
         self._seed = 0
+        self._has_changed = True  # since the last refresh
 
     def configure(self, configuration: Configuration) -> None:
         self._configuration = configuration
+        self._has_changed = True
         self._runs.clear()
 
     def put(self, resource: Resource[Any], obj: Any) -> None:
         """Store an object, and learn from a Workload; a change of other kinds makes earlier runs invalid."""
+        self._has_changed = True
         if resource is WORKLOADS:
             self._arrivals.learn(obj)
             self._run_times.learn(obj)
@@ -83,13 +88,21 @@ class RollingForecast:
             self._objects.setdefault(resource, {})[obj.metadata.key] = obj
 
     def remove(self, resource: Resource[Any], key: Key) -> None:
+        self._has_changed = True
         self._objects.get(resource, {}).pop(key, None)
         if resource is not WORKLOADS:
             self._runs.clear()
 
     def refresh(self, now: float, budget_s: float) -> Refresh:
-        """Play the world at least once, then until ``budget_s`` of processor time is used."""
+        """Play the world until ``budget_s`` of processor time is used.
+
+        A run that takes longer ends there.  Of the only run of a refresh it counts what has started by then.
+        """
         began_s = self._processor_s()
+
+        def used_s() -> float:
+            return self._processor_s() - began_s
+
         workloads = list(self._objects.get(WORKLOADS, {}).values())
         times = list(run_times(workloads, ASSUMED_RUN_S, self._run_times))
         objects = {resource: each.values() for resource, each in self._objects.items()}
@@ -99,21 +112,33 @@ class RollingForecast:
             known, self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, len(waiting))
         )
         played, run_s = 0, 0.0
-        while waiting and played < PLAYS:
-            used_s = self._processor_s() - began_s
-            if played and used_s + run_s > budget_s:
+        is_current = len(self._runs) == PLAYS and not self._has_changed and self._none_is_due(now)
+        self._has_changed = False
+        while waiting and played < PLAYS and not is_current:
+            if played and used_s() + run_s > budget_s:
                 break
-            run = play_waiting(world, waiting, self._seed)
-            starts = {waiting[number].metadata.uid: now + seconds for number, seconds in run.starts_s.items()}
+            run = play_waiting(world, waiting, self._seed, lambda: used_s() > budget_s)
+            is_cut = used_s() > budget_s
+            if is_cut and played:
+                break
+            starts = {
+                waiting[number].metadata.uid: now + seconds
+                for number, seconds in run.starts_s.items()
+                if not is_cut or math.isfinite(seconds)
+            }
             self._runs.append(_Run(now, starts))
             self._seed += 1
             played += 1
-            run_s = (self._processor_s() - began_s) / played
+            run_s = used_s() / played
         while self._runs and self._runs[0].at < now - LONGEST_KEPT_S:
             self._runs.popleft()
         found = self._quantiles(waiting.values(), now, times)
         before_s, self._reported_s = self._reported_s, self._processor_s()
         return Refresh(now, found, played, self._reported_s - before_s)
+
+    def _none_is_due(self, now: float) -> bool:
+        """Return True if no run has a start after its own moment that was to come before now."""
+        return not any(run.at < start < now for run in self._runs for start in run.starts.values())
 
     def _quantiles(
         self, waiting: Iterable[Workload], now: float, times: Iterable[RunTimes]
@@ -123,6 +148,8 @@ class RollingForecast:
         for workload in waiting:
             uid, kind = workload.metadata.uid, kind_of(workload)
             starts = [each for run in self._runs if (each := run.starts.get(uid)) is not None and each >= now]
+            if not starts:
+                continue  # nothing is known of it: each run was cut before
             best = self._run_times.best_kind(kind) or kind._replace(owner="", pattern="")
             declared = workload.spec.maximum_execution_time_seconds
             origin = origins.get(best) or f"{best}: it declares at most {declared} s"
