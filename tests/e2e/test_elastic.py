@@ -16,6 +16,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.local.nodes import Fleet
+from quorate.queueing.conditions import has_quota_reservation
 from tests.e2e.test_elastic_ray import of_zones
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -202,7 +203,11 @@ def test_a_job_that_has_grown_may_get_another_flavor_after_its_eviction() -> Non
         )
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), of_zones(a="1", b="2"))
         await world.client.patch(WORKLOADS, grown.metadata.key, {"spec": {"active": False}})
-        await world.until_condition(KEY.name, "QuotaReserved", "False")
+
+        async def is_released() -> bool:  # the replaced workload of the job stays reserved
+            return not has_quota_reservation(await world.client.get(WORKLOADS, grown.metadata.key))
+
+        await world.until("the quota of the grown job is released", is_released)
         await world.client.patch(WORKLOADS, grown.metadata.key, {"spec": {"active": True}})
         await until_running(world, 2)
         template = read_template((await world.get_job(KEY.name)).spec.template)
