@@ -22,8 +22,6 @@ GRACE_S: Final = 5.0  # pods of the simulated nodes end within a second, also on
 INTERVAL_S: Final = 0.2
 POLL_S: Final = 0.05
 WITHIN_S: Final = 60.0  # for the witness to end
-# Only shown: the stories have workloads with admissions of a test's own making.
-NOT_FAILING: Final = frozenset((Reason.OUTSIDE_QUOTA,))
 EXPECTED: set[str] = set()
 """Reasons of differences that the running test provokes; the fixture ``witness_of_the_stories`` sets them."""
 
@@ -56,7 +54,7 @@ class Witnessed:
 
 
 def _fails(reason: Reason) -> bool:
-    return reason.is_fault and reason not in EXPECTED and reason not in NOT_FAILING
+    return reason.is_fault and reason not in EXPECTED
 
 
 @asynccontextmanager

@@ -131,7 +131,7 @@ def none_outside(world: World) -> Callable[[], Awaitable[bool]]:
     return find
 
 
-@pytest.mark.provokes("OverLimit")
+@pytest.mark.provokes("OverLimit", "OutsideQuota")
 def test_elastic_pods_that_the_tenant_ungates_use_quota() -> None:
     async def story(world: World) -> None:
         await world.queues("11")
@@ -148,7 +148,7 @@ def test_elastic_pods_that_the_tenant_ungates_use_quota() -> None:
     run_story(story, Configuration(), FLEET)
 
 
-@pytest.mark.provokes("OverLimit")
+@pytest.mark.provokes("OverLimit", "OutsideQuota")
 def test_the_quota_that_ungated_pods_use_is_that_of_their_next_slice() -> None:
     async def story(world: World) -> None:
         await world.queues("4")
@@ -187,7 +187,7 @@ async def child_of(world: World, parent: str, pods: int) -> None:
     await world.client.create(JOBS, {"metadata": metadata, "spec": spec}, NAMESPACE)
 
 
-@pytest.mark.provokes("OverLimit")
+@pytest.mark.provokes("OverLimit", "OutsideQuota")
 def test_pods_of_a_job_that_an_admitted_job_owns_use_quota() -> None:
     async def story(world: World) -> None:
         await world.queues("4")
@@ -207,7 +207,7 @@ def test_pods_of_a_job_that_an_admitted_job_owns_use_quota() -> None:
     run_story(story, Configuration(), FLEET)
 
 
-@pytest.mark.provokes("OverLimit")
+@pytest.mark.provokes("OverLimit", "OutsideQuota")
 def test_pods_outside_of_quota_are_deleted_if_that_is_configured() -> None:
     async def story(world: World) -> None:
         await world.queues("4")

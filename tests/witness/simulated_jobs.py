@@ -360,13 +360,17 @@ class SimulatedJobs:
             self._record_outside(job)
 
     def _record_outside(self, job: _SimulatedJob) -> None:
-        """Record what pods use outside of quota, at once: nothing here is late."""
+        """Record what pods use outside of quota, at once: nothing here is late.
+
+        Only a job that cannot be stopped has such pods.
+        """
         workload, world = self._workload_of(job), self.world
         if workload is None:
             return
         found = find_pods_outside(
             (workload,), job.bound.values(), world.state.ledger.cluster_queues, world.configuration
         )
+        assert found is None or found.use is None or job.is_deleted, f"{job.name}: {found.message}"
         if found is not None and found.use != recorded_use(workload):
             value = None if found.use is None else as_annotation(found.use)
             self._patch_workload(workload.metadata.key, {"metadata": {"annotations": {ANNOTATION: value}}})
