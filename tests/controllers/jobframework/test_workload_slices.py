@@ -26,13 +26,14 @@ from quorate.controllers.jobframework.elastic_gates import (
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.rules import decide
-from quorate.controllers.jobframework.workload_slices import without_flavors_of_no_pods
+from quorate.controllers.jobframework.workload_slices import without_nodes
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.ray import RayCluster
+from quorate.controllers.jobs.rayjob import RayJob
 from quorate.kube.patches import merged
 from quorate.kube.writes import Create, Delete, Patch
 from tests.controllers.jobframework.plans import RUNNING, SPOT, reasons, show, written
-from tests.controllers.jobs.test_ray import a_cluster
+from tests.controllers.jobs.test_ray import a_cluster, a_ray_job
 from tests.controllers.jobs.test_unstructured import with_sections
 from tests.controllers.objects import a_job, a_workload, template, with_admitted_count
 
@@ -411,11 +412,13 @@ ZONES = (
 )
 
 
-def test_nodes_are_chosen_with_the_first_pods_of_a_pod_set() -> None:
-    head, workers = without_flavors_of_no_pods(ZONES)
+def test_pods_that_are_gated_get_their_nodes_later() -> None:
+    head, workers = without_nodes(ZONES, {"workers"})
     assert (head, workers) == (ZONES[0], PodSetInfo(name="workers", count=0))
     only = ZONES[1:]
-    assert without_flavors_of_no_pods(only) == only, "the job is started anew when it grows"
+    assert without_nodes(only, {"workers"}) == only, "the job is started anew when it grows from zero"
+    job = a_ray_job()
+    assert RayJob().gated_pod_sets(job) == {"head", "workers"}, "the submitter has no gate"
 
 
 def test_ungated_pods_get_the_nodes_of_their_flavor() -> None:

@@ -7,7 +7,7 @@ suspended again.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -196,6 +196,10 @@ class JobKind(ABC, Generic[J]):
     def is_gated(self, job: J) -> bool:
         """Return True if new pods of an elastic job wait for the removal of a scheduling gate."""
         return False
+
+    def gated_pod_sets(self, job: J) -> Collection[str]:
+        """Return the names of the pod sets with the pods of which an elastic job grows."""
+        return ()
 
     def gate(self, job: J) -> tuple[Patch, ...]:
         """Add the scheduling gate to the pod templates of a suspended job."""

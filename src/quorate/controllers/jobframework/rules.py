@@ -56,7 +56,7 @@ from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.controllers.jobframework.workload_slices import (
     ensure_slice,
     is_elastic,
-    without_flavors_of_no_pods,
+    without_nodes,
 )
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
@@ -369,7 +369,7 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
     if isinstance(infos, FlavorNotFound):
         return JobPlan(missing_dependency=str(infos))
     if is_elastic(state) and not isinstance(infos, InjectionConflict):
-        infos = without_flavors_of_no_pods(infos)
+        infos = without_nodes(infos, state.kind.gated_pod_sets(state.job))
     membership = state.context.membership
     if membership is not None and not isinstance(infos, InjectionConflict):
         if not membership.admitted:

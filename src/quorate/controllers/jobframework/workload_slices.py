@@ -6,7 +6,7 @@ running with the pods it has, and a scheduling gate holds its new pods.  Any oth
 ordinary jobs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -41,16 +41,16 @@ def is_elastic(state: JobState[J]) -> bool:
     return annotated and state.kind.has_slices and state.options.elastic_jobs
 
 
-def without_flavors_of_no_pods(infos: Sequence[PodSetInfo]) -> tuple[PodSetInfo, ...]:
-    """Return what an elastic job starts with: no nodes are chosen yet for a pod set without pods.
+def without_nodes(infos: Sequence[PodSetInfo], gated: Collection[str]) -> tuple[PodSetInfo, ...]:
+    """Return what an elastic job starts with: pods of the pod sets ``gated`` get nodes when they are ungated.
 
-    Such a pod set may get another flavor when it grows, which its pods then get when they are ungated.  A job
-    without any pods is started anew when it grows.
+    A pod set without pods may get another flavor when it grows, and templates of running pods do not change.
+    A job with one pod set starts anew when it grows from zero.
     """
-    if not any(info.count for info in infos):
+    if len(infos) == 1:
         return tuple(infos)
     return tuple(
-        info if info.count else msgspec.structs.replace(info, node_selector={}, tolerations=())
+        msgspec.structs.replace(info, node_selector={}, tolerations=()) if info.name in gated else info
         for info in infos
     )
 

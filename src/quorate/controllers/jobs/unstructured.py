@@ -205,6 +205,9 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
         templates = (read_field(job.document, spec.template, dict) for spec in self.elastic_specs(job))
         return all(map(_is_gated, templates))
 
+    def gated_pod_sets(self, job: UnstructuredJob) -> frozenset[str]:
+        return frozenset(spec.name for spec in self.elastic_specs(job))
+
     def gate(self, job: UnstructuredJob) -> tuple[Patch, ...]:
         if self.is_active(job):
             return ()
