@@ -39,7 +39,7 @@ from quorate.simulate.inputs.submissions import MS, Submission, submissions
 from quorate.simulate.inputs.world import World
 
 MOST_IDLE: Final = 1000  # instants in which no job ends, after which it is asked whether one will
-MOST_REQUEUES: Final = 100  # of one job whose pods never become ready, after which it is not tried again
+MOST_REQUEUES: Final = 100  # of one job with pods that never become ready, after which it is not tried again
 MOST_STEPS: Final = 1000  # of one instant; more would be a bug of the lifecycle or the cycle
 
 
