@@ -233,6 +233,30 @@ def test_a_head_that_lost_and_became_inadmissible_is_not_tried_for_ever() -> Non
     assert failure(given, steps) == ""
 
 
+def test_fewer_pods_have_other_combinations_of_flavors_too() -> None:
+    given = one_queue(
+        [
+            {"name": "low", "podSets": [{"count": 3, "requests": {"cpu": 1}}]},
+            {
+                "name": "high",
+                "priority": 1,
+                "podSets": [
+                    {"count": 3, "requests": {"cpu": 2}, "minCount": 1},
+                    {"name": "workers", "count": 2, "requests": {"cpu": 2}},
+                ],
+            },
+        ],
+        flavors={"one": {}, "two": {}},
+        clusterQueues={
+            "cq": {
+                "quota": [{"one": {"cpu": 4}}, {"two": {"cpu": 3}}],
+                "preemption": {"withinClusterQueue": "LowerPriority"},
+            }
+        },
+    )
+    assert failure(given, []) == ""
+
+
 def test_a_replaced_slice_does_not_block_its_flavor_for_ever() -> None:
     """It counts no usage any more when it is finished, but was unready with some."""
     given = one_queue(

@@ -37,16 +37,14 @@ def assign_flavors(
 ) -> Assignment:
     """Choose flavors for ``counts`` pods of each of ``pod_sets``.
 
-    ``last_tried_flavors`` is empty, or as long as ``pod_sets``.  Other combinations are tried only at the end
-    of a search: until then, it goes on with other flavors by itself.
+    ``last_tried_flavors`` is empty, or as long as ``pod_sets``.
     """
     found = assign_in_turn(search_input, pod_sets, counts, last_tried_flavors)
     if (
         len(pod_sets) == 1
-        or not found.pod_sets  # the first pod set gets no flavor in any combination
+        or not found.pod_sets  # the first pod set gets no flavor, whatever the others get
         or found.mode > AssignmentMode.NO_CANDIDATES
         or search_input.nominated_flavors is not None
-        or any(index != -1 for tried in found.last_tried_flavors for index in tried.values())
     ):
         return found
     best = found
