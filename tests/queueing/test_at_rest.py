@@ -9,6 +9,7 @@ import pytest
 
 from tests.queueing.notation import Json
 from tests.queueing.resting_histories import History, failure
+from tests.queueing.resting_world import RestingWorld
 
 BLOCK = 20  # worlds of one test
 
@@ -252,6 +253,88 @@ def test_fewer_pods_have_other_combinations_of_flavors_too() -> None:
                 "quota": [{"one": {"cpu": 4}}, {"two": {"cpu": 3}}],
                 "preemption": {"withinClusterQueue": "LowerPriority"},
             }
+        },
+    )
+    assert failure(given, []) == ""
+
+
+SAME_FLAVORS: Json = {"waitForPodsReady": {"blockAdmission": True, "blockAdmissionScope": "SameFlavors"}}
+
+
+def test_a_slice_that_is_replaced_before_an_admission_check_blocks_no_flavor() -> None:
+    given = one_queue(
+        [
+            {"name": "waits", "requests": {"cpu": 2}},
+            {"name": "growing", "requests": {}, "created": 1, "replaces": "small"},
+            {"name": "small", "queue": "other", "priority": 1, "requests": {"cpu": 2}},
+        ],
+        config=SAME_FLAVORS,
+        flavors={"one": {}, "two": {"nodeTaints": [{"key": "spot", "effect": "NoSchedule"}]}},
+        admissionChecks={"budget": {}},
+        clusterQueues={
+            "cq": {
+                "admissionChecks": ["budget"],
+                "quota": [{"one": {"cpu": 4}}, {"two": {"cpu": 4}}],
+            },
+            "other": {"quota": [{"one": {"cpu": 3}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    assert failure(given, []) == ""
+
+
+def test_a_blocked_flavor_that_was_the_best_of_all_leaves_the_others_to_be_tried() -> None:
+    given = one_queue(
+        [
+            {"name": "unready", "queue": "other"},
+            {"name": "waits", "created": 1, "podSets": [{"count": 3, "requests": {"cpu": 1}}]},
+        ],
+        config=SAME_FLAVORS,
+        flavors={"one": {}, "two": {}},
+        clusterQueues={
+            "cq": {
+                "cohort": "both",
+                "quota": [{"one": {"cpu": 2}}, {"two": {"cpu": 2}}],
+                "flavorFungibility": {"whenCanBorrow": "TryNextFlavor"},
+            },
+            "other": {"cohort": "both", "quota": [{"one": {"cpu": 2}}, {"two": {"cpu": 2}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    world = RestingWorld(given)
+    world.rest()
+    assert {name: one.pod_set_assignments[0].flavors for name, one in world.admitted().items()} == {
+        "unready": {"cpu": "one"},
+        "waits": {"cpu": "two"},
+    }
+
+
+def test_a_workload_that_waits_for_the_pods_of_its_flavor_preempts_no_others() -> None:
+    """``borrows`` is admitted after ``waits`` was blocked by ``unready``."""
+    given = one_queue(
+        [
+            {"name": "unready", "queue": "gpus", "requests": {"gpu": 1}},
+            {"name": "waits", "created": 1, "requests": {"cpu": 1, "gpu": 1}},
+            {"name": "borrows", "queue": "other", "created": 2, "requests": {"cpu": 1}},
+        ],
+        config=SAME_FLAVORS,
+        flavors={"one": {}, "gold": {}},
+        clusterQueues={
+            "cq": {
+                "cohort": "both",
+                "resourceGroups": [
+                    {"covered": ["cpu"], "flavors": [{"name": "one", "quotas": {"cpu": 1}}]},
+                    {"covered": ["gpu"], "flavors": [{"name": "gold", "quotas": {"gpu": 1}}]},
+                ],
+                "preemption": {"reclaimWithinCohort": "Any"},
+            },
+            "other": {"cohort": "both", "quota": [{"one": {"cpu": 0}}]},
+            "gpus": {"quota": [{"gold": {"gpu": 1}}]},
+        },
+        localQueues={
+            "q": {"clusterQueue": "cq"},
+            "other": {"clusterQueue": "other"},
+            "gpus": {"clusterQueue": "gpus"},
         },
     )
     assert failure(given, []) == ""

@@ -490,7 +490,10 @@ class Ledger(LocalQueues):
             self.schedule_requeue(queue.node)  # a slice may replace a larger one, or one of another queue
         if reservation.places.all:
             self.note_freed_room()
+        self._mark_ready(reservation)  # in the flavors that it used so far
         reservation.usage = usage
+        if not reservation.ready:
+            self.unready.add(reservation)
         reservation.places = self.places_of(reservation.workload, reservation.admission)
         totals.count(reservation, 1)
         if queue is not None:

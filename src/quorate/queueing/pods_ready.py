@@ -17,7 +17,7 @@ workload gets no longer timeout than the default: a longer one keeps quota from 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, Literal, assert_never
 
 import msgspec
@@ -367,11 +367,15 @@ class UnreadyWorkloads:
         """Return one of the workloads; there must be one."""
         return next(iter(self._all))
 
-    def blocker(self, flavors: Iterable[str]) -> AwaitingPodsReady | None:
-        """Return an unready workload that uses one of ``flavors``, the first by name; None if none does."""
-        for flavor in sorted(set(flavors)):
-            if flavor in self._by_flavor:
-                return AwaitingPodsReady(next(iter(self._by_flavor[flavor])), flavor)
+    def blocker(self, flavors: Iterable[str], leaving: Container[Key] = ()) -> AwaitingPodsReady | None:
+        """Return an unready workload that uses one of ``flavors``, the first by name; None if none does.
+
+        Those that are ``leaving`` do not count.
+        """
+        for flavor in sorted(flavors):
+            for key in self._by_flavor.get(flavor, ()):
+                if key not in leaving:
+                    return AwaitingPodsReady(key, flavor)
         return None
 
     def block(self, queue: ClusterQueueState, flavor: str) -> None:

@@ -130,6 +130,26 @@ def _assign(
     return assignment, targets
 
 
+def pass_over(nomination: Nomination, flavor: str) -> None:
+    """Let the search of a head go on after ``flavor``, which is blocked, though it may have seen others."""
+    last, assignment = nomination.entry.last_assignment, nomination.assignment
+    if last is None or assignment is None:
+        return
+
+    def passed(resource: str) -> int:
+        flavors = nomination.groups[resource].flavors
+        return -1 if flavor == flavors[-1] else flavors.index(flavor)
+
+    tried = [
+        {
+            resource: passed(resource) if assigned.flavors.get(resource) == flavor else index
+            for resource, index in of_pod_set.items()
+        }
+        for of_pod_set, assigned in zip(last.last_tried_flavors, assignment.pod_sets, strict=False)
+    ]
+    nomination.entry.last_assignment = replace(last, last_tried_flavors=tuple(tried))
+
+
 def most_rounds(queue: ClusterQueueState, entry: Entry) -> int:
     """Return after how many rounds a search for flavors ends, whatever it has tried."""
     return sum(len(group.flavors) for group in queue.groups.values()) * len(entry.shape.pod_sets)

@@ -46,6 +46,7 @@ from quorate.queueing.scheduling.nomination import (
     is_outdated,
     most_rounds,
     nominate,
+    pass_over,
     place_again,
 )
 from quorate.queueing.scheduling.processing_order import (
@@ -196,6 +197,7 @@ class Round:
             self.is_suspended = self._was_suspended = True
             return [_hold(nomination, "Waiting", (blocker,), now)]
         self._ledger.unready.block(nomination.queue, blocker.flavor)
+        pass_over(nomination, blocker.flavor)
         return [self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,), "Waiting")]
 
     def _is_changed(self, nomination: Nomination) -> bool:
@@ -244,16 +246,24 @@ class Round:
                 ledger.dirty_trees.pop(root, None)
 
     def _pods_ready_blocker(self, nomination: Nomination) -> AwaitingPodsReady | None:
-        """Return the unready workload that blocks an admission which is otherwise possible now."""
+        """Return the unready workload that blocks an admission which is otherwise possible now.
+
+        If only workloads of the same flavors are blocked, these do not preempt others either: they could not
+        start then.  But an unready workload does not block its own preemption.
+        """
         rules, unready = self._configuration.wait_for_pods_ready, self._ledger.unready
         assignment = nomination.assignment
         if rules is None or rules.block_admission is None or assignment is None or not unready:
             return None
-        if assignment.mode is not AssignmentMode.FIT or self._shortages(nomination, assignment):
+        of_all_queues = rules.block_admission == "AllQueues"
+        if assignment.mode is not AssignmentMode.FIT and (of_all_queues or not nomination.targets):
             return None
-        if rules.block_admission == "AllQueues":
+        if self._shortages(nomination, assignment):
+            return None
+        if of_all_queues:
             return AwaitingPodsReady(unready.first())
-        return unready.blocker(pair.flavor for pair in assignment.usage)
+        leaving = {target.reservation.key for target in nomination.targets}
+        return unready.blocker({pair.flavor for pair in assignment.usage}, leaving)
 
     def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
         root = nomination.queue.node.root
