@@ -227,6 +227,7 @@ class SimulatedJobs:
         self._made = 0
         self.steps = 0
         self.admitted = 0
+        self.outside_quota = ""  # the last job with pods outside of quota that could be stopped
         self.observe()
 
     def play(self) -> Iterator[Report]:
@@ -370,7 +371,8 @@ class SimulatedJobs:
         found = find_pods_outside(
             (workload,), job.bound.values(), world.state.ledger.cluster_queues, world.configuration
         )
-        assert found is None or found.use is None or job.is_deleted, f"{job.name}: {found.message}"
+        if found is not None and found.use is not None and not job.is_deleted:
+            self.outside_quota = f"{job.name}: {found.message}"
         if found is not None and found.use != recorded_use(workload):
             value = None if found.use is None else as_annotation(found.use)
             self._patch_workload(workload.metadata.key, {"metadata": {"annotations": {ANNOTATION: value}}})
@@ -437,6 +439,8 @@ def first_fault(seed: int, steps: int) -> tuple[SimulatedJobs, str]:
                     simulation,
                     f"seed {seed}, step {simulation.steps}: {each.reason} {each.place}: {each.message}",
                 )
+        if simulation.outside_quota:
+            return simulation, f"seed {seed}, step {simulation.steps}: {simulation.outside_quota}"
         if simulation.steps >= steps:
             return simulation, ""
     raise AssertionError("the simulation ends by itself")
