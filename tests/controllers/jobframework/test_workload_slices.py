@@ -344,7 +344,7 @@ def a_pod(
             name=name,
             namespace="default",
             resource_version="1",
-            labels={"kueue.x-k8s.io/podset": of},
+            labels={"kueue.x-k8s.io/podset": of} if of else {},
             creation_timestamp=at_epoch(1_000 - age),
         )
     )
@@ -365,6 +365,12 @@ def a_pod(
             id="terminated pods do not count",
         ),
         pytest.param([a_pod("a", gated=False), a_pod("b")], 1, [], id="enough pods are ungated"),
+        pytest.param(
+            [a_pod("a", gated=False, of=""), a_pod("b"), a_pod("c")],
+            2,
+            ["b"],
+            id="a pod that runs since before the first suspension",
+        ),
     ],
 )
 def test_the_oldest_pods_are_ungated(pods: list[GatedPod], admitted: int, want: list[str]) -> None:
@@ -399,6 +405,9 @@ def test_each_pod_set_has_its_own_count_of_ungated_pods() -> None:
     pods = [a_pod("h", of="head"), a_pod("w", of="workers"), a_pod("x", of="workers"), a_pod("o", of="other")]
     patches = ungate(pods, {"head": 1, "workers": 1})
     assert [patch.key.name for patch in patches] == ["h", "w"]
+    unlabelled = [a_pod("p", gated=False, of=""), a_pod("q", gated=False, of="")]
+    patches = ungate([*pods, *unlabelled], {"head": 1, "workers": 2})
+    assert [patch.key.name for patch in patches] == ["w"]
 
 
 ZONES = (

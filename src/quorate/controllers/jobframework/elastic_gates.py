@@ -95,8 +95,9 @@ def ungate(
 ) -> tuple[Patch, ...]:
     """Return the patches that ungate the oldest pods of each pod set, up to the admitted counts.
 
-    The label ``kueue.x-k8s.io/podset`` of a pod names its pod set.  ``infos``: what the flavors of the pod
-    sets require.
+    The label ``kueue.x-k8s.io/podset`` of a pod names its pod set.  A pod without it has run since before
+    the job was first suspended, which the job's own controller may not have seen: it counts in the first pod
+    set.  ``infos``: what the flavors of the pod sets require.
     """
     required = {info.name: info for info in infos}
     live = [
@@ -105,7 +106,10 @@ def ungate(
         if pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None
     ]
     patches: list[Patch] = []
-    for name, count in admitted.items():
+    left = sum(1 for pod in live if POD_SET not in pod.metadata.labels and not _is_gated(pod))
+    for name, given in admitted.items():
+        count = max(given - left, 0)
+        left -= given - count
         members = [pod for pod in live if pod.metadata.labels.get(POD_SET) == name]
         gated = sorted((pod for pod in members if _is_gated(pod)), key=_age)
         startable = gated[: max(count - (len(members) - len(gated)), 0)]
