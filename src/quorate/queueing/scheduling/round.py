@@ -32,12 +32,11 @@ from quorate.queueing.inadmissible_reasons import (
     NodesLackRoom,
     NoLongerFits,
     PlacementRefused,
-    Shortage,
     TargetsOverlap,
 )
 from quorate.queueing.pending.entry import Entry, PreemptingAssignment, RequeueReason
 from quorate.queueing.preemption.candidates import preemption_decision
-from quorate.queueing.preemption.simulation import UsageSimulation
+from quorate.queueing.scheduling.earlier_heads import EarlierHeads
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.node_check import unplaced_pods
 from quorate.queueing.scheduling.nomination import (
@@ -55,12 +54,9 @@ from quorate.queueing.scheduling.processing_order import (
     ProcessingOrder,
     precedes_as_preemptor,
 )
-from quorate.queueing.scheduling.reserving import admission_of, quota_to_reserve, shortages_at
+from quorate.queueing.scheduling.reserving import admission_of, quota_to_reserve
 from quorate.queueing.state import State
-from quorate.queueing.topology.places import Places
-from quorate.queueing.topology.placing import NO_PLACEMENT, Placement, fits
-from quorate.quota import tree
-from quorate.quota.amount import Usage
+from quorate.queueing.topology.placing import NO_PLACEMENT
 from quorate.quota.tree import Node
 
 Pauses = Callable[[], bool]  # asked after each head: whether to pause
@@ -81,12 +77,7 @@ class Round:
         self._roots: dict[Node, None] = {}  # of the trees that take part
         self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
         self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
-        # Counted only while the round is processed.
-        self._reserved_usage: list[tuple[Node, Usage]] = []
-        self._reserved_places: list[Places] = []
-        # By root: the last workload that took quota, and the preemption targets, each with its preemptor.
-        self._last_served: dict[Node, Key] = {}
-        self._preemptors: dict[Node, dict[Key, Key]] = {}
+        self._earlier = EarlierHeads(state.ledger)  # counted only while the round is processed
         self._now = 0.0  # of ``process``, epoch seconds
         self._was_suspended = False  # then events may have happened since the nomination
         self._faults: list[CycleFault] = []
@@ -123,10 +114,7 @@ class Round:
             self._resume()
         if self._was_paused or self._was_suspended:
             self._order = self._ordered()  # cohorts may have other parents
-        for node, usage in self._reserved_usage:
-            tree.add_usage(node, usage)
-        for places in self._reserved_places:
-            places.count(1)
+        self._earlier.count()
         while (nomination := self._order.next()) is not None:
             try:
                 decisions.extend(self._process(nomination, now))
@@ -142,10 +130,7 @@ class Round:
             if pauses is not None and pauses():
                 self._pause()
                 break
-        for node, usage in self._reserved_usage:
-            tree.remove_usage(node, usage)
-        for places in self._reserved_places:
-            places.count(-1)
+        self._earlier.uncount()
         return decisions
 
     def _pause(self) -> None:
@@ -258,7 +243,7 @@ class Round:
         of_all_queues = rules.block_admission == "AllQueues"
         if assignment.mode is not AssignmentMode.FIT and (of_all_queues or not nomination.targets):
             return None
-        if self._shortages(nomination, assignment):
+        if self._earlier.shortages(nomination, assignment):
             return None
         if of_all_queues:
             return AwaitingPodsReady(unready.first())
@@ -267,7 +252,7 @@ class Round:
 
     def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
         root = nomination.queue.node.root
-        preemptors = self._preemptors.get(root, {})
+        preemptors = self._earlier.preemptors.get(root, {})
         is_deferred = bool(preemptors) and self._assign_after_preemptions(nomination, preemptors)
         assignment = nomination.assignment
         if assignment is None:
@@ -277,7 +262,7 @@ class Round:
         if assignment.mode.needs_preemption and not nomination.targets:
             is_preemptor = precedes_as_preemptor(nomination, self._configuration.gates)
             usage = quota_to_reserve(nomination.queue, assignment, is_preemptor=is_preemptor)
-            self._reserve_for_round(nomination, usage, assignment.placement if usage else NO_PLACEMENT)
+            self._earlier.reserve(nomination, usage, assignment.placement if usage else NO_PLACEMENT)
             return [self._refuse(nomination, RequeueReason.NO_CANDIDATES)]
         if is_deferred:
             return [self._defer(nomination, assignment, preemptors)]
@@ -285,12 +270,12 @@ class Round:
             key = target.reservation.key
             if key in preemptors:
                 return [self._skip(nomination, TargetsOverlap(key, preemptors[key]))]
-        shortages = self._shortages(nomination, assignment)
+        shortages = self._earlier.shortages(nomination, assignment)
         if shortages:
-            return [self._skip(nomination, NoLongerFits(self._last_served.get(root), shortages))]
-        if assignment.placement.pod_sets and self._lost_places(nomination, assignment):
+            return [self._skip(nomination, NoLongerFits(self._earlier.last_served.get(root), shortages))]
+        if assignment.placement.pod_sets and self._earlier.lost_places(nomination, assignment):
             if nomination.is_recomputed or not self._ledger.topology.gates.recompute_in_cycle:
-                return [self._skip(nomination, NoLongerFits(self._last_served.get(root), ()))]
+                return [self._skip(nomination, NoLongerFits(self._earlier.last_served.get(root), ()))]
             nomination.assignment, nomination.targets = place_again(self._state, nomination, assignment)
             nomination.reasons = nomination.assignment.reasons
             nomination.is_recomputed = True
@@ -298,7 +283,7 @@ class Round:
         if nomination.targets:
             return self._preempt(nomination, assignment)
         self._changed_roots.add(root)
-        self._last_served[root] = nomination.entry.key
+        self._earlier.last_served[root] = nomination.entry.key
         return [self._reserve(nomination, assignment, now)]
 
     def _assign_after_preemptions(self, nomination: Nomination, preemptors: Mapping[Key, Key]) -> bool:
@@ -332,97 +317,18 @@ class Round:
     def _defer(self, nomination: Nomination, assignment: Assignment, preemptors: Mapping[Key, Key]) -> Hold:
         """Keep a head pending that fits as soon as the targets of earlier heads are gone."""
         entry, queue = nomination.entry, nomination.queue
-        self._reserve_for_round(nomination, assignment.usage)
+        self._earlier.reserve(nomination, assignment.usage)
         entry.last_assignment = None
         queue.pending.set_preemptor(entry, sticky=not queue.is_strict)
         reason = AwaitingOtherPreemption(tuple(preemptors))
         return self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, (reason,))
 
-    def _shortages(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
-        """Return what is missing after the earlier decisions of the round, without all preemption targets.
-
-        A head without targets of its own starts before those of other heads have released their quota, so it
-        must fit beside them, too.
-        """
-        replaced = self._ledger.replaced_reservation(nomination.entry.workload, nomination.queue)
-        if replaced is None:
-            return self._shortages_after_decisions(nomination, assignment)
-        with self._ledger.without_replaced_slice(replaced):
-            return self._shortages_after_decisions(nomination, assignment)
-
-    def _shortages_after_decisions(
-        self, nomination: Nomination, assignment: Assignment
-    ) -> tuple[Shortage, ...]:
-        shortages = self._shortages_without_targets(nomination, assignment)
-        if shortages or nomination.targets or nomination.queue.node.root not in self._preemptors:
-            return shortages
-        return self._shortages_beside_targets(nomination, assignment)
-
-    def _lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
-        """Return True if the places of the nomination are no longer free."""
-        replaced = self._ledger.replaced_places(nomination.entry.workload, nomination.queue)
-        held = () if replaced is None else replaced.places.all
-        if not nomination.targets:
-            return not fits(self._ledger.topology, assignment.placement, held)
-        leaving = (
-            *self._preemptors.get(nomination.queue.node.root, ()),
-            *(target.reservation.key for target in nomination.targets),
-        )
-        with UsageSimulation() as simulation:
-            for key in leaving:
-                reservation = self._ledger.reservations.get(key)
-                if reservation is not None:
-                    queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
-                    simulation.remove(reservation, queue.node)
-            return not fits(self._ledger.topology, assignment.placement, held)
-
-    def _shortages_without_targets(
-        self, nomination: Nomination, assignment: Assignment
-    ) -> tuple[Shortage, ...]:
-        node = nomination.queue.node
-        leaving = (
-            *self._preemptors.get(node.root, ()),
-            *(target.reservation.key for target in nomination.targets),
-        )
-        if not leaving:
-            return shortages_at(node, assignment.usage)
-        with UsageSimulation(counts_places=False) as simulation:
-            for key in leaving:
-                reservation = self._ledger.reservations.get(key)
-                if reservation is not None:  # a target may be gone when a suspended round is resumed
-                    queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
-                    simulation.remove(reservation, queue.node)
-            return shortages_at(node, assignment.usage)
-
-    def _shortages_beside_targets(
-        self, nomination: Nomination, assignment: Assignment
-    ) -> tuple[Shortage, ...]:
-        for node, usage in self._reserved_usage:
-            tree.remove_usage(node, usage)
-        shortages = shortages_at(nomination.queue.node, assignment.usage)
-        for node, usage in self._reserved_usage:
-            tree.add_usage(node, usage)
-        return shortages
-
-    def _reserve_for_round(
-        self, nomination: Nomination, usage: Usage, placement: Placement = NO_PLACEMENT
-    ) -> None:
-        """Keep later heads of the round from taking ``usage`` and the places of ``placement``."""
-        node = nomination.queue.node
-        if placement.pod_sets:
-            places = Places(self._ledger.topology, placement.places())
-            self._reserved_places.append(places)
-            places.count(1)
-        self._last_served[node.root] = nomination.entry.key
-        self._reserved_usage.append((node, usage))
-        tree.add_usage(node, usage)
-
     def _preempt(self, nomination: Nomination, assignment: Assignment) -> list[Decision]:
         """Evict the targets that are not being evicted yet; no other head may take their quota this round."""
         ledger, queue, entry = self._ledger, nomination.queue, nomination.entry
-        self._reserve_for_round(nomination, assignment.usage, assignment.placement)
+        self._earlier.reserve(nomination, assignment.usage, assignment.placement)
         keys = tuple(target.reservation.key for target in nomination.targets)
-        self._preemptors.setdefault(queue.node.root, {}).update(dict.fromkeys(keys, entry.key))
+        self._earlier.preemptors.setdefault(queue.node.root, {}).update(dict.fromkeys(keys, entry.key))
         issued = [
             target
             for target in nomination.targets

@@ -1,0 +1,117 @@
+"""What the heads that a round has processed take from later ones: quota, places and preemption targets."""
+
+from quorate.api.meta import Key
+from quorate.queueing.inadmissible_reasons import Shortage
+from quorate.queueing.ledger import Ledger
+from quorate.queueing.preemption.simulation import UsageSimulation
+from quorate.queueing.scheduling.flavor_assigner import Assignment
+from quorate.queueing.scheduling.nomination import Nomination
+from quorate.queueing.scheduling.reserving import shortages_at
+from quorate.queueing.topology.places import Places
+from quorate.queueing.topology.placing import NO_PLACEMENT, Placement, fits
+from quorate.quota import tree
+from quorate.quota.amount import Usage
+from quorate.quota.tree import Node
+
+
+class EarlierHeads:
+    """See the module docstring.  Quota and places are counted in the ledger as soon as they are reserved."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._usage: list[tuple[Node, Usage]] = []
+        self._places: list[Places] = []
+        # By root: the last workload that took quota, and the preemption targets, each with its preemptor.
+        self.last_served: dict[Node, Key] = {}
+        self.preemptors: dict[Node, dict[Key, Key]] = {}
+
+    def count(self) -> None:
+        """Count what is reserved, in a round that goes on."""
+        for node, usage in self._usage:
+            tree.add_usage(node, usage)
+        for places in self._places:
+            places.count(1)
+
+    def uncount(self) -> None:
+        """Leave what is reserved out of the ledger, in a round that ends or pauses."""
+        for node, usage in self._usage:
+            tree.remove_usage(node, usage)
+        for places in self._places:
+            places.count(-1)
+
+    def shortages(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
+        """Return what is missing after the earlier decisions of the round, without all preemption targets.
+
+        A head without targets of its own starts before those of other heads have released their quota, so it
+        must fit beside them, too.
+        """
+        replaced = self._ledger.replaced_reservation(nomination.entry.workload, nomination.queue)
+        if replaced is None:
+            return self._shortages_after_decisions(nomination, assignment)
+        with self._ledger.without_replaced_slice(replaced):
+            return self._shortages_after_decisions(nomination, assignment)
+
+    def _shortages_after_decisions(
+        self, nomination: Nomination, assignment: Assignment
+    ) -> tuple[Shortage, ...]:
+        shortages = self._shortages_without_targets(nomination, assignment)
+        if shortages or nomination.targets or nomination.queue.node.root not in self.preemptors:
+            return shortages
+        return self._shortages_beside_targets(nomination, assignment)
+
+    def lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
+        """Return True if the places of the nomination are no longer free."""
+        replaced = self._ledger.replaced_places(nomination.entry.workload, nomination.queue)
+        held = () if replaced is None else replaced.places.all
+        if not nomination.targets:
+            return not fits(self._ledger.topology, assignment.placement, held)
+        leaving = (
+            *self.preemptors.get(nomination.queue.node.root, ()),
+            *(target.reservation.key for target in nomination.targets),
+        )
+        with UsageSimulation() as simulation:
+            for key in leaving:
+                reservation = self._ledger.reservations.get(key)
+                if reservation is not None:
+                    queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
+                    simulation.remove(reservation, queue.node)
+            return not fits(self._ledger.topology, assignment.placement, held)
+
+    def _shortages_without_targets(
+        self, nomination: Nomination, assignment: Assignment
+    ) -> tuple[Shortage, ...]:
+        node = nomination.queue.node
+        leaving = (
+            *self.preemptors.get(node.root, ()),
+            *(target.reservation.key for target in nomination.targets),
+        )
+        if not leaving:
+            return shortages_at(node, assignment.usage)
+        with UsageSimulation(counts_places=False) as simulation:
+            for key in leaving:
+                reservation = self._ledger.reservations.get(key)
+                if reservation is not None:  # a target may be gone when a suspended round is resumed
+                    queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
+                    simulation.remove(reservation, queue.node)
+            return shortages_at(node, assignment.usage)
+
+    def _shortages_beside_targets(
+        self, nomination: Nomination, assignment: Assignment
+    ) -> tuple[Shortage, ...]:
+        for node, usage in self._usage:
+            tree.remove_usage(node, usage)
+        shortages = shortages_at(nomination.queue.node, assignment.usage)
+        for node, usage in self._usage:
+            tree.add_usage(node, usage)
+        return shortages
+
+    def reserve(self, nomination: Nomination, usage: Usage, placement: Placement = NO_PLACEMENT) -> None:
+        """Keep later heads from taking ``usage`` and the places of ``placement``."""
+        node = nomination.queue.node
+        if placement.pod_sets:
+            places = Places(self._ledger.topology, placement.places())
+            self._places.append(places)
+            places.count(1)
+        self.last_served[node.root] = nomination.entry.key
+        self._usage.append((node, usage))
+        tree.add_usage(node, usage)
