@@ -14,6 +14,7 @@ from quorate.kube.resources import (
     RESOURCE_FLAVORS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    Json,
 )
 from quorate.local.nodes import Fleet
 from quorate.queueing.conditions import has_quota_reservation
@@ -27,6 +28,10 @@ PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
 async def create(world: World, pods: int, name: str = KEY.name, **labels: str) -> None:
+    await world.client.create(JOBS, a_job(pods, name, **labels), NAMESPACE)
+
+
+def a_job(pods: int, name: str = KEY.name, **labels: str) -> Json:
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
     template = {
         "metadata": {"annotations": {"simulate.quorate.dev/duration": "forever"}},
@@ -37,9 +42,7 @@ async def create(world: World, pods: int, name: str = KEY.name, **labels: str) -
         "labels": {"kueue.x-k8s.io/queue-name": "queue", **labels},
         "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
     }
-    await world.client.create(
-        JOBS, {"metadata": metadata, "spec": {"parallelism": pods, "template": template}}, NAMESPACE
-    )
+    return {"metadata": metadata, "spec": {"parallelism": pods, "template": template}}
 
 
 async def resize(world: World, pods: int) -> None:
