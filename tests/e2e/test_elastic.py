@@ -32,6 +32,7 @@ async def create(world: World, pods: int, name: str = KEY.name, **labels: str) -
 
 
 def a_job(pods: int, name: str = KEY.name, **labels: str) -> Json:
+    """Return a job that is created suspended: no pod of it runs for a moment before its admission."""
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
     template = {
         "metadata": {"annotations": {"simulate.quorate.dev/duration": "forever"}},
@@ -42,7 +43,7 @@ def a_job(pods: int, name: str = KEY.name, **labels: str) -> Json:
         "labels": {"kueue.x-k8s.io/queue-name": "queue", **labels},
         "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
     }
-    return {"metadata": metadata, "spec": {"parallelism": pods, "template": template}}
+    return {"metadata": metadata, "spec": {"suspend": True, "parallelism": pods, "template": template}}
 
 
 async def resize(world: World, pods: int) -> None:

@@ -211,9 +211,7 @@ def test_pods_of_a_job_that_an_admitted_job_owns_use_quota() -> None:
 def test_pods_outside_of_quota_are_deleted_if_that_is_configured() -> None:
     async def story(world: World) -> None:
         await world.queues("4")
-        job = elastic.a_job(4)
-        job["spec"]["suspend"] = True  # pods from before its admission would be deleted first
-        await world.client.create(JOBS, job, NAMESPACE)
+        await elastic.create(world, 4)
         first = await elastic.until_running(world, 4)
         await ungate(world, 8)
         assert first < await elastic.until_running(world, 8)
