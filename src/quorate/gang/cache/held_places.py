@@ -87,7 +87,7 @@ class HeldPlaces:
         self._running: dict[_PodSet, set[Key]] = {}  # pods with a place that have not ended
         self._held: dict[_Place, _Held] = {}  # as counted in the cluster
         self._names: dict[str, str] = {}  # of nodes, by host name where they differ
-        # Pods on nodes that name no place, and how many an owner has on each node; no zeros.
+        # Pods on nodes that name no place, of owners with places, and how many are on each node; no zeros.
         self._members: dict[Key, _Member] = {}
         self._members_on: dict[Uid, Counter[str]] = {}
         self._taken: dict[_Place, int] = {}  # how many of these take a place
@@ -105,6 +105,8 @@ class HeldPlaces:
         if before is not None and (before.pods, before.owner) != (workload.pods, workload.owner):
             self._release(changed)
         self._forget(before)
+        if before is not None and not (places and before.owner == workload.owner):
+            self._forget_members(before.owner)
         if places:
             self._workloads[key] = workload
             self._pods |= places
@@ -117,6 +119,8 @@ class HeldPlaces:
     def remove_workload(self, key: Key) -> None:
         before = self._workloads.get(key)
         self._forget(before)
+        if before is not None:
+            self._forget_members(before.owner)
         for place in self._places_of(before):
             self._update(place)
 
@@ -132,6 +136,11 @@ class HeldPlaces:
         if not of_owner:
             del self._of_owner[workload.owner]
             self._drop_if_empty(self._rooms[workload.owner])
+
+    def _forget_members(self, owner: Uid) -> None:
+        if owner not in self._of_owner:
+            for key in [key for key, member in self._members.items() if member.owner == owner]:
+                self._set_member(key, None)
 
     def _drop_if_empty(self, room: HeldRoom) -> None:
         if not room.pods and room.owner not in self._of_owner:
@@ -185,7 +194,9 @@ class HeldPlaces:
         else:
             self._set_arrived(key, place, runs=pod.status.phase != "Succeeded")
         takes_any = place is None and node and pod.status.phase != "Failed"
-        self._set_member(key, _Member(owner, node) if owner and takes_any else None)
+        self._set_member(
+            key, _Member(owner, node) if owner in self._of_owner and owner and takes_any else None
+        )
 
     def _keeps_out(self, place: _Place, pod: Pod, owner: Uid | None) -> bool:
         """Return True for a member with a place that is not lent to its gang: held, it would keep it out."""

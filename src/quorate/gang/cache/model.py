@@ -138,8 +138,11 @@ class Model:
     def _set_held(self, gang: Gang) -> None:
         """Set what is held for the owner of ``gang``, and let its members on nodes take their places."""
         gang.held = self._held.room_of(gang.owner)
-        for task in gang.tasks.values() if gang.held is not NO_ROOM else ():
-            self._held.set_pod(task.key, task.pod, task.node, gang.owner)
+        if gang.held is NO_ROOM:
+            return
+        with self._held.lent_to(gang.owner):  # the places are divided once, afterwards
+            for task in gang.tasks.values():
+                self._held.set_pod(task.key, task.pod, task.node, gang.owner)
 
     @contextmanager
     def room_lent_to(self, gang: Gang) -> Iterator[None]:
