@@ -20,7 +20,7 @@ from quorate.witness.metrics import COMPONENT, WitnessEvents, WitnessMetrics
 from quorate.witness.process import Options, run_witness
 from quorate.witness.report import Report
 from tests.e2e.service_accounts import as_account
-from tests.e2e.world import NAMESPACE, World, run_story
+from tests.e2e.world import NAMESPACE, WITHIN_S, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -30,12 +30,16 @@ FLEET = Fleet(1, cpu="16")
 
 @asynccontextmanager
 async def watching(client: Client) -> AsyncIterator[WitnessMetrics]:
-    """Run a witness with a grace of a tenth of a second, its events and its metrics."""
+    """Run a witness with a grace of a tenth of a second, with its events and metrics; it has reported once.
+
+    What was reserved before its first report is excused.
+    """
     clock = WallClock()
     metrics, recorder = WitnessMetrics(), EventRecorder(client, clock, COMPONENT)
-    events = WitnessEvents(recorder, clock)
+    events, has_reported = WitnessEvents(recorder, clock), asyncio.Event()
 
     def on_report(report: Report) -> None:
+        has_reported.set()
         metrics.reported(report)
         events.reported(report)
 
@@ -44,6 +48,8 @@ async def watching(client: Client) -> AsyncIterator[WitnessMetrics]:
         run_witness(client, clock, Options(0.1, 0.05), lambda: resources, on_report), recorder.run()
     )
     try:
+        async with asyncio.timeout(WITHIN_S):
+            await has_reported.wait()
         yield metrics
     finally:
         running.cancel()
