@@ -1,5 +1,7 @@
 """What the heads that a round has processed take from later ones: quota, places and preemption targets."""
 
+from collections.abc import Iterable
+
 from quorate.api.meta import Key
 from quorate.queueing.inadmissible_reasons import Shortage
 from quorate.queueing.ledger import Ledger
@@ -15,7 +17,10 @@ from quorate.quota.tree import Node
 
 
 class EarlierHeads:
-    """See the module docstring.  Quota and places are counted in the ledger as soon as they are reserved."""
+    """The heads of one round that have been processed, and what they reserved for the rest of the round.
+
+    Reserved quota and places are counted in the ledger at once.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -65,34 +70,32 @@ class EarlierHeads:
         held = () if replaced is None else replaced.places.all
         if not nomination.targets:
             return not fits(self._ledger.topology, assignment.placement, held)
-        leaving = (
+        with UsageSimulation() as simulation:
+            self._remove_targets(simulation, self._targets(nomination))
+            return not fits(self._ledger.topology, assignment.placement, held)
+
+    def _targets(self, nomination: Nomination) -> tuple[Key, ...]:
+        """Return the preemption targets of the earlier heads of its tree and of the head itself."""
+        return (
             *self.preemptors.get(nomination.queue.node.root, ()),
             *(target.reservation.key for target in nomination.targets),
         )
-        with UsageSimulation() as simulation:
-            for key in leaving:
-                reservation = self._ledger.reservations.get(key)
-                if reservation is not None:
-                    queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
-                    simulation.remove(reservation, queue.node)
-            return not fits(self._ledger.topology, assignment.placement, held)
+
+    def _remove_targets(self, simulation: UsageSimulation, targets: Iterable[Key]) -> None:
+        for key in targets:
+            reservation = self._ledger.reservations.get(key)
+            if reservation is not None:  # a target may be gone when a suspended round is resumed
+                queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
+                simulation.remove(reservation, queue.node)
 
     def _shortages_without_targets(
         self, nomination: Nomination, assignment: Assignment
     ) -> tuple[Shortage, ...]:
-        node = nomination.queue.node
-        leaving = (
-            *self.preemptors.get(node.root, ()),
-            *(target.reservation.key for target in nomination.targets),
-        )
-        if not leaving:
+        node, targets = nomination.queue.node, self._targets(nomination)
+        if not targets:
             return shortages_at(node, assignment.usage)
         with UsageSimulation(counts_places=False) as simulation:
-            for key in leaving:
-                reservation = self._ledger.reservations.get(key)
-                if reservation is not None:  # a target may be gone when a suspended round is resumed
-                    queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
-                    simulation.remove(reservation, queue.node)
+            self._remove_targets(simulation, targets)
             return shortages_at(node, assignment.usage)
 
     def _shortages_beside_targets(
