@@ -30,7 +30,7 @@ from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, Ungat
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import TopologySource
-from quorate.controllers.pods.charged_requests import uncharged_requests
+from quorate.controllers.pods.charged_requests import is_resized, uncharged_requests
 from quorate.controllers.pods.constants import ADMISSION_GATE
 from quorate.controllers.pods.pod_group import pod_set_counts
 from quorate.controllers.pods.pod_topology import missing_gate_findings, topology_source
@@ -44,7 +44,6 @@ from quorate.controllers.pods.queued_pod import (
     is_suspended,
     is_terminated,
 )
-from quorate.controllers.pods.resized_pod import is_resized
 from quorate.kube.resources import Resource, reference_to
 from quorate.kube.writes import Write
 from quorate.queueing.conditions import ADMITTED, transition_time
