@@ -1,13 +1,14 @@
 """Configuration of queueing: counted resources, fair sharing, retention."""
 
 from collections.abc import Callable
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypeVar, get_args
 
 import msgspec
 
 from quorate.api.configuration.pods_ready import Version
 from quorate.api.core import Resources
 from quorate.api.decoding.strict import (
+    Decoder,
     Field,
     InvalidValue,
     Section,
@@ -24,6 +25,8 @@ from quorate.api.decoding.strict import (
 )
 from quorate.api.syntax import is_qualified_name
 from quorate.api.validation.workloads import PODS
+
+T = TypeVar("T")
 
 # Kueue's limits of deviceClassMappings.
 MAX_MAPPINGS: Final = 16
@@ -234,7 +237,7 @@ class NodeFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_node_fit(fields: Section) -> NodeFit:
-    return NodeFit(mode=fields.take("mode", _node_fit_mode, "Report"))
+    return NodeFit(mode=fields.take("mode", _mode(NODE_FIT_MODES, "Off"), "Report"))
 
 
 OutsideQuotaMode = Literal["Off", "Count", "Delete"]
@@ -252,14 +255,10 @@ class OutsideQuota(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_outside_quota(fields: Section) -> OutsideQuota:
-    return OutsideQuota(mode=fields.take("mode", _outside_quota_mode, "Count"))
+    return OutsideQuota(mode=fields.take("mode", _mode(OUTSIDE_QUOTA_MODES, "Off"), "Count"))
 
 
-def _outside_quota_mode(field: Field) -> OutsideQuotaMode:
-    """Return the mode; YAML reads ``Off`` without quotes as false."""
-    return "Off" if field.value is False else choice(OUTSIDE_QUOTA_MODES)(field)
-
-
-def _node_fit_mode(field: Field) -> NodeFitMode:
-    """Return the mode; YAML reads ``Off`` without quotes as false."""
-    return "Off" if field.value is False else choice(NODE_FIT_MODES)(field)
+def _mode(modes: tuple[T, ...], off: T) -> Decoder[T]:
+    """Return a decoder of one of ``modes``; YAML reads ``Off`` without quotes as false."""
+    decode = choice(modes)
+    return lambda field: off if field.value is False else decode(field)
