@@ -14,7 +14,6 @@ from quorate.kube.resources import (
     RESOURCE_FLAVORS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
-    Json,
 )
 from quorate.local.nodes import Fleet
 from quorate.queueing.conditions import has_quota_reservation
@@ -28,11 +27,7 @@ PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
 async def create(world: World, pods: int, name: str = KEY.name, **labels: str) -> None:
-    await world.client.create(JOBS, a_job(pods, name, **labels), NAMESPACE)
-
-
-def a_job(pods: int, name: str = KEY.name, **labels: str) -> Json:
-    """Return a job that is created suspended: no pod of it runs for a moment before its admission."""
+    """Create a suspended job: no pod of it runs for a moment before its admission."""
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
     template = {
         "metadata": {"annotations": {"simulate.quorate.dev/duration": "forever"}},
@@ -43,7 +38,8 @@ def a_job(pods: int, name: str = KEY.name, **labels: str) -> Json:
         "labels": {"kueue.x-k8s.io/queue-name": "queue", **labels},
         "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
     }
-    return {"metadata": metadata, "spec": {"suspend": True, "parallelism": pods, "template": template}}
+    spec = {"suspend": True, "parallelism": pods, "template": template}
+    await world.client.create(JOBS, {"metadata": metadata, "spec": spec}, NAMESPACE)
 
 
 async def resize(world: World, pods: int) -> None:
