@@ -27,7 +27,7 @@ ANNOTATION: Final = "quorate.dev/outside-quota"  # of a workload
 
 @dataclass(frozen=True, slots=True)
 class OutsideUse:
-    """What the pods of one workload use of the quota of a cluster queue, beyond what is charged."""
+    """What pods of a workload use of the quota of a cluster queue, beyond what that workload is charged."""
 
     cluster_queue: str
     usage: Usage  # no amount is 0
@@ -108,7 +108,7 @@ class OutsideUsage(QueueTrees):
 
     @contextmanager
     def without_outside(self, queue: ClusterQueueState, workload: Key) -> Iterator[None]:
-        """Leave the use of one workload out of all sums."""
+        """Leave what pods of ``workload`` use outside of quota out of the usage of ``queue``."""
         usage = queue.outside.get(workload)
         self._count(queue, workload, None)
         try:

@@ -21,7 +21,7 @@ from quorate.queueing.pending.effective_requests import (
 
 @dataclass(frozen=True, slots=True)
 class PodDefaults:
-    """The defaults of the pods of one namespace."""
+    """What the API server adds to the requests of pods in one namespace: it depends on its LimitRanges."""
 
     containers: LimitRangeDefaults = NO_DEFAULTS
     runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)  # by name

@@ -33,7 +33,7 @@ _NONE: Final[frozenset[Key]] = frozenset()
 
 @dataclass(slots=True, eq=False)
 class HeldRoom:
-    """What nodes hold for the pods of one owner that have not arrived."""
+    """The places that nodes hold for pods of one owner which are on no node yet, and their requests."""
 
     owner: Uid
     pods: int = 0

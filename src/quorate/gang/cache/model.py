@@ -5,7 +5,7 @@ knows the decisions of sessions that no watch has reported yet; see ``assumed_de
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Final
 
@@ -144,14 +144,9 @@ class Model:
             for task in gang.tasks.values():
                 self._held.set_pod(task.key, task.pod, task.node, gang.owner)
 
-    @contextmanager
-    def room_lent_to(self, gang: Gang) -> Iterator[None]:
+    def room_lent_to(self, gang: Gang) -> AbstractContextManager[None]:
         """Leave the room free that nodes hold for members of ``gang``, while nodes are chosen for them."""
-        if not gang.held.pods:
-            yield
-            return
-        with self._held.lent_to(gang.owner):
-            yield
+        return self._held.lent_to(gang.owner) if gang.held.pods else nullcontext()
 
     def node_finder(self, predicates: PredicateArguments, scoring: Scoring) -> NodeFinder:
         """Return the filtered and scored nodes, which are kept up to date from session to session."""

@@ -326,8 +326,9 @@ class _Player:
             self._clock.now,
             self._jitter.random(),
         )
-        requeues = workload.status.requeue_state
-        if requeues is not None and (requeues.count or 0) > MOST_REQUEUES and not job.is_given_up:
+        requeue_state = workload.status.requeue_state
+        requeues = 0 if requeue_state is None else requeue_state.count or 0
+        if requeues > MOST_REQUEUES and not job.is_given_up:
             job.is_given_up = True  # in the outcome it waits
             self._store(job, replace(workload, spec=replace(workload.spec, active=False)))
         elif transition.deactivate:
