@@ -4,10 +4,18 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.queueing import Scheduling
-from quorate.api.meta import Condition
+from quorate.api.core import PodResourceClaim
+from quorate.api.meta import Condition, find_condition
 from quorate.queueing import conditions as c
-from quorate.queueing.inadmissible_reasons import NamespaceMismatched
+from quorate.queueing.inadmissible_reasons import (
+    DevicesUncounted,
+    LimitRangeViolated,
+    Misconfiguration,
+    NamespaceMismatched,
+    RequestsAboveLimits,
+)
 from quorate.queueing.lifecycle.transition import QueueView
+from quorate.queueing.pending.device_claims import device_requests
 from tests.queueing.lifecycle_builders import (
     ADMITTED,
     COARSE,
@@ -40,6 +48,17 @@ def test_the_granular_reason_of_an_inactive_or_missing_queue(view: QueueView, re
 
 
 UNSCHEDULED = Configuration(gates=COARSE, scheduling=Scheduling(enabled=False))
+UNCOUNTED = device_requests(
+    "main",
+    (
+        PodResourceClaim(name="named", resource_claim_name="claim"),
+        PodResourceClaim(name="lost", resource_claim_template_name="lost"),
+        PodResourceClaim(name="refused", resource_claim_template_name="refused"),
+        PodResourceClaim(name="unmapped", resource_claim_template_name="unmapped"),
+    ),
+    {"lost": None, "refused": "devices.requests[0].exactly is missing", "unmapped": {"gpu": 1}}.__getitem__,
+    resources={},
+)
 MISMATCHED = replace(RUNNING, misconfiguration=NamespaceMismatched("ns", "cq"))
 
 
@@ -62,11 +81,34 @@ def test_a_misconfiguration_that_no_cycle_reports_is_reported_and_withdrawn(
     status = decide(new, MISMATCHED, configuration).status
     assert status is not None
     told = replace(new, status=status)
-    assert show(new, decide(new, MISMATCHED, configuration)).startswith(
-        f"{reported}, quorate.dev/Waiting NamespaceMismatched"
-    )
+    assert show(new, decide(new, MISMATCHED, configuration)).startswith(reported)
     assert show(told, decide(told, MISMATCHED, configuration)) == "nothing"
-    assert show(told, decide(told, RUNNING, configuration)) == f"{withdrawn}, no quorate.dev/Waiting"
+    assert show(told, decide(told, RUNNING, configuration)) == withdrawn
+
+
+@pytest.mark.parametrize(
+    "misconfiguration",
+    [
+        NamespaceMismatched("ns", "cq"),
+        RequestsAboveLimits(("requests[cpu]: 2 exceeds the limit 1",)),
+        LimitRangeViolated(("cpu: 2 exceeds 1",)),
+        *(DevicesUncounted((finding,)) for finding in UNCOUNTED.findings),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    "view", [queues(local=False), queues("Hold"), queues(cluster=False), queues(active=False), RUNNING]
+)
+def test_a_wait_leaves_no_typed_reason_where_another_program_reserves_quota(
+    view: QueueView, misconfiguration: Misconfiguration
+) -> None:
+    """The write of the reservation is not ours, so it would leave the reason beside the quota."""
+    new = a_workload()
+    status = decide(new, replace(view, misconfiguration=misconfiguration), UNSCHEDULED).status
+    assert status is not None
+    assert find_condition(status.conditions, c.WAITING) is None
+    told = replace(new, status=status)
+    assert show(told, decide(told, RUNNING, UNSCHEDULED)) == "not QuotaReserved Pending"
 
 
 def test_the_reason_that_another_scheduler_wrote_stays() -> None:

@@ -345,6 +345,19 @@ def pod_set_reason_text(reason: PodSetReason) -> str:
     assert_never(reason)
 
 
+def is_misconfiguration_text(message: str) -> bool:
+    """Return True if ``message`` is the text of a ``Misconfiguration``."""
+    return message.startswith(
+        (
+            "workload namespace doesn't match",
+            "resources validation failed: ",
+            "resources didn't satisfy LimitRange constraints: ",
+            "DeviceClass ",
+            "KueueDRAIntegration feature ",
+        )
+    ) or (message.startswith("pod set ") and ": claim " in message)
+
+
 def workload_reason_text(reason: WorkloadReason) -> str:
     match reason:
         case QueueMissing(kind, name):

@@ -5,7 +5,7 @@ time, the first that applies, and the next call sees its result; a second call w
 changes nothing.
 """
 
-from typing import Final, get_args
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -34,6 +34,7 @@ from quorate.queueing.inadmissible_reasons import (
     Misconfiguration,
     QueueInactive,
     QueueMissing,
+    is_misconfiguration_text,
     workload_reason_text,
 )
 from quorate.queueing.lifecycle import admission_checks, timeouts
@@ -316,14 +317,14 @@ def _expected_quota_reserved(context: WorkloadContext) -> Condition | None:
             _is_about_other_wait(old, workload)
             or (
                 old.reason == "Inadmissible"
-                and (_is_about_queues(old.message) or _was_misconfigured(context))
+                and (_is_about_queues(old.message) or _was_misconfigured(context, old))
             )
         )
         return _not_evaluated(context) if is_outdated else None
     if (
         old is not None
         and _may_still_hold(old, context.queues)
-        and not _was_misconfigured(context)
+        and not _was_misconfigured(context, old)
         and not _is_about_other_wait(old, workload)
     ):
         return None
@@ -355,14 +356,9 @@ def _may_still_hold(reserved: Condition, queues: QueueView) -> bool:
     return reserved.reason in c.CYCLE_REASONS or reserved.reason == c.PENDING_EVALUATION
 
 
-def _was_misconfigured(context: WorkloadContext) -> bool:
+def _was_misconfigured(context: WorkloadContext, reserved: Condition) -> bool:
     """Return True if this lifecycle reported a misconfiguration, which no admission cycle takes back."""
-    waiting = find_condition(context.workload.status.conditions, c.WAITING)
-    return (
-        not context.configuration.scheduling.enabled
-        and waiting is not None
-        and waiting.reason in _MISCONFIGURATIONS
-    )
+    return not context.configuration.scheduling.enabled and is_misconfiguration_text(reserved.message)
 
 
 def _is_about_queues(message: str) -> bool:
@@ -373,8 +369,12 @@ def _is_about_queues(message: str) -> bool:
 
 
 def _waiting(context: WorkloadContext, reserved: Condition) -> tuple[Condition, ...]:
-    """Return the typed reason beside ``reserved``, if that says why the queues do not admit the workload."""
-    blocked = _blocked_by(context.queues)
+    """Return the typed reason beside ``reserved``, if that says why the queues do not admit the workload.
+
+    Return none if another program reserves quota: its write would leave the reason in the status of a
+    workload that has quota.
+    """
+    blocked = _blocked_by(context.queues) if context.configuration.scheduling.enabled else None
     if blocked is None or reserved.message != workload_reason_text(blocked):
         return ()
     return waiting_condition((blocked,), context.now, context.workload.metadata.generation)
@@ -400,7 +400,6 @@ def _end_wait(context: WorkloadContext) -> Transition | None:
     return _write_conditions(context)
 
 
-_MISCONFIGURATIONS: Final = frozenset(reason.__name__ for reason in get_args(Misconfiguration))
 _DEACTIVATED_TEXT: Final = "The workload is deactivated"
 _REPLACEMENT_TEXT: Final = "The pod group waits for replacement pods"
 _EVALUATION_TEXT: Final = "Workload is pending evaluation in the scheduling queue"
