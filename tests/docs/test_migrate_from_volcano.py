@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from quorate.api.scheduler_configuration import load_scheduler_configuration
-from quorate.api.scheduler_configuration.actions import ACTIONS, NO_OP_ACTION, UNSUPPORTED_ACTIONS
+from quorate.api.scheduler_configuration.actions import ACTIONS, GANG_ACTIONS, NO_OP_ACTION
 from quorate.api.scheduler_configuration.plugins import (
     PLUGIN_DECODERS,
     UNSUPPORTED_FILTERS,
@@ -21,8 +21,8 @@ def named(row: str, column: int) -> list[str]:
 
 
 def test_the_page_lists_supported_and_unsupported_fields() -> None:
-    assert named("actions", 1) == list(ACTIONS)
-    assert sorted(named("actions", 2)) == sorted([*UNSUPPORTED_ACTIONS, NO_OP_ACTION])
+    assert named("actions", 1) == [*ACTIONS, *GANG_ACTIONS]
+    assert sorted(named("actions", 2)) == [NO_OP_ACTION]
     assert named("plugins", 1) == sorted(PLUGIN_DECODERS)
     assert named("plugins that are refused", 2) == sorted(UNSUPPORTED_FILTERS)
     assert named("plugins that are ignored", 2) == sorted(UNSUPPORTED_SCORERS)

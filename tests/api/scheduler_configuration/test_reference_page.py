@@ -12,9 +12,12 @@ from quorate.api.decoding.strict import Decoder, Field, InvalidConfiguration, de
 from quorate.api.scheduler_configuration import default_scheduler_configuration, load_scheduler_configuration
 from quorate.api.scheduler_configuration.actions import (
     ACTIONS,
+    GANG_ACTIONS,
     decode_allocate_arguments,
     decode_backfill_arguments,
     decode_enqueue_arguments,
+    decode_gang_preempt_arguments,
+    decode_gang_reclaim_arguments,
     decode_preempt_arguments,
     decode_reclaim_arguments,
 )
@@ -35,6 +38,8 @@ READERS: Final[Mapping[str, Callable[[Arguments], object]]] = {
     "preempt": decode_preempt_arguments,
     "reclaim": decode_reclaim_arguments,
     "backfill": decode_backfill_arguments,
+    "gangpreempt": decode_gang_preempt_arguments,
+    "gangreclaim": decode_gang_reclaim_arguments,
 }
 
 
@@ -70,7 +75,7 @@ def known_arguments(readers: Mapping[str, Callable[[Arguments], object]]) -> set
 
 
 def test_the_page_lists_the_actions_and_the_plugins() -> None:
-    assert [row[0] for row in rows("Actions")] == list(ACTIONS)
+    assert [row[0] for row in rows("Actions")] == [*ACTIONS, *GANG_ACTIONS]
     assert [row[0] for row in rows("Plugins")] == list(PLUGIN_DECODERS)
 
 
@@ -97,7 +102,7 @@ def test_documented_plugin_defaults_match_the_code(row: tuple[str, str, str]) ->
 @pytest.mark.parametrize("row", [row for row in rows("Arguments of actions") if len(row) == 3])
 def test_documented_action_defaults_match_the_code(row: tuple[str, str, str]) -> None:
     action, argument, default = row
-    without = "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\n"
+    without = f"actions: {action}\ntiers: [{{plugins: [{{name: gang}}]}}]\n"
     text = f"{without}configurations: [{{name: {action}, arguments: {{{argument}: {default}}}}}]\n"
     loaded = load_scheduler_configuration(text)
     assert loaded.warnings == ()

@@ -215,6 +215,33 @@ def test_profile_compat_disables_features_that_volcano_lacks() -> None:
     assert result.warnings == ("configurations[0].arguments: has no effect with profile compat",)
 
 
+@pytest.mark.parametrize("profile", ["design", "compat"])
+@pytest.mark.parametrize("allows", [True, False])
+def test_the_actions_for_whole_gangs_evict_them_in_both_profiles(profile: str, allows: bool) -> None:
+    arguments = f"arguments: {{allowWholeBundle: {str(allows).lower()}}}"
+    result = load_scheduler_configuration(
+        f"{{profile: {profile}, actions: 'allocate, gangpreempt, gangreclaim', "
+        "tiers: [{plugins: [{name: gang}]}], "
+        f"configurations: [{{name: gangpreempt, {arguments}}}, {{name: gangreclaim, {arguments}}}]}}"
+    )
+    configuration = result.configuration
+    assert configuration.actions == ("allocate", "preempt", "reclaim")
+    assert configuration.preempt == PreemptArguments(
+        evict_overused=False, evict_whole_group=allows, only_lower_gangs=True
+    )
+    assert configuration.reclaim == ReclaimArguments(evict_whole_group=allows)
+    assert result.warnings == ()
+
+
+def test_the_bound_on_searched_domains_has_no_effect() -> None:
+    result = load_scheduler_configuration(
+        "{actions: gangpreempt, tiers: [{plugins: [{name: gang}]}], "
+        "configurations: [{name: gangpreempt, arguments: {maxDomains: 4}}]}"
+    )
+    assert result.configuration.preempt.evict_whole_group
+    assert result.warnings == ("configurations[0].arguments.maxDomains: is unknown and has no effect",)
+
+
 @pytest.mark.parametrize(
     ("body", "want"),
     [
@@ -252,7 +279,7 @@ def test_profile_compat_disables_features_that_volcano_lacks() -> None:
         pytest.param(
             "{actions: 'allocate,'}",
             "line 1: actions: 'allocate,' names '', which is not an action "
-            "(known are enqueue, allocate, backfill, preempt, reclaim)",
+            "(known are enqueue, allocate, backfill, preempt, reclaim, gangpreempt, gangreclaim)",
             id="a trailing comma",
         ),
         pytest.param(
@@ -260,12 +287,6 @@ def test_profile_compat_disables_features_that_volcano_lacks() -> None:
             "line 1: actions: 'allocate, gangpreempt, preempt' mixes gangpreempt with preempt or reclaim "
             "(keep the latter)",
             id="two ways to preempt",
-        ),
-        pytest.param(
-            "{actions: 'gangreclaim'}",
-            "line 1: actions: 'gangreclaim' names gangreclaim, which is not supported "
-            "(write reclaim, which with evict-whole-group also evicts whole groups)",
-            id="an unsupported action",
         ),
         pytest.param(
             "{profile: strict, actions: allocate}",

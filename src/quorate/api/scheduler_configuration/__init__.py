@@ -29,8 +29,8 @@ from quorate.api.decoding.strict import (
 )
 from quorate.api.scheduler_configuration.actions import (
     ACTIONS,
+    GANG_ACTIONS,
     NO_OP_ACTION,
-    UNSUPPORTED_ACTIONS,
     Action,
     AllocateArguments,
     BackfillArguments,
@@ -41,6 +41,8 @@ from quorate.api.scheduler_configuration.actions import (
     decode_allocate_arguments,
     decode_backfill_arguments,
     decode_enqueue_arguments,
+    decode_gang_preempt_arguments,
+    decode_gang_reclaim_arguments,
     decode_preempt_arguments,
     decode_reclaim_arguments,
 )
@@ -56,6 +58,8 @@ from quorate.api.scheduler_configuration.plugins import (
 )
 
 R = TypeVar("R")
+
+_KNOWN: Final[Mapping[str, Action]] = {**{action: action for action in ACTIONS}, **GANG_ACTIONS}
 
 DEFAULT_FILE: Final = """\
 actions: "enqueue, allocate, backfill"
@@ -133,7 +137,7 @@ def _configuration(fields: LenientSection) -> SchedulerConfiguration:
     profile: Profile = fields.take("profile", choice(get_args(Profile)), "design")
     if "actions" not in fields:
         fields.at("actions").reject(f"is missing (write {', '.join(ACTIONS[:3])})")
-    actions = fields.take("actions", _actions, ())
+    named = fields.take("actions", _actions, ())
     tiers = fields.take("tiers", list_of(lenient_section(_tier)), ())
     if not any(tiers):
         fields.at("tiers").warn("lists no plugin, so no plugin takes part in decisions")
@@ -143,12 +147,12 @@ def _configuration(fields: LenientSection) -> SchedulerConfiguration:
     given = _action_arguments(fields)
     nothing = Field(fields.field.context, "configurations", None)
 
-    def rules(action: Action, decoder: Callable[[Arguments], R], fallback: R) -> R:
+    def rules(action: str, decoder: Callable[[Arguments], R], fallback: R) -> R:
         return given.get(action, nothing).decode(arguments(decoder), fallback)
 
     configuration = SchedulerConfiguration(
         profile=profile,
-        actions=actions,
+        actions=tuple(_KNOWN[name] for name in named),
         tiers=tiers,
         enqueue=rules(
             "enqueue", partial(decode_enqueue_arguments, overcommit=_overcommit(tiers)), EnqueueArguments()
@@ -158,15 +162,23 @@ def _configuration(fields: LenientSection) -> SchedulerConfiguration:
         reclaim=rules("reclaim", decode_reclaim_arguments, ReclaimArguments()),
         backfill=rules("backfill", decode_backfill_arguments, BackfillArguments()),
     )
-    return configuration if profile == "design" else _compat_profile(configuration, given)
+    if profile == "compat":
+        configuration = _compat_profile(configuration, given)
+    if "gangpreempt" in named:
+        preempt = rules("gangpreempt", decode_gang_preempt_arguments, PreemptArguments())
+        configuration = msgspec.structs.replace(configuration, preempt=preempt)
+    if "gangreclaim" in named:
+        reclaim = rules("gangreclaim", decode_gang_reclaim_arguments, ReclaimArguments())
+        configuration = msgspec.structs.replace(configuration, reclaim=reclaim)
+    return configuration
 
 
 def _compat_profile(
-    configuration: SchedulerConfiguration, given: Mapping[Action, Field]
+    configuration: SchedulerConfiguration, given: Mapping[str, Field]
 ) -> SchedulerConfiguration:
     """Return ``configuration`` without the features of profile ``design``."""
     for action, field in given.items():
-        if field.value and action != "allocate":
+        if field.value and action != "allocate" and action not in GANG_ACTIONS:
             field.warn("has no effect with profile compat")
     return msgspec.structs.replace(
         configuration,
@@ -183,51 +195,46 @@ def _overcommit(tiers: Iterable[Iterable[PluginEntry]]) -> Fraction | None:
     return next((each.factor for each in found if isinstance(each, OvercommitArguments)), None)
 
 
-def _actions(field: Field) -> tuple[Action, ...]:
-    """Decode actions from one comma-separated text, as in Volcano."""
+def _actions(field: Field) -> tuple[str, ...]:
+    """Decode the names of actions from one comma-separated text, as in Volcano."""
     if not isinstance(field.value, str):
         raise InvalidValue(f'is not text (write "{", ".join(ACTIONS[:3])}")')
     named = [name.strip() for name in field.value.split(",")]
-    whole_gangs = [name for name in named if name in UNSUPPORTED_ACTIONS]
+    whole_gangs = [name for name in named if name in GANG_ACTIONS]
     if whole_gangs and {"preempt", "reclaim"} & set(named):
         raise InvalidValue(f"mixes {' and '.join(whole_gangs)} with preempt or reclaim (keep the latter)")
-    actions = tuple(action for name in named if (action := _action(field, name)) is not None)
+    actions = tuple(name for name in named if _is_action(field, name))
     for action, count in Counter(actions).items():
         if count > 1:
             field.warn(f"{action} is listed {count} times, and executed as often")
     return actions
 
 
-def _action(field: Field, name: str) -> Action | None:
-    for action in ACTIONS:
-        if name == action:
-            return action
+def _is_action(field: Field, name: str) -> bool:
+    """Return True if the scheduler has the action; report another name."""
     if name == NO_OP_ACTION:
         field.warn(
             f"{NO_OP_ACTION} does nothing: the plugins that use it, tdm and rescheduling, are not supported"
         )
-    elif name in UNSUPPORTED_ACTIONS:
-        field.reject(f"names {name}, which is not supported ({UNSUPPORTED_ACTIONS[name]})")
-    else:
-        field.reject(f"names {name!r}, which is not an action ({_suggestion(name, ACTIONS)})")
-    return None
+    elif name not in _KNOWN:
+        field.reject(f"names {name!r}, which is not an action ({_suggestion(name, _KNOWN)})")
+    return name in _KNOWN
 
 
-def _action_arguments(fields: LenientSection) -> Mapping[Action, Field]:
+def _action_arguments(fields: LenientSection) -> Mapping[str, Field]:
     listed = fields.take("configurations", list_of(lenient_section(_named_arguments)), ())
-    given: dict[Action, Field] = {}
+    given: dict[str, Field] = {}
     for action, field in listed:
         if given.setdefault(action, field) is not field:
             field.warn(f"{action} already has arguments, so these have no effect")
     return given
 
 
-def _named_arguments(fields: LenientSection) -> tuple[Action, Field] | None:
+def _named_arguments(fields: LenientSection) -> tuple[str, Field] | None:
     name = fields.take("name", text, "")
     given = fields.at("arguments")
-    for action in ACTIONS:
-        if name == action:
-            return action, given
+    if name in _KNOWN:
+        return name, given
     fields.at("name").warn(f"{name!r} is not an action, so its arguments have no effect")
     return None
 

@@ -1,6 +1,7 @@
 """The actions of the gang scheduler's configuration and their arguments.
 
-All arguments except ``predicateErrorCacheEnable`` are Quorate's own and affect profile ``design`` only.
+All arguments except ``predicateErrorCacheEnable`` and ``allowWholeBundle`` are Quorate's own and affect
+profile ``design`` only.
 """
 
 from collections.abc import Mapping
@@ -17,11 +18,8 @@ Action = Literal["enqueue", "allocate", "backfill", "preempt", "reclaim"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 EnqueueOrder = Literal["fcfs", "fair"]
 
-# Volcano's other actions, and what to write instead.
-UNSUPPORTED_ACTIONS: Final[Mapping[str, str]] = {
-    "gangpreempt": "write preempt, which with evict-whole-group also evicts whole groups",
-    "gangreclaim": "write reclaim, which with evict-whole-group also evicts whole groups",
-}
+# Actions of Volcano that evict whole gangs in both profiles, and the actions that do so with other arguments.
+GANG_ACTIONS: Final[Mapping[str, Action]] = {"gangpreempt": "preempt", "gangreclaim": "reclaim"}
 NO_OP_ACTION: Final = (
     "shuffle"  # evicts the victims of the plugins tdm and rescheduling, which are not supported
 )
@@ -48,6 +46,7 @@ class AllocateArguments(msgspec.Struct, frozen=True, kw_only=True):
 class PreemptArguments(msgspec.Struct, frozen=True, kw_only=True):
     evict_overused: bool = True  # preempt groups of equal priority for their surplus over minResources
     evict_whole_group: bool = True
+    only_lower_gangs: bool = False  # preempt no gang of equal priority, and no member of the same gang
 
 
 class ReclaimArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +85,20 @@ def decode_preempt_arguments(given: Arguments) -> PreemptArguments:
         evict_overused=given.value("evict-overused", lenient_boolean, True),
         evict_whole_group=given.value("evict-whole-group", lenient_boolean, True),
     )
+
+
+def decode_gang_preempt_arguments(given: Arguments) -> PreemptArguments:
+    """Decode arguments of gangpreempt."""
+    return PreemptArguments(
+        evict_overused=False,
+        evict_whole_group=given.value("allowWholeBundle", lenient_boolean, True),
+        only_lower_gangs=True,
+    )
+
+
+def decode_gang_reclaim_arguments(given: Arguments) -> ReclaimArguments:
+    """Decode arguments of gangreclaim."""
+    return ReclaimArguments(evict_whole_group=given.value("allowWholeBundle", lenient_boolean, True))
 
 
 def decode_reclaim_arguments(given: Arguments) -> ReclaimArguments:

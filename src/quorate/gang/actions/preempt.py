@@ -3,7 +3,8 @@
 For each starving gang in turn, enough tasks are evicted to pipeline the whole gang, or none.  Then its
 members that are still without a node may preempt less important members of the same gang.
 
-In profile ``design`` whole gangs may be evicted instead, if evicting single tasks does not suffice.
+In profile ``design`` whole gangs may be evicted instead, if evicting single tasks does not suffice.  The same
+holds for Volcano's name ``gangpreempt``, with which only gangs of lower priority lose tasks.
 """
 
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
@@ -26,8 +27,9 @@ def preempt(session: Session) -> None:
         for gang in gang_queues.pop_all(queue):
             preemptors.append(gang)
             _preempt_for(session, gang)
-        for gang in preemptors:
-            _preempt_within_gang(session, gang)
+        if not session.settings.preempt.only_lower_gangs:
+            for gang in preemptors:
+                _preempt_within_gang(session, gang)
 
 
 def preempt_for(session: Session, gang: Gang) -> bool:
@@ -59,7 +61,14 @@ def is_preemptor(session: Session, gang: Gang) -> bool:
 
 def _preempt_other_gangs(session: Session, gang: Gang) -> bool:
     """Return True if the evictions suffice for ``gang``; if not, there are none."""
-    victims = (other for other in session.gangs if other.queue == gang.queue and other is not gang)
+    only_lower = session.settings.preempt.only_lower_gangs
+    victims = (
+        other
+        for other in session.gangs
+        if other.queue == gang.queue
+        and other is not gang
+        and (not only_lower or other.priority < gang.priority)
+    )
     search = VictimSearch(session, "preempt", gang, victims, _VICTIM_STATUSES)
     with session.statement() as statement:
         for task in tasks_to_place(session, gang, best_effort=True):

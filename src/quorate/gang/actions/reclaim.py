@@ -1,7 +1,8 @@
 """Action ``reclaim``: evict tasks for starving gangs where other queues exceed their shares.
 
 For each starving gang in turn, enough tasks are evicted to pipeline the whole gang, or none.  In profile
-``design`` whole gangs may be evicted if evicting single tasks does not suffice.
+``design``, and with Volcano's name ``gangreclaim``, whole gangs may be evicted if evicting single tasks does
+not suffice.
 """
 
 from collections.abc import Iterator
