@@ -20,6 +20,7 @@ from functools import lru_cache, total_ordering
 from typing import Final, NamedTuple
 
 NANOS: Final = 10**9
+PODS: Final = "pods"  # the resource that queues count themselves: pods must not request it
 
 
 class Form(Enum):

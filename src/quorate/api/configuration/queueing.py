@@ -23,8 +23,8 @@ from quorate.api.decoding.strict import (
     text,
     text_matching,
 )
+from quorate.api.quantity import PODS
 from quorate.api.syntax import is_qualified_name
-from quorate.api.validation.workloads import PODS
 
 T = TypeVar("T")
 

@@ -22,6 +22,7 @@ from quorate.api.kueue import (
     Workload,
 )
 from quorate.api.meta import is_true
+from quorate.api.quantity import PODS
 from quorate.api.validation.fields import (
     Findings,
     annotation_findings,
@@ -34,7 +35,6 @@ from quorate.api.validation.fields import (
 )
 from quorate.api.validation.topology import topology_request_findings
 
-PODS: Final = "pods"  # counted by the queue itself, so pods must not request it
 RESERVED: Final = "QuotaReserved"
 
 

@@ -30,8 +30,7 @@ from quorate.api.core.pod_resources import (
 )
 from quorate.api.kueue import PodSetAssignment, Workload
 from quorate.api.meta import ObjectMeta
-from quorate.api.quantity import NANOS, Quantity
-from quorate.api.validation.workloads import PODS
+from quorate.api.quantity import NANOS, PODS, Quantity
 from quorate.quota.amount import base_units
 
 _ZERO: Final = Quantity(0)
