@@ -156,6 +156,19 @@ def test_svc_flags_publish_unready_pods_and_omit_the_network_policy() -> None:
     assert service.body["spec"]["publishNotReadyAddresses"] is True
 
 
+@pytest.mark.parametrize("flag", ["--inject-hosts-env=false", "-inject-hosts-env=False"])
+def test_svc_without_variables_still_mounts_the_hosts(flag: str) -> None:
+    job = a_job([a_task("worker", 2)], plugins={"svc": [flag]})
+    pod = pod_of(job)
+    assert env_of(pod) == {}
+    assert pod["spec"]["hostname"] == "train-worker-0"
+    assert pod["spec"]["containers"][0]["volumeMounts"] == [
+        {"name": "train-svc", "mountPath": "/etc/volcano"}
+    ]
+    config_map = next(each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
+    assert config_map.body["data"]["VC_WORKER_NUM"] == "2"
+
+
 def test_a_pod_with_host_network_resolves_cluster_names() -> None:
     assert (
         pod_of(a_job([a_task("worker", hostNetwork=True)]))["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"

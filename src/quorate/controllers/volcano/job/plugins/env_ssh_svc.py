@@ -41,6 +41,7 @@ _ANY_USER_MODE: Final = 0o755
 HOSTS_PATH: Final = "/etc/volcano"
 _NOT_READY: Final = "publish-not-ready-addresses"
 _NO_POLICY: Final = "disable-network-policy"
+_VARIABLES: Final = "inject-hosts-env"
 
 
 class EnvPlugin:
@@ -130,13 +131,15 @@ class SvcPlugin:
             for task in job.spec.tasks
             for name in _variables(task)
         ]
-        given = flags(arguments, {_NOT_READY: "false", _NO_POLICY: "false"})
+        given = flags(arguments, {_NOT_READY: "false", _NO_POLICY: "false", _VARIABLES: "true"})
         self._publish_not_ready, self._no_policy = is_on(given[_NOT_READY]), is_on(given[_NO_POLICY])
+        self._sets_variables = is_on(given[_VARIABLES])
 
     def on_pod_create(self, pod: PodManifest, task: TaskSpec, index: int) -> None:
         job = self._job
         set_hostname(pod, job, pod_name(job, task, index))
-        pod.add_env(self._variables, init=True)
+        if self._sets_variables:  # the list of the hosts of many replicas exceeds what a process may get
+            pod.add_env(self._variables, init=True)
         volume = {"name": self._volume, "configMap": {"name": self._map_name}}
         pod.add_volumes([volume], [{"name": self._volume, "mountPath": HOSTS_PATH}], init=True)
 
