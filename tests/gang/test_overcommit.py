@@ -116,12 +116,12 @@ def test_only_an_admission_reserves_whatever_its_queue() -> None:
     assert opened.admission("c") == "cluster: cpu: need 6, have 0 now"
 
 
-def test_an_overcommitted_node_adds_nothing() -> None:
+def test_pods_that_exceed_their_node_use_nothing_of_other_nodes() -> None:
     pod = {"name": "p", "cpu": 40, "node": "n1", "phase": "Running"}
     nodes = [{"name": "n1", "cpu": 10}, {"name": "n2", "cpu": 4}]
-    said = "cluster: cpu: need 5, have 4800m now and 4800m at most, so it can never fit"
-    assert refusal({"cpu": 5}, pods=[pod], nodes=nodes) == said
-    assert refusal({"cpu": 4}, pods=[pod], nodes=nodes) == ""
+    said = "cluster: cpu: need 5, have 4 now"
+    assert refusal({"cpu": 5}, 1, pods=[pod], nodes=nodes) == said
+    assert refusal({"cpu": 4}, 1, pods=[pod], nodes=nodes) == ""
 
 
 def test_the_plugin_has_no_vote_in_profile_design() -> None:

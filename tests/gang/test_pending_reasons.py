@@ -58,7 +58,7 @@ def test_a_message_does_not_grow_with_what_a_pod_may_name(resources: int, end: s
         InsufficientResource(f"example.com/{number:02}", nodes=2, need=1, at_most=0)
         for number in range(resources)
     )
-    message = no_fit_message(Diagnosis(2, (), insufficient, overcommitted=0, feasible_when_empty=0))
+    message = no_fit_message(Diagnosis(2, (), insufficient, feasible_when_empty=0))
     assert message.startswith("0/2 nodes are available: 2 Insufficient example.com/00 (need 1, 0 at most), ")
     assert message.endswith(end)
     assert len(message) < 1000

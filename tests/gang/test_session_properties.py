@@ -126,6 +126,30 @@ def test_gangs_without_possible_victims_have_no_victims(given_: Json, conf: Json
 
 
 @few
+@given(worlds(), confs, profiles, st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=3))
+def test_lost_devices_do_not_matter_to_gangs_that_request_none(
+    given_: Json, conf: Json, profile: str, devices: list[tuple[int, int]]
+) -> None:
+    """Pods of another scheduler use more devices of some nodes than are left, or only places for pods."""
+    nodes, npu = given_["nodes"], "example.com/npu"
+    users = [
+        {"name": f"user-{node['name']}", "count": used, "node": node["name"], "phase": "Running"}
+        for node, (_, used) in zip(nodes, devices, strict=False)
+        if used
+    ]
+    users = [{**user, "schedulerName": "default-scheduler"} for user in users]
+    lossy_nodes = [{**node, "scalars": {npu: left}} for node, (left, _) in zip(nodes, devices, strict=False)]
+    lossy_users = [{**user, "scalars": {npu: 1}} for user in users]
+    lossy = world_of({**given_, "nodes": lossy_nodes, "pods": [*given_["pods"], *lossy_users]}, conf, profile)
+    without = world_of({**given_, "pods": [*given_["pods"], *users]}, conf, profile)
+    for _ in range(3):
+        assert comparable(lossy.session()) == comparable(without.session())
+        for world in (lossy, without):
+            world.do("start", "all")
+            world.do("reap", "all")
+
+
+@few
 @given(worlds(), profiles)
 def test_no_gang_waits_for_free_resources(given_: Json, profile: str) -> None:
     """A gang of equal members that was not placed does not fit the free resources after the session."""

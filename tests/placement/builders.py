@@ -6,7 +6,8 @@ from quorate.api import codec
 from quorate.api.core.scheduling import Node, Pod
 from quorate.placement.shapes import Shape, Shapes
 
-_NAMES = {"gpu": "nvidia.com/gpu"}
+GPU = "nvidia.com/gpu"
+_NAMES = {"gpu": GPU}
 
 
 def quantities(text: str) -> dict[str, str]:

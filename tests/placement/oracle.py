@@ -35,13 +35,14 @@ class OracleNode:
         )
         return self.idle(resource) + releasing - pipelined
 
-    def is_overcommitted(self) -> bool:
+    def overcommitted(self) -> set[str]:
+        """Return the resources of which pods use more than the node has."""
         resources = {*self.allocatable, *(name for shape, _ in self.pods for name in shape.amounts)}
-        return any(self.idle(resource) < 0 for resource in resources)
+        return {resource for resource in resources if self.idle(resource) < 0}
 
     def capacity(self, shape: Shape) -> Capacity | None:
         wanted = [(resource, amount) for resource, amount in shape.amounts.items() if amount]
-        if not self.passes or self.is_overcommitted():
+        if not self.passes:
             return None
         if any(amount > self.future_idle(resource) for resource, amount in wanted):
             return None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from quorate.api.meta import Uid
 from quorate.placement.cluster import ABSENT, AllocationState, Cluster
 from quorate.placement.shapes import MAX_AMOUNT
-from tests.placement.builders import node, shape
+from tests.placement.builders import GPU, node, shape
 from tests.placement.cluster_changes import (
     PODS,
     Change,
@@ -120,16 +120,23 @@ def test_totals_cover_ready_nodes_including_cordoned_ones() -> None:
     assert cluster.total_releasing == {"cpu": 1000, "pods": 1}
 
 
-def test_totals_exclude_overcommitted_nodes() -> None:
+def test_pods_that_exceed_a_node_use_nothing_of_the_others() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
-    cluster.set_node(node("n2 cpu=2"))
+    cluster.set_node(node("n2 cpu=4 gpu=2"))
+    for number in range(3):
+        cluster.add_pod(Uid(f"gpu/{number}"), shape("cpu=1 gpu=1"), "n2", AllocationState.USED)
     cluster.add_pod(A, shape("cpu=1"), "n1", AllocationState.USED)
-    cluster.add_pod(B, shape("cpu=3"), "n2", AllocationState.RELEASING)
-    assert (cluster.total, cluster.total_used) == ({"cpu": 4000, "pods": 110}, {"cpu": 1000, "pods": 1})
-    assert cluster.total_releasing == {}
+    cluster.add_pod(B, shape("cpu=3 example.com/tpu=1"), "n2", AllocationState.RELEASING)
+    assert cluster.total == {"cpu": 8000, "pods": 220, GPU: 2}
+    assert cluster.total_used == {"cpu": 5000, "pods": 5, GPU: 2}
+    assert cluster.total_releasing == {"cpu": 1000, "pods": 1}  # of 3 cpu: the other pods use 3 of 4
     cluster.remove_pod(B)
-    assert (cluster.total, cluster.total_used) == ({"cpu": 6000, "pods": 220}, {"cpu": 1000, "pods": 1})
+    assert cluster.total_used == {"cpu": 4000, "pods": 4, GPU: 2}
+    cluster.update_pod(Uid("gpu/0"), AllocationState.RELEASING)
+    assert cluster.total_releasing == {"cpu": 1000, "pods": 1}  # its device was lost
+    cluster.update_pod(Uid("gpu/1"), AllocationState.RELEASING)
+    assert cluster.total_releasing == {"cpu": 2000, "pods": 2, GPU: 1}
 
 
 def test_change_logs_contain_the_changed_indexes() -> None:
@@ -173,7 +180,7 @@ def test_a_bound_pod_that_asks_for_more_than_everything_fills_every_node() -> No
     for name, pod in (("n1", A), ("n2", B)):
         cluster.add_pod(pod, shape("cpu=1E400"), name, AllocationState.USED)
         assert idle(cluster, name)["cpu"] < 0
-    assert cluster.total == {}
+    assert cluster.total_used["cpu"] == cluster.total["cpu"]
 
 
 @pytest.mark.parametrize("state", list(AllocationState))
@@ -190,7 +197,7 @@ def test_no_number_of_huge_pods_makes_a_node_look_free(state: AllocationState, k
         cluster.set_node(other)
     if state is not AllocationState.PIPELINED:
         assert idle(cluster, "n1")["cpu"] < 0
-        assert cluster.total == {}  # it is overcommitted
+        assert cluster.total_used["cpu"] == cluster.total["cpu"] == MAX_AMOUNT
     if state is not AllocationState.RELEASING:
         assert future_idle(cluster, "n1")["cpu"] < 0
     for number in range(2_000):

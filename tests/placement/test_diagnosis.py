@@ -40,28 +40,26 @@ def recount(cluster: Cluster, wanted: Shape) -> Diagnosis:
         there += amount("releasing", name, resource) - amount("pipelined", name, resource)
         return min(request[resource], max(0, request[resource] - there))
 
-    def is_overcommitted(name: str) -> bool:
-        return any(
-            amount("used", name, each) > amount("allocatable", name, each) for each in cluster.resources
-        )
+    def is_overcommitted(name: str, resource: str) -> bool:
+        staying = amount("used", name, resource) - amount("releasing", name, resource)
+        return staying + amount("pipelined", name, resource) > amount("allocatable", name, resource)
 
-    usable = [name for name in passing if not is_overcommitted(name)]
     insufficient = [
         InsufficientResource(
             resource,
             nodes=len(short),
             need=need,
             at_most=max(amount("allocatable", name, resource) for name in passing),
+            overcommitted=sum(is_overcommitted(name, resource) for name in passing),
         )
         for resource, need in request.items()
-        if (short := [name for name in usable if shortfall(name, resource)])
+        if (short := [name for name in passing if shortfall(name, resource)])
     ]
     filtered = len(nodes) - len(passing)
     return Diagnosis(
         nodes=len(nodes),
         filtered=(FilteredNodes(NOT_READY, filtered),) if filtered else (),
         insufficient=tuple(sorted(insufficient, key=lambda one: (-one.nodes, one.resource))),
-        overcommitted=len(passing) - len(usable),
         feasible_when_empty=sum(
             all(amount("allocatable", one.metadata.name, each) >= need for each, need in request.items())
             for one in nodes

@@ -22,7 +22,7 @@ from quorate.placement.node_finder import Choice, NodeFinder
 from quorate.placement.resources import in_base_units
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape, Shapes
-from tests.placement.builders import node, shape
+from tests.placement.builders import GPU, node, shape
 from tests.placement.cluster_changes import Change, apply_change, changes
 from tests.placement.fixed_constraints import UNRESOLVABLE, FixedConstraints
 from tests.placement.oracle import OracleNode, oracle_best
@@ -160,17 +160,60 @@ def test_a_batch_is_placed_like_single_pods(scoring: Scoring, cpus: list[int]) -
 
 
 @given(given_nodes, scorings, st.lists(st.sampled_from(KINDS), max_size=30))
-def test_no_pod_makes_a_node_overcommitted(
-    nodes: list[NodeGiven], scoring: Scoring, pods: list[Shape]
-) -> None:
+def test_no_pod_overcommits_a_resource(nodes: list[NodeGiven], scoring: Scoring, pods: list[Shape]) -> None:
     world = World(nodes, scoring)
-    usable = {one.name for one in world.oracle if not one.is_overcommitted()}
+    before = [one.overcommitted() for one in world.oracle]
     for number, kind in enumerate(pods):
         best = world.finder.best(kind)
         if isinstance(best, Choice):
-            assert best.node in usable
             world.put(Uid(str(number)), kind, best.node, ALLOCATION_STATES[best.capacity])
-    assert {one.name for one in world.oracle if not one.is_overcommitted()} == usable
+    assert [one.overcommitted() for one in world.oracle] == before
+
+
+device_users = st.lists(st.sampled_from(AllocationState), min_size=1, max_size=3)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(HARDWARE), st.integers(0, 1), device_users, pod_counts),
+        min_size=1,
+        max_size=4,
+    ),
+    scorings,
+    st.lists(st.sampled_from([kind for kind in KINDS if GPU not in kind.amounts]), min_size=1, max_size=9),
+)
+def test_lost_devices_do_not_matter_to_pods_that_request_none(
+    nodes: list[tuple[str, int, list[AllocationState], list[tuple[Shape, AllocationState]]]],
+    scoring: Scoring,
+    pods: list[Shape],
+) -> None:
+    """Some nodes have fewer devices than their pods use; in the other cluster there are no devices."""
+    lossy, without = Cluster(), Cluster()
+    users = {lossy: shape("cpu=100m gpu=1", SHAPES), without: shape("cpu=100m", SHAPES)}
+    for number, (hardware, left, states, others) in enumerate(nodes):
+        name, other_amounts = f"n{number}", hardware.removesuffix(" gpu=2")
+        lossy.set_node(node(f"{name} {other_amounts} gpu={left}"))
+        without.set_node(node(f"{name} {other_amounts}"))
+        for cluster, user in users.items():
+            running = [(user, state) for state in states]
+            running += [(kind, state) for kind, state in others if GPU not in kind.amounts]
+            for pod, (kind, state) in enumerate(running):
+                cluster.add_pod(Uid(f"{number}/{pod}"), kind, name, state)
+    finders = [NodeFinder(cluster, FixedConstraints(cluster), scoring) for cluster in (lossy, without)]
+    for pod, kind in enumerate(pods):
+        ranked, other_ranked = (list(finder.nodes_by_score(kind)) for finder in finders)
+        assert ranked == other_ranked
+        best, expected = (finder.best(kind) for finder in finders)
+        assert best == expected
+        if isinstance(best, Choice):
+            for cluster in (lossy, without):
+                cluster.add_pod(Uid(f"placed/{pod}"), kind, best.node, ALLOCATION_STATES[best.capacity])
+    for total, expected_total in (
+        (lossy.total, without.total),
+        (lossy.total_used, without.total_used),
+        (lossy.total_releasing, without.total_releasing),
+    ):
+        assert {name: amount for name, amount in total.items() if name != GPU} == expected_total
 
 
 @given(given_nodes, scorings, st.sampled_from(KINDS))

@@ -12,7 +12,7 @@ from quorate.placement.filters.failures import FilterFailure, Remedy
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice, NodeFinder
 from quorate.placement.scoring import Scoring
-from tests.placement.builders import node, shape
+from tests.placement.builders import GPU, node, shape
 from tests.placement.fixed_constraints import UNRESOLVABLE, FixedConstraints
 
 SPREAD = Scoring(NodeOrderArguments(), None)
@@ -111,14 +111,18 @@ def test_a_filter_rejects_nodes_at_idle_or_at_any_capacity() -> None:
     ]  # fmt: skip
 
 
-def test_an_overcommitted_node_takes_no_pod() -> None:
-    cluster = cluster_of("n1 cpu=4 gpu=1 | gpu=1")
-    cluster.set_node(node("n1 cpu=4"))
+@pytest.mark.parametrize("left", ["n1 cpu=4 gpu=1", "n1 cpu=4"], ids=["one device", "the last device"])
+def test_a_node_that_lost_a_device_takes_pods_that_request_none(left: str) -> None:
+    cluster = cluster_of("n1 cpu=4 gpu=2 | gpu=1 | gpu=1")
+    cluster.set_node(node(left))
     found = finder(cluster)
-    diagnosis = found.best(shape("cpu=1"))
-    assert isinstance(diagnosis, Diagnosis)
-    assert diagnosis.overcommitted == 1
-    assert list(found.nodes_by_score(shape("cpu=1"))) == []
+    assert found.best(shape("cpu=4")) == Choice("n1", IDLE)
+    refusal = found.best(shape("cpu=1 gpu=1"))
+    assert isinstance(refusal, Diagnosis)
+    at_most = int("gpu" in left)
+    assert refusal.insufficient == (InsufficientResource(GPU, 1, 1, at_most, overcommitted=1),)
+    assert list(found.nodes_by_score(shape("gpu=1"))) == ["n1"]  # a pod with a device can be preempted
+    assert found.fits(shape("gpu=1"), "n1", {GPU: 2}) is (at_most == 1)
 
 
 def test_scores_are_normalized_over_the_candidates() -> None:
@@ -154,7 +158,6 @@ def test_a_diagnosis_counts_nodes_by_reason() -> None:
             InsufficientResource("cpu", nodes=3, need=1000, at_most=4000),
             InsufficientResource("memory", nodes=1, need=1 << 30, at_most=8 << 30),
         ),
-        overcommitted=0,
         feasible_when_empty=4,
     )
 
@@ -175,7 +178,7 @@ def test_a_diagnosis_distinguishes_never_from_not_now(amounts: str, never_fits: 
 
 def test_diagnosis_without_nodes() -> None:
     assert diagnosis(Cluster(), "cpu=1") == Diagnosis(
-        nodes=0, filtered=(), insufficient=(), overcommitted=0, feasible_when_empty=0
+        nodes=0, filtered=(), insufficient=(), feasible_when_empty=0
     )
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from quorate.gang.namespace_quota.evaluation import format_amount
 from quorate.gang.shortage import Shortage, rounded_down, rounded_up
-from quorate.placement.diagnosis import Diagnosis
+from quorate.placement.diagnosis import Diagnosis, InsufficientResource
 
 MAX_RESOURCES_IN_MESSAGE: Final = 16  # messages are stored, and a group or a pod may name any number
 
@@ -315,15 +315,18 @@ def _no_fit_message(no_fit: Diagnosis) -> str:
         return "no nodes available to schedule pods"
     insufficient = [
         f"{each.nodes} Insufficient {each.resource} (need {format_amount(each.resource, each.need)}, "
-        f"{format_amount(each.resource, each.at_most)} at most)"
+        f"{format_amount(each.resource, each.at_most)} at most{_overcommitted(each)})"
         for each in no_fit.insufficient[:MAX_RESOURCES_IN_MESSAGE]
     ]
     if omitted := len(no_fit.insufficient) - len(insufficient):
         insufficient.append(f"{omitted} resources more")
     constraints = (f"{each.nodes} {each.reason}" for each in no_fit.filtered)
-    overcommitted = [f"{no_fit.overcommitted} node(s) are overcommitted"] if no_fit.overcommitted else []
-    reasons = ", ".join((*insufficient, *constraints, *overcommitted))
+    reasons = ", ".join((*insufficient, *constraints))
     return f"0/{no_fit.nodes} nodes are available: {reasons}"
+
+
+def _overcommitted(resource: InsufficientResource) -> str:
+    return f"; overcommitted on {resource.overcommitted} node(s)" if resource.overcommitted else ""
 
 
 _cached_no_fit_message = lru_cache(maxsize=1_024)(_no_fit_message)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Mask, Matrix, Vector
+from quorate.placement.vectors import Matrix, Vector
 
 _NEVER: Final = -1
 # If more than this part of the nodes has changed, grouping all of them anew is faster.
@@ -29,7 +29,6 @@ class AmountGroups:
         # By group; a group may be empty.
         self.kind_of: Vector = np.zeros(0, np.int64)
         self.future_idle: Matrix = np.zeros((0, 0), np.int64)
-        self.overcommitted: Mask = np.zeros(0, np.bool_)
         # The allocatable amounts of each kind of node.
         self._kind_numbers: dict[bytes, int] = {}
         self.kinds: Matrix = np.zeros((0, 0), np.int64)
@@ -55,25 +54,25 @@ class AmountGroups:
     def _group_all(self) -> None:
         self.version += 1
         cluster = self._cluster
-        allocatable, future_idle, overcommitted = self._amounts(np.arange(cluster.size))
+        allocatable, future_idle = self._amounts(np.arange(cluster.size))
         self._rows = _rows_with_amounts(allocatable, future_idle)
         self._numbers.clear()
-        keys = _keys(allocatable[self._rows], future_idle[self._rows], overcommitted[None])
+        keys = _keys(allocatable[self._rows], future_idle[self._rows])
         self.group_of = np.array(
             [self._numbers.setdefault(key, len(self._numbers)) for key in keys], np.int64
         )
         first = np.unique(self.group_of, return_index=True)[1]
-        self.future_idle, self.overcommitted = future_idle[:, first], overcommitted[first]
+        self.future_idle = future_idle[:, first]
         self._kind_numbers.clear()
         self.kinds = np.zeros((len(allocatable), 0), np.int64)
         self.kind_of = self._kinds_of(allocatable[:, first])
 
     def _update(self, changed: Vector) -> bool:
         """Move the ``changed`` nodes to their groups; return False if all must be grouped anew."""
-        allocatable, future_idle, overcommitted = self._amounts(changed)
+        allocatable, future_idle = self._amounts(changed)
         if set(_rows_with_amounts(allocatable, future_idle).tolist()) - set(self._rows.tolist()):
             return False
-        keys = _keys(allocatable[self._rows], future_idle[self._rows], overcommitted[None])
+        keys = _keys(allocatable[self._rows], future_idle[self._rows])
         groups, new = [], []
         for place, key in enumerate(keys):
             if key not in self._numbers:
@@ -84,7 +83,6 @@ class AmountGroups:
             rows = len(self.future_idle)
             self.kind_of = np.concatenate([self.kind_of, self._kinds_of(allocatable[:rows, new])])
             self.future_idle = np.hstack([self.future_idle, future_idle[:rows, new]])
-            self.overcommitted = np.concatenate([self.overcommitted, overcommitted[new]])
         if (self.group_of[changed] != groups).any():
             self.group_of[changed] = groups
             self.version += 1
@@ -101,20 +99,19 @@ class AmountGroups:
         self.kinds = np.hstack([self.kinds, allocatable[:, new]])
         return np.array(kinds, np.int64)
 
-    def _amounts(self, at: Vector) -> tuple[Matrix, Matrix, Mask]:
-        """Return allocatable and future idle amounts at the indexes, and whether more is used than exists."""
+    def _amounts(self, at: Vector) -> tuple[Matrix, Matrix]:
+        """Return the allocatable and the future idle amounts at the indexes."""
         cluster = self._cluster
         allocatable, used = cluster.allocatable[:, at], cluster.used[:, at]
         future_idle = allocatable - used + cluster.releasing[:, at] - cluster.pipelined[:, at]
-        overcommitted: Mask = np.any(used > allocatable, axis=0)
-        return allocatable, future_idle, overcommitted
+        return allocatable, future_idle
 
 
 def _rows_with_amounts(allocatable: Matrix, future_idle: Matrix) -> Vector:
     return np.flatnonzero(((allocatable != 0) | (future_idle != 0)).any(axis=1))
 
 
-def _keys(*matrices: Matrix | Mask) -> list[bytes]:
+def _keys(*matrices: Matrix) -> list[bytes]:
     """Return what the columns contain, as bytes."""
     rows = np.ascontiguousarray(np.vstack(matrices).T)
     keys: list[bytes] = [row.tobytes() for row in rows]

@@ -260,7 +260,7 @@ class Cluster:
     def future_idle(self, index: int, resource: str) -> int:
         """Return the future idle amount.
 
-        It is negative if the node is overcommitted, or pipelined pods exceed it.
+        It is negative if pods use more than is allocatable, or pipelined pods exceed it.
         """
         row = self.rows.get(resource)
         if row is None:
@@ -270,26 +270,34 @@ class Cluster:
 
     @property
     def total(self) -> Amounts:
-        """The allocatable amounts of all ready nodes, including cordoned but not overcommitted ones."""
-        return self._without_overcommitted(self._total_allocatable, self.allocatable)
+        """The allocatable amounts of all ready nodes, including cordoned ones."""
+        return _named(self._total_allocatable)
 
     @property
     def total_used(self) -> Amounts:
-        """What all pods use of the same nodes."""
-        return self._without_overcommitted(self._total_used, self.used)
+        """What pods use of ``total``: of each node no more of a resource than is allocatable."""
+        sums = dict(self._total_used)
+        for resource, excess, _ in self._excesses():
+            sums[resource] -= excess
+        return _named(sums)
 
     @property
     def total_releasing(self) -> Amounts:
-        """What terminating pods use of the same nodes."""
-        return self._without_overcommitted(self._total_releasing, self.releasing)
+        """What becomes free of ``total_used`` when terminating pods are gone."""
+        sums = dict(self._total_releasing)
+        for resource, excess, releasing in self._excesses():
+            if releasing:
+                sums[resource] -= min(excess, releasing)
+        return _named(sums)
 
-    def _without_overcommitted(self, total: Mapping[str, int], matrix: Matrix) -> Amounts:
-        """Subtract the amounts of overcommitted nodes from ``total``, which covers all ready nodes."""
-        sums = dict(total)
-        overcommitted = np.flatnonzero(self.ready & (self.used > self.allocatable).any(axis=0))
-        for index in overcommitted.tolist():
-            _add(sums, dict(zip(self.resources, matrix[:, index].tolist(), strict=True)), -1)
-        return {resource: amount for resource, amount in sums.items() if amount and resource != ABSENT}
+    def _excesses(self) -> Iterator[tuple[str, int, int]]:
+        """Yield what the pods of a ready node use beyond its allocatable amount of a resource.
+
+        Each item is the resource, the excess, and what terminating pods use there of the resource.
+        """
+        for row, index in zip(*np.nonzero((self.used > self.allocatable) & self.ready), strict=True):
+            excess = self.used[row, index] - self.allocatable[row, index]
+            yield self.resources[row], int(excess), int(self.releasing[row, index])
 
     def row(self, resource: str) -> int:
         """Return the row of ``resource`` in all matrices, that of ``ABSENT`` if no node has it."""
@@ -374,6 +382,11 @@ def _scheduling_properties(node: Node) -> object:
 def _add(total: dict[str, int], amounts: Amounts, factor: int) -> None:
     for resource, amount in amounts.items():
         total[resource] = total.get(resource, 0) + amount * factor
+
+
+def _named(amounts: Amounts) -> Amounts:
+    """Return the amounts above 0 of resources that nodes have or had."""
+    return {resource: amount for resource, amount in amounts.items() if amount and resource != ABSENT}
 
 
 def _limited(amounts: Amounts, most: int) -> Amounts:

@@ -40,6 +40,7 @@ class InsufficientResource:
     nodes: int  # nodes with too little
     need: int
     at_most: int  # the largest allocatable amount of the nodes that pass the filters
+    overcommitted: int = 0  # nodes on which pods that stay request more than is allocatable
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,6 @@ class Diagnosis:
     nodes: int
     filtered: tuple[FilteredNodes, ...]  # by descending node count, then by reason
     insufficient: tuple[InsufficientResource, ...]  # in the same order; a node may lack several resources
-    overcommitted: int  # nodes that use more than their allocatable amounts, and take no pod
     feasible_when_empty: int  # nodes that fit the pod if other pods end, or other objects change
 
     @property
@@ -137,9 +137,7 @@ class _PassingNodes:
     serial: int
     nodes: int  # all nodes
     filtered: tuple[FilteredNodes, ...]
-    overcommitted: int
-    # The nodes that use no more than their allocatable amounts.
-    usable: int
+    passing: int  # nodes that pass
     counts: Vector  # by group
     future_idle: Matrix
     # The nodes that pass, and all that no filter rejects for good.
@@ -150,7 +148,7 @@ class _PassingNodes:
     _ascending: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
 
     def short_of(self, row: int, amount: int) -> int:
-        """Return how many usable nodes have less than ``amount`` at future idle capacity."""
+        """Return how many passing nodes have less than ``amount`` at future idle capacity."""
         if row not in self._ascending:
             order = np.argsort(self.future_idle[row])
             nodes = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts[order])])
@@ -168,8 +166,7 @@ def _passing_nodes(
     passing = filter_result.passing(Capacity.FUTURE_IDLE)
     failures = filter_result.failure_counts(Capacity.FUTURE_IDLE, existing & ~passing)
     passed = groups.group_of[existing & passing]
-    usable = passed[~groups.overcommitted[passed]]
-    counts = np.bincount(usable, minlength=len(groups.overcommitted))
+    counts = np.bincount(passed, minlength=len(groups.kind_of))
     used = np.flatnonzero(counts)
     resolvable = groups.group_of[existing & ~filter_result.permanent]
     resolvable_kinds = np.bincount(groups.kind_of[resolvable], minlength=groups.kinds.shape[1])
@@ -179,8 +176,7 @@ def _passing_nodes(
         serial=serial,
         nodes=len(indexes),
         filtered=tuple(FilteredNodes(failure.reason, nodes) for failure, nodes in failures),
-        overcommitted=len(passed) - len(usable),
-        usable=len(usable),
+        passing=len(passed),
         counts=counts[used],
         future_idle=groups.future_idle[:, used],
         at_most=groups.kinds[:, passed_kinds].max(axis=1, initial=0),
@@ -207,7 +203,7 @@ def _request(cluster: Cluster, shape: Shape) -> _Request:
 
 
 def _short(passing: _PassingNodes, request: _Request) -> list[int]:
-    """Return how many usable nodes have too little of each resource."""
+    """Return how many passing nodes have too little of each resource."""
     return [
         passing.short_of(row, amount)
         for row, amount in zip(request.rows, request.amounts.values(), strict=True)
@@ -218,7 +214,7 @@ def _refusal(cluster: Cluster, shape: Shape, passing: _PassingNodes) -> Diagnosi
     """Return why no node fits; None if one does."""
     request = _request(cluster, shape)
     short = _short(passing, request)
-    if passing.usable not in short:  # some node has enough of each, but maybe none of all
+    if passing.passing not in short:  # some node has enough of each, but maybe none of all
         fitting = (passing.future_idle[request.rows] >= request.column).all(axis=0)
         if fitting.any():
             return None
@@ -235,7 +231,13 @@ def _fitting_pods(passing: _PassingNodes, request: _Request) -> FittingPods:
 
 def _diagnosis(passing: _PassingNodes, request: _Request, short: Sequence[int]) -> Diagnosis:
     insufficient = [
-        InsufficientResource(resource, nodes, need, at_most=int(passing.at_most[row]))
+        InsufficientResource(
+            resource,
+            nodes,
+            need,
+            at_most=int(passing.at_most[row]),
+            overcommitted=passing.short_of(row, 0),
+        )
         for (resource, need), row, nodes in zip(request.amounts.items(), request.rows, short, strict=True)
         if nodes
     ]
@@ -245,6 +247,5 @@ def _diagnosis(passing: _PassingNodes, request: _Request, short: Sequence[int]) 
         nodes=passing.nodes,
         filtered=passing.filtered,
         insufficient=tuple(insufficient),
-        overcommitted=passing.overcommitted,
         feasible_when_empty=int(passing.allocatable_counts[sufficient].sum()),
     )

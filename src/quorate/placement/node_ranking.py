@@ -50,10 +50,9 @@ class NodeRanking:
         self._request = {
             cluster.row(resource): amount for resource, amount in shape.amounts.items() if amount
         }
-        # By index: the score by resource amounts, whether the node uses no more than its allocatable amounts,
-        # and whether one more pod fits at idle and at future idle capacity.
+        # By index: the score by resource amounts, and whether one more pod fits at idle and at future idle
+        # capacity.
         self._resource_scores: Vector = np.zeros(0, np.int64)
-        self._not_overcommitted: Mask = np.zeros(0, np.bool_)
         self._fits_idle: Mask = np.zeros(0, np.bool_)
         self._fits_future_idle: Mask = np.zeros(0, np.bool_)
         # By position: scores of the candidates with idle capacity, and of the other candidates.
@@ -148,11 +147,7 @@ class NodeRanking:
         return room
 
     def by_score(self, among: Mask) -> Iterator[int]:
-        """Return the positions of nodes ``among``, whether the pod fits or not, by descending score.
-
-        Overcommitted nodes are left out.
-        """
-        among = among & self._not_overcommitted[self._names.indexes]
+        """Return the positions of nodes ``among``, whether the pod fits or not, by descending score."""
         scores = (self._resource_scores + self._fixed_scores)[self._names.indexes]
         if self._normalizes:
             scores = scores + self._normalized(among)
@@ -176,7 +171,7 @@ class NodeRanking:
             pipelined = pipelined + request
         columns = ResourceColumns(cluster.allocatable[:, indexes], used, pipelined, non_zero_used)
         releasing = cluster.releasing[:, indexes]
-        _, fits_idle, fits_future_idle = self._fits(columns, releasing)
+        fits_idle, fits_future_idle = self._fits(columns, releasing)
         scores = self._fixed_scores[indexes] + resource_scores(
             self._scoring, self._shape, cluster.rows, columns
         )
@@ -185,7 +180,6 @@ class NodeRanking:
     def _reset(self) -> None:
         size = self._cluster.size
         self._resource_scores = np.zeros(size, np.int64)
-        self._not_overcommitted = np.zeros(size, np.bool_)
         self._fits_idle = np.zeros(size, np.bool_)
         self._fits_future_idle = np.zeros(size, np.bool_)
 
@@ -197,19 +191,21 @@ class NodeRanking:
             cluster.pipelined[:, at],
             cluster.non_zero_used[:, at],
         )
-        fits = self._fits(columns, cluster.releasing[:, at])
-        self._not_overcommitted[at], self._fits_idle[at], self._fits_future_idle[at] = fits
+        self._fits_idle[at], self._fits_future_idle[at] = self._fits(columns, cluster.releasing[:, at])
         self._resource_scores[at] = resource_scores(self._scoring, self._shape, cluster.rows, columns)
 
-    def _fits(self, columns: ResourceColumns, releasing: Matrix) -> tuple[Mask, Mask, Mask]:
-        """Return the nodes that are not overcommitted, that fit one more pod now, and in the future."""
-        idle = columns.allocatable - columns.used
-        not_overcommitted: Mask = np.all(idle >= 0, axis=0)
-        fits_idle, fits_future_idle = not_overcommitted.copy(), not_overcommitted.copy()
+    def _fits(self, columns: ResourceColumns, releasing: Matrix) -> tuple[Mask, Mask]:
+        """Return the nodes that fit one more pod now, and in the future.
+
+        Only resources that the pod requests matter: a node may lack some of what its pods use.
+        """
+        fits_idle = np.ones(columns.used.shape[1], np.bool_)
+        fits_future_idle = fits_idle.copy()
         for row, amount in self._request.items():
-            fits_idle &= idle[row] >= amount
-            fits_future_idle &= idle[row] + releasing[row] - columns.pipelined[row] >= amount
-        return not_overcommitted, fits_idle & fits_future_idle, fits_future_idle
+            idle = columns.allocatable[row] - columns.used[row]
+            fits_idle &= idle >= amount
+            fits_future_idle &= idle + releasing[row] - columns.pipelined[row] >= amount
+        return fits_idle & fits_future_idle, fits_future_idle
 
     def _update_candidates(self, at: Vector, filter_result: FilterResult) -> None:
         future_idle = self._fits_future_idle[at] & filter_result.passing(Capacity.FUTURE_IDLE)[at]

@@ -219,10 +219,5 @@ def timeout_of(session: Session, gang: Gang) -> InqueueTimeout | None:
 
 
 def _fits_nominated_node(session: Session, task: Task) -> bool:
-    cluster = session.cluster
-    index = cluster.index(task.nominated_node) if task.nominated_node else None
-    if index is None:
-        return False
-    idle = cluster.allocatable[:, index] - cluster.used[:, index]
-    future_idle = idle + cluster.releasing[:, index] - cluster.pipelined[:, index]
-    return bool((cluster.request(task.shape) <= future_idle).all())
+    node = task.nominated_node
+    return bool(node) and session.node_finder.fits(task.shape, node)
