@@ -48,6 +48,7 @@ def test_the_report_of_a_queue_with_proportion() -> None:
     assert queue.weight == 2
     assert queue.allocated == {"cpu": 2000, GPU: 2, "pods": 2}
     assert queue.request == {"cpu": 6000, GPU: 2, "pods": 3}
+    assert queue.reserved == {"cpu": 1000}
     assert queue.capability == {"cpu": 8000, GPU: 2}
     assert queue.share is not None
     assert queue.share.deserved == {"cpu": 6000, GPU: 2, "pods": 3}

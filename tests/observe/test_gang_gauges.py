@@ -13,6 +13,7 @@ A_QUEUE = QueueReport(
     weight=3,
     allocated={"cpu": 1500, GPU: 2, "pods": 4},
     request={"cpu": 2500, "memory": 1024},
+    reserved={"cpu": 500, GPU: 1},
     capability={"memory": 4096},
     share=QueueShare({"cpu": Fraction(5000, 3)}, {"memory": 2048, "cpu": UNLIMITED}, Fraction(9, 10), False),
 )
@@ -39,6 +40,9 @@ def test_a_queue_has_all_its_series() -> None:
         "allocated_scalar_resources pods": 4,
         "request_milli_cpu": 2500,
         "request_memory_bytes": 1024,
+        "inqueue_milli_cpu": 500,
+        "inqueue_memory_bytes": 0,
+        f"inqueue_scalar_resources {GPU}": 1000,
         "capacity_memory_bytes": 4096,
         "deserved_milli_cpu": 5000 / 3,
         "deserved_memory_bytes": 0,
@@ -49,10 +53,12 @@ def test_a_queue_has_all_its_series() -> None:
 
 
 def test_without_a_share_there_are_no_series_of_deserved_resources() -> None:
-    unshared = QueueReport(weight=1, allocated={}, request={}, capability={}, share=None)
+    unshared = QueueReport(weight=1, allocated={}, request={}, reserved={}, capability={}, share=None)
     assert sorted(series(unshared)) == [
         "allocated_memory_bytes",
         "allocated_milli_cpu",
+        "inqueue_memory_bytes",
+        "inqueue_milli_cpu",
         "request_memory_bytes",
         "request_milli_cpu",
         "weight",

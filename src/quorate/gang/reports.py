@@ -117,6 +117,7 @@ class QueueReport:
     weight: int
     allocated: Amounts
     request: Amounts
+    reserved: Amounts  # what admitted groups may still allocate
     capability: Amounts  # a resource that is absent has no limit
     share: QueueShare | None  # None if no plugin assigns shares to queues
 
@@ -130,16 +131,18 @@ def queue_reports(model: Model, settings: SchedulerConfiguration, now: float) ->
     accounts = session.open_accounts(
         lambda queue: [each.name for each in with_ancestors(queue, session.queues)]
     )
-    return {
-        name: QueueReport(
+    reports = {}
+    for name, queue in session.queues.items():
+        account = accounts.by_queue.get(name, Account())
+        reports[name] = QueueReport(
             weight=queue.weight,
-            allocated=accounts.by_queue.get(name, Account()).allocated,
-            request=accounts.by_queue.get(name, Account()).request,
+            allocated=account.allocated,
+            request=account.request,
+            reserved=account.reserved,
             capability=queue.capability,
             share=next((callback(queue) for callback in all_callbacks(session.callbacks.queue_share)), None),
         )
-        for name, queue in session.queues.items()
-    }
+    return reports
 
 
 def allocated_by_queue(model: Model) -> Mapping[str, Amounts]:

@@ -1,7 +1,8 @@
 """The series of the gang scheduler: Volcano's, so that dashboards made for it keep working, and ours.
 
-Names, labels, units and buckets are Volcano's (1.15): cpu and devices in thousandths, memory in bytes.  The
-reference page lists the series of Volcano that do not exist here, with reasons.
+Names, labels, units and buckets are Volcano's (1.15; for the reservations of queues its main branch): cpu and
+devices in thousandths, memory in bytes.  The reference page lists the series of Volcano that do not exist
+here, with reasons.
 """
 
 from typing import Final
@@ -113,6 +114,7 @@ def _queue_amounts(name: str, text: str) -> tuple[Family, Family, Family]:
 QUEUE_RESOURCES: Final[tuple[Family, ...]] = (
     *_queue_amounts("allocated", "Resources of the pods of a queue that have a node"),
     *_queue_amounts("request", "Resources of running and pending pods of a queue"),
+    *_queue_amounts("inqueue", "Resources that admitted groups of a queue may still allocate"),
     *_queue_amounts("deserved", "Deserved resources of a queue"),
     *_queue_amounts("capacity", "The capability of a queue"),
     *_queue_amounts("real_capacity", "Real capacity of a queue"),

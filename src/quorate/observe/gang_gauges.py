@@ -141,6 +141,7 @@ def _queue_values(queue: QueueReport) -> Iterator[QueueValue]:
     yield "weight", (), queue.weight
     yield from _amount_values("allocated", queue.allocated)
     yield from _amount_values("request", queue.request)
+    yield from _amount_values("inqueue", queue.reserved)
     yield from _amount_values("capacity", queue.capability, limits=True)
     if queue.share is not None:
         yield from _amount_values("deserved", queue.share.deserved)
