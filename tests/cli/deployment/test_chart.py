@@ -276,6 +276,10 @@ def pod_of(objects: dict[Name, Json]) -> Json:
             id="enableVisibilityAPF",
         ),
         pytest.param(
+            {"crds": {"refuseDeletion": True}},
+            {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}, id="crds.refuseDeletion",
+        ),
+        pytest.param(
             {**CERT_MANAGER, "certManager": {"issuerRef": {"name": "ca"}}},
             {"Certificate"}, id="certManager.issuerRef",
         ),

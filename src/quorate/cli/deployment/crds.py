@@ -1,6 +1,6 @@
 """``quorate crds``: write the CustomResourceDefinitions as files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -17,11 +17,15 @@ from quorate.api.crds import (
     to_yaml,
 )
 from quorate.api.kueue.conversion import CONVERTED_KINDS
+from quorate.cli.deployment.roles import metadata
 from quorate.webhooks.routes import WebhookEndpoint
 from quorate.webhooks.webhook_configurations import conversion
 
 Json = dict[str, Any]
 
+ALLOW_DELETION: Final = "quorate.dev/allow-deletion"  # annotation of a definition
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_POLICY: Final = "quorate-definition-deletion"
 GANG: Final = "gang"  # directory of Volcano's groups, which a cluster may have from Volcano
 _SERVICE: Final = WebhookEndpoint(namespace=DEFAULT_NAMESPACE, service=CertificateManagement().service)
 
@@ -39,6 +43,46 @@ def gang_definitions() -> tuple[Json, ...]:
 def _shipped(name: str) -> str:
     """Return the text of a file that ships with the package."""
     return (files("quorate.api.crds") / name).read_text(encoding="utf-8")
+
+
+def deletion_policy() -> Iterator[Json]:
+    """Yield the admission policy that refuses to delete a definition, and the binding of the policy.
+
+    With a definition every object of its kind is deleted.  A policy needs no server that can be down, and
+    sees no other objects: it cannot count those of the kind.
+    """
+    groups = sorted({each["spec"]["group"] for each in (*queueing_definitions(), *gang_definitions())})
+    allowed = f"oldObject.metadata.?annotations[?'{ALLOW_DELETION}'].orValue('') == 'true'"
+    message = (
+        "'with this definition every ' + oldObject.spec.names.kind + ' of the cluster is deleted "
+        f"(to allow it: kubectl annotate crd ' + oldObject.metadata.name + ' {ALLOW_DELETION}=true)'"
+    )
+    yield {
+        "apiVersion": _ADMISSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": metadata(_POLICY),
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": ["apiextensions.k8s.io"],
+                        "apiVersions": ["*"],
+                        "operations": ["DELETE"],
+                        "resources": ["customresourcedefinitions"],
+                    }
+                ]
+            },
+            "matchConditions": [{"name": "group", "expression": f"oldObject.spec.group in {groups}"}],
+            "validations": [{"expression": allowed, "messageExpression": message, "reason": "Forbidden"}],
+        },
+    }
+    yield {
+        "apiVersion": _ADMISSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": metadata(_POLICY),
+        "spec": {"policyName": _POLICY, "validationActions": ["Deny"]},
+    }
 
 
 def crds(

@@ -12,7 +12,7 @@ from quorate.api.crds import to_yaml
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.cli.deployment import controllers as c
 from quorate.cli.deployment import dashboard, scheduler, witness
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
+from quorate.cli.deployment.crds import deletion_policy, gang_definitions, queueing_definitions
 from quorate.cli.deployment.manifest_builders import namespace_object
 from quorate.cli.deployment.roles import (
     ACCOUNT,
@@ -134,6 +134,7 @@ def chart() -> Mapping[PurePosixPath, str]:
                 [auth_reader(_RELEASE)],
             ),
             ("priority-and-fairness", (".Values.enableVisibilityAPF",), priority_and_fairness()),
+            ("definition-deletion", (".Values.crds.refuseDeletion",), deletion_policy()),
             ("scheduler-role", (gang,), scheduler.roles(_RELEASE)),
             ("gang-people-roles", (gang,), gang_roles()),
             (
@@ -228,6 +229,7 @@ def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
         ("network-policy", [c.network_policy(namespace)]),
         ("optional/service-monitor", [c.service_monitor(namespace)]),
         ("optional/priority-and-fairness", priority_and_fairness()),
+        ("optional/definition-deletion", deletion_policy()),
     ):
         yield PurePosixPath(f"{name}.yaml"), _text(objects)
 
@@ -241,6 +243,7 @@ def webhooks(namespace: str) -> tuple[Json, Json]:
 
 
 _OPTIONAL: Final = {
+    "definition-deletion.yaml": "refuses to delete a definition, and with it every object of its kind",
     "demand-role.yaml": "lets the scheduler create ProvisioningRequests (`--provisioning-class`)",
     "legacy-role.yaml": "lets the scheduler read pod groups of kube-batch's API groups (`--legacy-apis`)",
     "service-monitor.yaml": "lets the Prometheus operator scrape the metrics; needs its definitions",
