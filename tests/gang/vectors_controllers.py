@@ -161,8 +161,8 @@ def _commands(given: Json) -> list[Command]:
 def _lost(given: Json, version: int, task: str) -> list[LostPod]:
     if given.get("event") != POD_EVICTED:
         return []
-    retry = given.get("retryCount", 0)
-    return [LostPod(Key("default", f"job-{task}-0"), task, 0, "", version, retry, NOW)]
+    key = Key("default", f"job-{task}-0")
+    return [LostPod(key, Uid(f"uid-of-{task}-0"), task, 0, "", version, NOW)]
 
 
 def run_queue_state(given: Json, expect: Json) -> list[str]:

@@ -11,10 +11,11 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus
-from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch
+from quorate.api.meta import Condition, Key, ObjectMeta, Uid, at_epoch
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
+from quorate.controllers.volcano.job.assume_cache import LostPods
 from quorate.controllers.volcano.job.job_pod_group import group_name, owner_reference_to
 from quorate.controllers.volcano.job.job_pods import (
     JobPod,
@@ -22,6 +23,7 @@ from quorate.controllers.volcano.job.job_pods import (
     PlacedSpec,
 )
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
+from tests.kube.virtual_clock import VirtualClock
 
 NOW = 1_000_000.0
 UID = Uid("uid-of-train")
@@ -129,14 +131,21 @@ def planned(
     group: PodGroup | str | None = "Inqueue",
     *,
     commands: Iterable[Command] = (),
-    lost: Iterable[LostPod] = (),
+    lost: Iterable[LostPod] | None = None,
     now: float = NOW,
     keep_pending: bool = False,
     is_queued: bool = False,
 ) -> JobPlan:
     own = job_pods(pods, version=job.status.version) if isinstance(pods, str) else pods
     stored = a_group(group) if isinstance(group, str) else group
+    if lost is None:  # a terminating pod is seen for the first time
+        lost = LostPods(VirtualClock(now)).of_job(job, own, lambda uid: False)
     return decide(JobInfo(job, own, stored, tuple(commands), tuple(lost), {}, now, keep_pending, is_queued))
+
+
+def a_lost_pod(task: str, index: int, *, version: int = 0) -> LostPod:
+    name = f"train-{task}-{index}"
+    return LostPod(Key("default", name), Uid(f"{task}-{index}-{version}"), task, index, "", version, at=NOW)
 
 
 def show(plan: JobPlan) -> str:

@@ -57,6 +57,8 @@ class World:
             "more retries than maxRetry"
         )
         self.job = replace(self.job, status=new)
+        for lost in plan.handled_losses:
+            del self.lost[lost.key.name]
 
     def _delete(self, pod: JobPod) -> None:
         self.pods.pop(pod.metadata.name, None)
@@ -105,7 +107,7 @@ class World:
             pod = self.pods.pop(names[index % len(names)])
             key = pod.metadata.key
             self.lost[key.name] = LostPod(
-                key, pod.task, pod.index, "", pod.version, pod.retry, NOW + self.created
+                key, pod.metadata.uid, pod.task, pod.index, "", pod.version, NOW + self.created
             )
 
 

@@ -1,20 +1,23 @@
 """The decision about a Volcano Job: pods, pod group and phase, one step at a time."""
 
+import dataclasses
 import itertools
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.meta import Key, at_epoch
-from quorate.api.volcano.job import Job
-from quorate.controllers.volcano.job.job_pods import LostPod, desired_replicas, is_desired
+from quorate.api.meta import Condition, at_epoch
+from quorate.api.volcano.job import Job, JobState
+from quorate.controllers.volcano.job.job_pods import desired_replicas, is_desired
 from quorate.controllers.volcano.job.job_sync import MAX_PODS, creatable_tasks
 from tests.controllers.volcano.job.notation import (
     NOW,
     a_command,
     a_group,
     a_job,
+    a_lost_pod,
     after,
     job_pods,
     planned,
@@ -117,7 +120,7 @@ RESTART = {"event": "PodFailed", "action": "RestartJob"}
                      "worker: succeeded succeeded succeeded", "delete group; become Completing",
                      id="TaskCompleted"),
         pytest.param([{"event": "PodFailed", "action": "RestartPod"}], "worker: running failed running",
-                     "delete worker-1; delete group; become Restarting; retry 1",
+                     "delete worker-1; become Restarting; retry 1",
                      id="RestartPod deletes one pod"),
         pytest.param([{"exitCode": 137, "action": "RestartJob"}], "worker: running running failed=1", "",
                      id="exit code does not match"),
@@ -154,9 +157,8 @@ def test_policies_request_actions(policies: list[dict[str, Any]], pods: str, wan
                      id="one retry left: all pods are deleted"),
         pytest.param("RestartJob", 2, "delete train-0; delete group", "become Failed",
                      id="no retry left: finished pods stay"),
-        pytest.param("RestartTask", 2, "delete train-0; delete group", "become Failed",
-                     id="no retry left, RestartTask"),
-        pytest.param("RestartPod", 2, "delete group", "become Failed", id="no retry left, RestartPod"),
+        pytest.param("RestartTask", 2, "delete train-0", "become Failed", id="no retry left, RestartTask"),
+        pytest.param("RestartPod", 2, "", "become Failed", id="no retry left, RestartPod"),
     ],
 )  # fmt: skip
 def test_the_last_restart_retains_finished_pods(action: str, retries: int, begin: str, rest: str) -> None:
@@ -164,7 +166,7 @@ def test_the_last_restart_retains_finished_pods(action: str, retries: int, begin
     job = a_job("train=3", phase="Running", retries=retries, maxRetry=3, policies=policies)
     pods = job_pods("train: running failed succeeded", retry=retries)
     plan = planned(job, pods, "Running")
-    assert show(plan) == f"{begin}; become Restarting; retry {retries + 1}"
+    assert show(plan) == "; ".join(filter(None, (begin, f"become Restarting; retry {retries + 1}")))
     deleted = {each.metadata.uid for each in plan.pods_to_delete}
     left = [pod for pod in pods if pod.metadata.uid not in deleted]
     assert rest in show(planned(after(plan), left, None))
@@ -178,7 +180,7 @@ def test_policies_of_the_task_precede_those_of_the_job() -> None:
     ]
     job = a_job(tasks, phase="Running", policies=[{"event": "PodFailed", "action": "AbortJob"}])
     assert show(planned(job, "ps: failed; worker: running running", "Running")) == (
-        "delete ps-0; delete group; become Restarting; retry 1"
+        "delete ps-0; become Restarting; retry 1"
     )
     assert show(planned(job, "ps: running; worker: failed running", "Running")) == (
         "delete ps-0 worker-1; delete group; become Aborting"
@@ -209,15 +211,57 @@ def test_a_pod_that_a_restart_deletes_is_not_evicted() -> None:
     job = a_job(phase="Running", retries=1, policies=policies)
     terminating = job_pods("worker: - running~ -", retry=0)
     assert show(planned(job, terminating, "Running")) == "create worker-0 worker-2"
-    left = job_pods("worker: running - running", retry=0)
-    lost = LostPod(Key("default", "train-worker-1"), "worker", 1, "", version=0, retry=0, at=NOW)
-    assert show(planned(job, left, "Running", lost=[lost])) == "create worker-1"
+
+
+def test_a_pod_that_a_restart_retained_may_be_evicted() -> None:
+    job = a_job(phase="Running", retries=1, policies=[{"event": "PodEvicted", "action": "RestartPod"}])
+    pods = job_pods("worker: running - -", retry=0) + job_pods("worker: - - running", retry=1)
+    plan = planned(job, pods, "Running", lost=[a_lost_pod("worker", 1)])
+    assert show(plan) == "become Restarting; retry 2"
+
+
+def test_an_eviction_outside_the_target_of_an_action_is_handled_after_it() -> None:
+    policies = [{"event": "PodEvicted", "action": "RestartTask"}]
+    job = a_job("ps=2 worker=2", phase="Running", policies=policies)
+    lost = [a_lost_pod("ps", 0), a_lost_pod("ps", 1), a_lost_pod("worker", 0)]
+    first = planned(job, "worker: - running", "Running", lost=lost)
+    assert show(first) == "become Restarting; retry 1"
+    assert first.handled_losses == tuple(lost[:2])
+    pending = replace(after(first), status=replace(after(first).status, state=JobState(phase="Pending")))
+    second = planned(pending, "worker: - running", "Running", lost=lost[2:])
+    assert show(second) == "delete worker-1; become Restarting; retry 2"
+
+
+@pytest.mark.parametrize(
+    ("policies", "want"),
+    [
+        pytest.param([{"event": "PodEvicted", "action": "RestartPod"}],
+                     "delete worker-1; become Restarting; retry 1", id="PodEvicted"),
+        pytest.param([RESTART], "delete worker-0 worker-1 worker-2; delete group; become Restarting; retry 1",
+                     id="PodFailed"),
+        pytest.param([{"event": "PodFailed", "action": "AbortJob"},
+                      {"event": "PodEvicted", "action": "RestartPod"}],
+                     "delete worker-1; become Restarting; retry 1", id="PodEvicted comes first"),
+    ],
+)  # fmt: skip
+def test_a_pod_that_failed_by_a_disruption_is_evicted(policies: list[dict[str, Any]], want: str) -> None:
+    pods = job_pods("worker: running failed running")
+    disrupted = Condition(type="DisruptionTarget", status="True", reason="TerminationByKubelet")
+    pods[1] = replace(pods[1], status=replace(pods[1].status, conditions=(disrupted,)))
+    assert show(planned(a_job(phase="Running", policies=policies), pods, "Running")) == want
+
+
+def test_a_pod_that_failed_and_was_deleted_at_once_has_failed() -> None:
+    job = a_job(phase="Running", policies=[{"exitCode": 137, "action": "RestartPod"}])
+    lost = dataclasses.replace(a_lost_pod("worker", 1), failed_at=NOW - 1, exit_code=137)
+    plan = planned(job, "worker: running - running", "Running", lost=[lost])
+    assert show(plan) == "become Restarting; retry 1"
 
 
 def test_a_pod_that_a_restart_retained_may_fail_and_be_restarted() -> None:
     job = a_job(phase="Running", retries=1, policies=[{"event": "PodFailed", "action": "RestartPod"}])
     pods = job_pods("worker: running - failed", retry=0) + job_pods("worker: - running", retry=1)
-    assert show(planned(job, pods, "Running")) == "delete worker-2; delete group; become Restarting; retry 2"
+    assert show(planned(job, pods, "Running")) == "delete worker-2; become Restarting; retry 2"
 
 
 @pytest.mark.parametrize(
@@ -228,9 +272,9 @@ def test_a_pod_that_a_restart_retained_may_fail_and_be_restarted() -> None:
         pytest.param("RestartJob", "worker: running failed running", "worker: running failed running",
                      "delete worker-0 worker-1 worker-2; delete group", id="nothing is deleted yet"),
         pytest.param("RestartPod", "worker: running failed running", "worker: running failed running",
-                     "delete worker-1; delete group", id="RestartPod"),
+                     "delete worker-1", id="RestartPod"),
         pytest.param("RestartTask", "worker: running failed; ps: running", "worker: running -; ps: running",
-                     "delete worker-0; delete group", id="RestartTask"),
+                     "delete worker-0", id="RestartTask"),
         pytest.param("AbortJob", "worker: running failed running", "worker: running failed -",
                      "delete worker-0; delete group", id="AbortJob"),
     ],
@@ -261,10 +305,9 @@ def test_a_restart_with_an_unknown_message_restarts_the_whole_job() -> None:
 
 def test_a_lost_pod_is_an_eviction_until_an_action_handles_it() -> None:
     job = a_job(phase="Running", policies=[{"event": "PodEvicted", "action": "RestartJob"}])
-    lost = LostPod(Key("default", "train-worker-1"), "worker", 1, "", version=0, retry=0, at=NOW)
-    plan = planned(job, "worker: running - running", "Running", lost=[lost])
+    plan = planned(job, "worker: running - running", "Running", lost=[a_lost_pod("worker", 1)])
     assert show(plan) == "delete worker-0 worker-2; delete group; become Restarting; retry 1"
-    assert show(planned(after(plan), [], None, lost=[lost])) == "become Pending"
+    assert show(planned(after(plan), [], None)) == "become Pending"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ A decision reads the informers' copies plus what this controller knows to be sto
 pods and groups it deleted.  Both caches are for one process; a new process decides on a fresh list.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -25,7 +25,8 @@ class AssumeCache:
         self._steady = clock.steady
         # By job uid and pod key; the float is the steady time at which the assumption times out.
         self._created: dict[Uid, dict[Key, tuple[JobPod, float]]] = {}
-        self._deleted: dict[Uid, float] = {}  # pods and pod groups: the steady time of the timeout
+        # Pods and pod groups that this process deletes: the steady time of the timeout.
+        self._deleted: dict[Uid, float] = {}
 
     def assume_created(self, job: Job, pod: JobPod) -> None:
         of_job = self._created.setdefault(job.metadata.uid, {})
@@ -35,9 +36,15 @@ class AssumeCache:
         self._deleted[uid] = self._steady.now() + OWN_WRITE_TIMEOUT_S
 
     def deletion_failed(self, uid: Uid) -> None:
-        self._deleted.pop(uid, None)
+        """Assume the deletion no longer.  Its request may have been executed although its response failed."""
+        self._deleted[uid] = 0.0
+
+    def deletion_decided(self, uid: Uid) -> None:
+        """Note that this process will delete a pod, and that something else may be faster."""
+        self._deleted.setdefault(uid, 0.0)
 
     def is_deleted(self, uid: Uid) -> bool:
+        """Return True if this process deletes the pod or group, or has tried to."""
         return uid in self._deleted
 
     def observe(self, change: Change[JobPod]) -> None:
@@ -80,44 +87,69 @@ class AssumeCache:
 
 
 class LostPods:
-    """Scheduled pods that something else deleted, each until another pod replaces it.
+    """Pods with a node that something else deletes, each until another pod runs or an action handles it.
 
-    As with Volcano, only a deletion that happens while the controller runs is seen: a pod that is deleted in
-    between is replaced without an event.
+    A pod is lost when its deletion is requested, whichever way: by a user, by the eviction API, by the
+    preemption of a scheduler, or because its node was lost.  Its last phase does not matter: a pod that is
+    deleted gracefully has failed or succeeded by the end.  As with Volcano, only a pod that exists while the
+    controller runs is seen: a pod that is gone by then is replaced without an event.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._by_job: dict[Uid, dict[Key, LostPod]] = {}
 
-    def record(self, pod: JobPod) -> None:
-        owner = pod.metadata.controller
-        if owner is None or pod.is_finished or not pod.spec.node_name:
+    def record(self, job: Uid, pod: JobPod) -> None:
+        """Note that something else deletes ``pod``, in its version before, or as it was first seen.
+
+        Pods without a node are not lost.  The job controller deletes them when the group is pending again.
+        """
+        if not pod.spec.node_name:
             return
+        has_failed = pod.status.phase == "Failed" and not pod.is_terminating
         lost = LostPod(
             key=pod.metadata.key,
+            uid=pod.metadata.uid,
             task=pod.task,
             index=pod.index,
             partition=pod.partition,
             version=pod.version,
-            retry=pod.retry,
-            at=self._clock.now(),
+            at=pod.ended_at if has_failed and pod.is_disrupted else self._clock.now(),
+            failed_at=pod.ended_at if has_failed else None,
+            exit_code=pod.exit_code if has_failed else None,
         )
-        self._by_job.setdefault(owner.uid, {})[lost.key] = lost
+        self._by_job.setdefault(job, {})[lost.key] = lost
 
-    def of_job(self, job: Job, pods: Sequence[JobPod]) -> list[LostPod]:
+    def of_job(
+        self, job: Job, pods: Sequence[JobPod], is_own_deletion: Callable[[Uid], bool]
+    ) -> list[LostPod]:
         """Return the lost pods by name; drop replaced and outdated ones."""
+        for pod in pods:
+            if pod.is_terminating and not is_own_deletion(pod.metadata.uid):
+                self._record_first_seen(job, pod)
         lost_pods = self._by_job.get(job.metadata.uid)
         if not lost_pods:
             return []
         replicas = desired_replicas(job)
-        running = {pod.metadata.key for pod in pods if pod.status.phase == "Running"}
-        status = job.status
+        running = {pod.metadata.key: pod.metadata.uid for pod in pods if pod.status.phase == "Running"}
         for key, lost in list(lost_pods.items()):
-            outdated = lost.version < status.version or lost.retry < status.retry_count
-            if outdated or key in running or not 0 <= lost.index < replicas.get(lost.task, 0):
+            is_outdated = lost.version < job.status.version
+            is_replaced = running.get(key, lost.uid) != lost.uid
+            if is_outdated or is_replaced or not 0 <= lost.index < replicas.get(lost.task, 0):
                 del lost_pods[key]
         return [lost_pods[key] for key in sorted(lost_pods)]
+
+    def _record_first_seen(self, job: Job, pod: JobPod) -> None:
+        """Record a pod that another process may have deleted, unless the last action did or handled it."""
+        if pod.retry < job.status.retry_count or pod.metadata.key in self._by_job.get(job.metadata.uid, {}):
+            return
+        self.record(job.metadata.uid, pod)
+
+    def handled(self, job: Uid, pods: Collection[Uid]) -> None:
+        """Drop those of ``pods``, which an action has handled."""
+        of_job = self._by_job.get(job, {})
+        for key in [key for key, lost in of_job.items() if lost.uid in pods]:
+            del of_job[key]
 
     def forget(self, job: Uid) -> None:
         self._by_job.pop(job, None)

@@ -117,11 +117,20 @@ class VolcanoJobController:
         self._owned_changed(change)
 
     def _pod_changed(self, change: Change[JobPod]) -> None:
-        deleted = change.old if change.new is None else None
-        if deleted is not None and not self._assume_cache.is_deleted(deleted.metadata.uid):
-            self._lost_pods.record(deleted)
+        old, new = change.old, change.new
+        if old is not None and not old.is_terminating and (new is None or new.is_terminating):
+            self._record_if_lost(old)
         self._assume_cache.observe(change)
         self._owned_changed(change)
+
+    def _record_if_lost(self, pod: JobPod) -> None:
+        """Record a pod of an existing job that something else deletes."""
+        owner = pod.metadata.controller
+        if owner is None or self._assume_cache.is_deleted(pod.metadata.uid):
+            return
+        job = self._jobs.get(Key(pod.metadata.namespace, owner.name))
+        if job is not None and job.metadata.uid == owner.uid:
+            self._lost_pods.record(owner.uid, pod)
 
     def _class_changed(self, change: Change[Any]) -> None:
         """Reconcile all jobs: their ``minResources`` depend on the values of PriorityClasses."""
@@ -154,16 +163,21 @@ class VolcanoJobController:
 
     def _job_info(self, job: Job, commands: Sequence[Command]) -> JobInfo:
         pods = self._assume_cache.pods(job, self._pods.by_index(_BY_JOB, job.metadata.uid))
+        is_queued = self._is_queued(job)
+        lost = self._lost_pods.of_job(job, pods, self._assume_cache.is_deleted)
+        if is_queued and is_suspended(job):
+            # The job is to lose all its pods.
+            self._lost_pods.handled(job.metadata.uid, {pod.uid for pod in lost})
         return JobInfo(
             job=job,
             pods=pods,
             group=self._group_of(job),
             commands=commands,
-            lost=self._lost_pods.of_job(job, pods),
+            lost=lost,
             priorities={name: each.value for name, each in ByName(self._classes).items()},
             now=self._clock.now(),
             keep_pending=self._keep_pending,
-            is_queued=self._is_queued(job),
+            is_queued=is_queued,
             defaults=pod_defaults(self._informers, job.metadata.namespace),
         )
 
@@ -188,6 +202,7 @@ class VolcanoJobController:
         )
         if deferred_until is not None:
             return deferred_until
+        self._note_handled(job, plan)
         self._report_phase(job, plan)
         await self._commands.delete(plan.handled_commands)
         if plan.group is not None and self._group_of(job) is None:
@@ -214,6 +229,15 @@ class VolcanoJobController:
             failures += [Event("Warning", "PodGroupError", refusal)] if refusal else []
             self._report_state(job, (*plan.events, *failures))
         return min((moment for moment in (plan.wake_at, retry_at) if moment is not None), default=None)
+
+    def _note_handled(self, job: Job, plan: JobPlan) -> None:
+        """Note the evictions that an action handles; its own deletions are none, if now or later."""
+        if plan.action == SYNC:
+            return
+        deleted = {pod.metadata.uid for pod in plan.pods_to_delete}
+        for uid in deleted:
+            self._assume_cache.deletion_decided(uid)
+        self._lost_pods.handled(job.metadata.uid, deleted.union(pod.uid for pod in plan.handled_losses))
 
     async def _release_plugins(self, job: Job, plan: JobPlan) -> None:
         """Delete the objects of the plugins; the job ends although the server refuses to delete one."""

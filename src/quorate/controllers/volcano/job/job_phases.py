@@ -121,7 +121,8 @@ class KillAction:
         return f"{self.action} {self.target}" if self.target else self.action
 
     def kills(self, pod: JobPod) -> bool:
-        return self._targets(pod) and pod.status.phase not in self.transition.retained_phases
+        is_target = self.targets(pod.task, pod.partition, pod.metadata.name)
+        return is_target and pod.status.phase not in self.transition.retained_phases
 
     def kills_on_restart(self, pod: JobPod, job: Job) -> bool:
         """Return True if the restart of ``job`` in progress kills the pod, which predates it."""
@@ -133,16 +134,17 @@ class KillAction:
         )
         return predates and self.kills(pod)
 
-    def _targets(self, pod: JobPod) -> bool:
+    def targets(self, task: str, partition: str, pod: str) -> bool:
+        """Return True if the pod named ``pod`` belongs to the target of the action."""
         match self.transition.scope:
             case ActionScope.JOB:
                 return True
             case ActionScope.TASK:
-                return pod.task == self.target
+                return task == self.target
             case ActionScope.PARTITION:
-                return f"{pod.task}/{pod.partition}" == self.target
+                return f"{task}/{partition}" == self.target
             case ActionScope.POD:
-                return pod.metadata.name == self.target
+                return pod == self.target
 
 
 def next_phase(job: Job, counts: PodCounts, unfinished: int) -> JobPhase:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.core import ContainerStateTerminated, PodStatus
-from quorate.api.meta import Key, ObjectMeta, Struct, epoch, is_true
+from quorate.api.meta import Key, ObjectMeta, Struct, Uid, epoch, is_true
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, PARTITION, TASK_INDEX, Job
 from quorate.kube.resources import Resource
@@ -84,6 +84,11 @@ class JobPod(Struct):
         return self.status.phase in FINISHED_POD_PHASES
 
     @property
+    def is_disrupted(self) -> bool:
+        """Whether the kubelet, a scheduler, the eviction API or the loss of its node ends it."""
+        return is_true(self.status.conditions, "DisruptionTarget")
+
+    @property
     def is_ready(self) -> bool:
         return self.status.phase == "Succeeded" or is_true(self.status.conditions, "Ready")
 
@@ -125,15 +130,20 @@ JOB_POD_SELECTOR: Final = JOB_NAME  # a label that all pods of Volcano Jobs have
 
 @dataclass(frozen=True, slots=True)
 class LostPod:
-    """A pod that something else deleted; ``at``: when that was seen (epoch seconds)."""
+    """A pod with a node that something else than the job controller deletes, or has deleted.
+
+    ``at``: when that was seen (epoch seconds).  ``failed_at``: when it had failed before; None: it had not.
+    """
 
     key: Key
+    uid: Uid
     task: str
     index: int
     partition: str
     version: int
-    retry: int
     at: float
+    failed_at: float | None = None
+    exit_code: int | None = None
 
 
 @dataclass(slots=True)

@@ -112,6 +112,7 @@ class JobPlan:
     patch: Patch | None = None  # of the record of its admission
     status: JobStatus | None = None  # None: it does not change
     handled_commands: tuple[Command, ...] = ()  # to delete
+    handled_losses: tuple[LostPod, ...] = ()  # which the action replaces or ends
     group: PodGroup | None = None  # the desired pod group; None: it is not written
     admitted: bool = False  # pods, and the objects they need, may be created
     pods_to_delete: tuple[JobPod, ...] = ()
@@ -195,7 +196,7 @@ def _has_target(transition: Transition, requested: RequestedAction) -> bool:
 
 
 def _kill_job(info: JobInfo, transition: Transition, requested: RequestedAction) -> JobPlan:
-    """Execute an action: change the phase, and delete the pods of its target and the pod group."""
+    """Execute an action: change the phase, delete the pods of its target, and a whole job's pod group."""
     job, event = info.job, requested.event
     retries = job.status.retry_count + transition.retries
     action = KillAction.from_event(requested.action, with_retry_limit(transition, job, retries), event)
@@ -212,8 +213,11 @@ def _kill_job(info: JobInfo, transition: Transition, requested: RequestedAction)
         status = without_plugins(status)
     return JobPlan(
         job,
+        handled_losses=tuple(
+            pod for pod in info.lost if action.targets(pod.task, pod.partition, pod.key.name)
+        ),
         pods_to_delete=killed,
-        group_to_delete=_unless_terminating(info.group),
+        group_to_delete=_group_to_delete(info, transition),
         status=status,
         events=(Event("Normal", "ExecuteAction", f"{action} because of {event}"),),
         action=requested.action,
@@ -339,7 +343,7 @@ def _sync_transition(info: JobInfo) -> JobPlan:
 def _sync_restart(info: JobInfo) -> JobPlan:
     """Delete the rest of the restart's target; become Pending only after that.
 
-    While pods of the target, or the pod group, are still to delete, the phase stays Restarting.
+    While pods of the target, or the pod group of a whole job, are to delete, the phase stays Restarting.
     """
     job, action = info.job, KillAction.from_status(info.job)
     replicas = desired_replicas(job)
@@ -348,11 +352,20 @@ def _sync_restart(info: JobInfo) -> JobPlan:
         for pod in info.pods
         if not pod.is_terminating and (action.kills_on_restart(pod, job) or _is_surplus(pod, job, replicas))
     )
-    plan = replace(_with_phase(info, killed), group_to_delete=_unless_terminating(info.group))
+    plan = replace(_with_phase(info, killed), group_to_delete=_group_to_delete(info, action.transition))
     if plan.status is None or plan.status.state.phase != "Pending" or not (killed or plan.group_to_delete):
         return plan
     status = updated_status(job, _counts_without(info.pods, killed), "Restarting", info.now, PhaseReason())
     return replace(plan, status=status)
+
+
+def _group_to_delete(info: JobInfo, transition: Transition) -> PodGroup | None:
+    """Return the pod group if an action ends it.
+
+    An action on a part of the job is no new admission: the other pods keep their nodes, and the pod group
+    keeps the room of those that are replaced.
+    """
+    return _unless_terminating(info.group) if transition.scope is ActionScope.JOB else None
 
 
 def _clean_up(info: JobInfo) -> JobPlan:

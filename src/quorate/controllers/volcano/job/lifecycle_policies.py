@@ -2,7 +2,8 @@
 
 Events are derived from the objects as they are now: a failed pod is an event as long as it exists.  An action
 outdates the events that precede it, by raising the job's version or its retry count.  So each event causes
-one action, however often it is evaluated, also after a restart of the controller.
+one action, however often it is evaluated, also after a restart of the controller.  A pod is evicted if
+something else than this controller deletes it, whatever its phase was or becomes (``LostPods``).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ TASK_COMPLETED: Final = "TaskCompleted"
 TASK_FAILED: Final = "TaskFailed"
 COMMAND_ISSUED: Final = "CommandIssued"
 # The order of events with the same time.
-_EVENT_ORDER: Final = (POD_FAILED, POD_EVICTED, TASK_FAILED, TASK_COMPLETED, GROUP_UNKNOWN, POD_PENDING)
+_EVENT_ORDER: Final = (POD_EVICTED, POD_FAILED, TASK_FAILED, TASK_COMPLETED, GROUP_UNKNOWN, POD_PENDING)
 
 SYNC: Final = "SyncJob"
 _DEFAULT_TASK_RETRIES: Final = 3  # container restarts in a task, before the task counts as failed
@@ -134,10 +135,7 @@ def _job_events(
     """Return the events of a defaulted job, ordered by time, kind, task and pod."""
     replicas = desired_replicas(job)
     events = [event for pod in pods if is_desired(pod, replicas) for event in _pod_events(job, pod)]
-    events += (
-        JobEvent(POD_EVICTED, pod.at, pod.version, pod.retry, pod.task, pod.key.name, pod.partition)
-        for pod in lost
-    )
+    events += (event for pod in lost for event in _lost_pod_events(job, pod))
     events += _task_events(job, pods)
     if group is not None and group.status.phase == UNKNOWN:
         status = job.status
@@ -151,19 +149,23 @@ def _pod_events(job: Job, pod: JobPod) -> Iterator[JobEvent]:
     name, status = pod.metadata.name, pod.status
     version, task, partition = pod.version, pod.task, pod.partition
     if pod.is_terminating:
-        # This controller itself deletes pods without a node when their pod group becomes pending again.
-        if not pod.is_finished and pod.spec.node_name:
-            at = pod.metadata.deletion_timestamp
-            since = 0.0 if at is None else epoch(at)
-            yield JobEvent(POD_EVICTED, since, version, pod.retry, task, name, partition)
-        return
+        return  # if something else deletes it, it is lost, whatever its phase is by now
     retry = job.status.retry_count  # a pod that a restart retained belongs to the restarted job
     if status.phase == "Failed":
         code = pod.exit_code
+        if pod.is_disrupted:  # it may never be deleted, as when the kubelet evicts it
+            yield JobEvent(POD_EVICTED, pod.ended_at, version, retry, task, name, partition)
         yield JobEvent(POD_FAILED, pod.ended_at, version, retry, task, name, partition, code)
     elif status.phase == "Pending" and pod.metadata.creation_timestamp is not None:
         since = epoch(pod.metadata.creation_timestamp)
         yield JobEvent(POD_PENDING, since, version, retry, task, name, partition)
+
+
+def _lost_pod_events(job: Job, pod: LostPod) -> Iterator[JobEvent]:
+    version, retry, task, name = pod.version, job.status.retry_count, pod.task, pod.key.name
+    yield JobEvent(POD_EVICTED, pod.at, version, retry, task, name, pod.partition)
+    if pod.failed_at is not None:
+        yield JobEvent(POD_FAILED, pod.failed_at, version, retry, task, name, pod.partition, pod.exit_code)
 
 
 def _task_events(job: Job, pods: Sequence[JobPod]) -> Iterator[JobEvent]:
