@@ -10,7 +10,7 @@ import pytest
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.kueue import Workload, WorkloadPriorityClass
-from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.pod_counts import are_ready
 from quorate.controllers.jobframework.rules import decide as decide_job
@@ -18,7 +18,8 @@ from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
 from quorate.controllers.pods.queued_pod import QueuedPod
-from quorate.kube.writes import Create
+from quorate.kube.writes import Create, Patch
+from quorate.queueing.conditions import WAITING_FOR_REPLACEMENT
 from tests.controllers.pods.notation import NOW, START, a_group_workload, a_pod, pods, show
 
 RULES = WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission=None)
@@ -178,6 +179,35 @@ def test_a_group_with_its_workload(line: str, conditions: str, want: str) -> Non
     members = pods(line)
     owned = [each for each in members if each.metadata.name in "ab"]
     assert show(decide(members, a_group_workload(conditions=conditions, owners=owned))) == want
+
+
+@pytest.mark.parametrize(
+    ("reason", "want"),
+    [
+        pytest.param("WorkloadEvictedDueToPreempted", ("Preempted", "for another"), id="evicted"),
+        pytest.param(
+            "NodeFailure",
+            ("PodsFailed", "Some Failed pods need replacement"),
+            id="stopped for another reason",
+        ),
+    ],
+)
+def test_pods_that_an_eviction_stopped_need_replacement_for_its_reason(
+    reason: str, want: tuple[str, str]
+) -> None:
+    """Also if the workload has quota again before the end of its pods is seen."""
+    stopped = Condition(
+        type=constants.TERMINATION_TARGET, status="True", reason=reason, message="for another",
+        last_transition_time=at_epoch(NOW - 5),
+    )  # fmt: skip
+    running, gone = pods("a=running b=failed-gone")
+    gone = msgspec.structs.replace(gone, status=msgspec.structs.replace(gone.status, conditions=(stopped,)))
+    group = PodGroup.of("train", [running, gone], NOW, Gates())
+    workload = a_group_workload(conditions="QuotaReserved Admitted", owners=[running, gone])
+    (patch,) = decide_job(PodGroupKind(), group, [workload], NOTHING, OPTIONS, NOW).writes
+    assert isinstance(patch, Patch)
+    found = [each for each in patch.body["status"]["conditions"] if each["type"] == WAITING_FOR_REPLACEMENT]
+    assert [(each["status"], each["reason"], each["message"]) for each in found] == [("True", *want)]
 
 
 def test_replaced_pods_are_released_once_their_replacements_own_the_workload() -> None:

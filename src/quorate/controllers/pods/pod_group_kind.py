@@ -25,7 +25,12 @@ from quorate.controllers.jobframework.ensure_one_workload import (
     update,
     without_workload,
 )
-from quorate.controllers.jobframework.interface import ComposableJobKind, JobState, Outcome
+from quorate.controllers.jobframework.interface import (
+    WORKLOAD_EVICTED_DUE_TO,
+    ComposableJobKind,
+    JobState,
+    Outcome,
+)
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.topology import TopologySource
@@ -51,8 +56,22 @@ from quorate.queueing.conditions import (
     is_evicted,
     is_finished,
     new_condition,
+    transition_time,
 )
 from quorate.queueing.lifecycle.statuses import release_status
+
+
+def _why_absent(pods: Sequence[QueuedPod]) -> tuple[str, str]:
+    """Return reason and message of why pods need replacement.
+
+    Pods that were stopped for an eviction carry its reason, also when the workload has quota again.
+    """
+    found = (find_condition(pod.status.conditions, constants.TERMINATION_TARGET) for pod in pods)
+    stopped = [each for each in found if each is not None and each.reason.startswith(WORKLOAD_EVICTED_DUE_TO)]
+    if not stopped:
+        return "PodsFailed", "Some Failed pods need replacement"
+    latest = max(stopped, key=transition_time)
+    return latest.reason.removeprefix(WORKLOAD_EVICTED_DUE_TO), latest.message
 
 
 class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
@@ -108,7 +127,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         elif was_waiting == bool(state.job.absent):
             return ()
         elif state.job.absent:
-            reason, message = "PodsFailed", "Some Failed pods need replacement"
+            reason, message = _why_absent(state.job.pods)
         else:
             reason, message = "PodsReady", "No pods need replacement"
         generation = workload.metadata.generation
