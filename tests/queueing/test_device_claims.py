@@ -49,9 +49,10 @@ def a_claim(requests: list[Json]) -> ResourceClaimSpec:
                      id="first"),
         pytest.param([*requests("nic=1"), {"name": "r"}], "devices.requests[1].exactly is missing",
                      id="nothing"),
-        pytest.param([{"exactly": exactly("nic", adminAccess=True)}],
-                     "devices.requests[0].exactly.adminAccess: AdminAccess is not supported",
+        pytest.param([*requests("nic=1"), {"exactly": exactly("nic", "5", adminAccess=True)}], {"nic": 1},
                      id="administrator access"),
+        pytest.param([{"exactly": exactly("nic", adminAccess=True, allocationMode="All")}], {},
+                     id="administrator access to all devices"),
         pytest.param([{"exactly": exactly("nic", allocationMode="All")}],
                      "devices.requests[0].exactly.allocationMode: AllocationMode 'All' is not supported "
                      "(write ExactCount)",

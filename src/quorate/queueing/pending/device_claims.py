@@ -3,11 +3,11 @@
 A claim template requests a number of devices of each device class.  The configuration maps device classes to
 resources, of which cluster queues have quota.  A claim that cannot be counted makes a workload inadmissible:
 one of a class without a mapping, of a template that does not exist, by name (``resourceClaimName``), of all
-devices, of the first that is available, or with administrator access.
+devices, or of the first that is available.
 
 An extended resource of which devices of a mapped class are given to pods counts as the resource of the class.
 
-Source: Kueue 0.19 (KEP-2941), the words of which the findings contain.  Selectors are not compared with the
+Source: Kueue 0.20 (KEP-2941), the words of which the findings contain.  Selectors are not compared with the
 devices of the cluster.
 """
 
@@ -78,13 +78,16 @@ def together(one: PodDevices, other: PodDevices) -> PodDevices:
 
 
 def devices_of(spec: ResourceClaimSpec) -> Devices | str:
-    """Return how many devices of each class a claim requests, or why they cannot be counted."""
+    """Return how many devices of each class a claim requests, or why they cannot be counted.
+
+    A request with ``adminAccess`` counts nothing: it takes no device from other claims.
+    """
     devices: dict[str, int] = {}
     for at, request in enumerate(spec.devices.requests):
         if problem := _problem(request):
             return f"devices.requests[{at}]{problem}"
         exactly = request.exactly
-        if exactly is not None and exactly.device_class_name:
+        if exactly is not None and exactly.device_class_name and not exactly.admin_access:
             name = exactly.device_class_name
             devices[name] = min(devices.get(name, 0) + max(exactly.count, 0), INT64_MAX)
     return devices
@@ -97,7 +100,7 @@ def _problem(request: DeviceRequest) -> str:
     if request.exactly is None:
         return ".exactly is missing"
     if request.exactly.admin_access:
-        return ".exactly.adminAccess: AdminAccess is not supported"
+        return ""
     if request.exactly.allocation_mode != EXACT_COUNT:
         mode = request.exactly.allocation_mode
         return f".exactly.allocationMode: AllocationMode '{mode}' is not supported (write {EXACT_COUNT})"
