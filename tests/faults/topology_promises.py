@@ -53,10 +53,17 @@ class TopologyPromises:
     def _above_capacity(self) -> Iterator[str]:
         used: Counter[str] = Counter()
         for workload in self._workloads.values():
-            used += places_of(workload)
+            used += self._needed_places(workload)
         for host, pods in used.items():
             if pods > self._cpus[host]:
                 yield f"{host} has {self._cpus[host]} cpus and places for {pods} pods"
+
+    def _needed_places(self, workload: Workload) -> Counter[str]:
+        """Return the places that a workload holds; once pods have ended for good, only those of live pods."""
+        places = places_of(workload)
+        if not workload.status.reclaimable_pods:
+            return places
+        return places & Counter({host: self._ungated_pods(workload.metadata.key, host) for host in places})
 
     def _counts(self, workload: Workload, places: Counter[str]) -> Iterator[str]:
         """Check that each pod has a place, except those beyond the last whole slice."""
@@ -79,14 +86,18 @@ class TopologyPromises:
         if host is None or was_ungated or pod.spec.scheduling_gates:
             return
         workload = Key(pod.metadata.namespace, pod.metadata.annotations.get(WORKLOAD_ANNOTATION, ""))
-        ungated = sum(
+        ungated = self._ungated_pods(workload, host)
+        most = self._most.get(workload, Counter())[host]
+        if ungated > most:
+            yield f"{workload} has {ungated} ungated pods on {host}, its places are {most}"
+        yield from self._above_capacity()
+
+    def _ungated_pods(self, workload: Key, host: str) -> int:
+        return sum(
             each.metadata.annotations.get(WORKLOAD_ANNOTATION) == workload.name
             for each in self._pods.values()
             if counts_as_ungated(each, host)
         )
-        most = self._most.get(workload, Counter())[host]
-        if ungated > most:
-            yield f"{workload} has {ungated} ungated pods on {host}, its places are {most}"
 
 
 def places_of(workload: Workload | None) -> Counter[str]:
