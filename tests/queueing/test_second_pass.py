@@ -6,8 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api.meta import Key, OwnerReference, Uid
+from quorate.queueing.conditions import NODE_FAILURES
+from quorate.queueing.decisions import AssignTopology, Decision, Reserve
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.workload import explain_workload
+from quorate.queueing.lifecycle.statuses import evict_status
 from quorate.queueing.pending.second_pass_queue import SecondPassNeed, SecondPassQueue
 from quorate.queueing.scheduling.second_pass_places import SecondPassPlaces
 from tests.queueing.notation import Json
@@ -155,3 +158,86 @@ def test_a_single_pod_keeps_its_failed_host_whether_or_not_it_is_the_controller(
     places = admission.pod_set_assignments[0].topology_assignment
     assert places is not None
     assert [values for values, _ in places.domains()] == [("a",) if pods == 1 else ("b",)]
+
+
+NODE: Json = {"labels": {"pool": "tas"}, "allocatable": {"cpu": 1, "pods": 10}}
+
+
+def a_world_with_a_decided_second_pass() -> tuple[World, tuple[Decision, ...]]:
+    """Return a world in which ``w`` is decided to move from a to b; ``waits`` needs one of both."""
+    pod_set = {"count": 1, "requests": {"cpu": 1}, "topology": {"unconstrained": True}}
+    world = World(
+        {
+            **GIVEN,
+            "nodes": {"a": NODE},
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 10}}]}},
+            "workloads": [
+                {"name": "w", "queue": "cq", "podSets": [pod_set]},
+                {"name": "waits", "queue": "cq", "podSets": [pod_set], "created": 1, "create": "later"},
+            ],
+        }
+    )
+    world.run("cycle")
+    world.run({"unhealthy": {"w": ["a"]}})
+    world.run({"update": {"nodes": {"b": NODE}}})
+    world.run({"create": ["waits"]})
+    world.state.ledger.second_pass.begin_delays(world.now)
+    world.now += 2
+    decisions = world.admission_cycle.run(world.now).decisions
+    assert [decision.key for decision in decisions if isinstance(decision, AssignTopology)] == [W]
+    return world, decisions
+
+
+def hosts_of(world: World) -> dict[str, str]:
+    admissions = {name: each.pod_set_assignments[0] for name, each in world.admitted().items()}
+    return {
+        name: values[-1]
+        for name, assigned in admissions.items()
+        if assigned.topology_assignment is not None
+        for values, _ in assigned.topology_assignment.domains()
+    }
+
+
+def test_the_places_that_a_second_pass_replaces_are_free_once_it_is_written() -> None:
+    """Its write may be refused, and others may be stored before it."""
+    world, decisions = a_world_with_a_decided_second_pass()
+    assert [decision.key.name for decision in decisions if isinstance(decision, Reserve)] == []
+    world.carry_out(decisions)
+    world.run("cycle")
+    assert hosts_of(world) == {"w": "b", "waits": "a"}
+
+
+def test_a_write_of_another_controller_keeps_the_places_of_a_second_pass_that_is_not_written() -> None:
+    world, decisions = a_world_with_a_decided_second_pass()
+    w = world.workloads["w"]
+    world.put_status("w", replace(w.status, conditions=w.status.conditions[:1]))
+    assert world.admission_cycle.run(world.now).decisions == ()
+    assert world.state.ledger.second_pass.next_at() is None
+    world.carry_out(decisions)
+    world.run("cycle")
+    assert hosts_of(world) == {"w": "b", "waits": "a"}
+
+
+def test_a_model_that_is_built_anew_keeps_the_places_of_a_second_pass_that_is_not_written() -> None:
+    world, _ = a_world_with_a_decided_second_pass()
+    fresh = World({**GIVEN, **world.given}).state
+    for workload in world.workloads.values():
+        fresh.put_workload(workload, world.now)
+    world.state.replace_with(fresh)
+    decisions = world.admission_cycle.run(world.now).decisions
+    assert [each for each in decisions if isinstance(each, AssignTopology | Reserve)] == []
+
+
+def test_a_refused_second_pass_is_decided_again() -> None:
+    world, _ = a_world_with_a_decided_second_pass()
+    world.state.forget(W)
+    assert world.state.ledger.second_pass.need(W) == SecondPassNeed(("a",), False)
+    assert [place.values for place in world.state.ledger.reservations[W].places.all] == [("a",)]
+
+
+def test_an_eviction_supersedes_a_second_pass_that_is_not_written() -> None:
+    world, _ = a_world_with_a_decided_second_pass()
+    world.put_status(
+        "w", evict_status(world.workloads["w"], NODE_FAILURES, "", world.now, counted_as=("", ""))
+    )
+    assert [place.values for place in world.state.ledger.reservations[W].places.all] == [("a",)]

@@ -1,7 +1,7 @@
 """Laws of topology-aware admission on generated worlds in which nodes and workloads come and go."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from quorate.api.kueue import PodSetAssignment, Workload
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
+from quorate.queueing.decisions import Decision
+from quorate.queueing.lifecycle.decided_status import still_applies
 from quorate.queueing.model_audit import audit_model
 from tests.placement.topology.test_leaf_hosts import fit
 from tests.queueing.notation import Json, given_pod_sets
@@ -235,9 +237,9 @@ def stored(world: World) -> dict[str, Any]:
 class Story:
     """Events in a world, each of which leaves the laws true."""
 
-    def __init__(self, given_: Json) -> None:
+    def __init__(self, given_: Json, world: World | None = None) -> None:
         self.all_nodes = dict(given_["nodes"])
-        self.world = World(given_)
+        self.world = world or World(given_)
         self.check()
 
     def check(self) -> None:
@@ -298,6 +300,59 @@ def test_no_domain_is_above_its_capacity_and_counts_add_up(
     story.step("cycle", 0)
     for step, number in steps:
         story.step(step, number)
+
+
+EVENTS_OF_LATE_WRITES = st.lists(
+    st.tuples(st.sampled_from((*STEPS, "fail", "fail", "fail", "cycle", *["write"] * 9)), st.integers(0, 5)),
+    min_size=20,
+    max_size=60,
+)
+
+
+class LateWrites(World):
+    """A world in which decisions are written later, those of one workload in their order."""
+
+    def __init__(self, given_: Json) -> None:
+        self.unwritten: list[tuple[Decision, Workload]] = []  # with the object that it was decided on
+        super().__init__(given_)
+
+    def carry_out(self, decisions: Iterable[Decision]) -> None:
+        self.unwritten += [(each, self.workloads[each.key.name]) for each in decisions]
+
+    def write(self, number: int) -> None:
+        """Write the first decision of a workload, or undo it if something else has changed its basis."""
+        firsts = list(
+            {decision.key: at for at, (decision, _) in reversed([*enumerate(self.unwritten)])}.values()
+        )
+        if not firsts:
+            return
+        decision, decided_on = self.unwritten.pop(firsts[number % len(firsts)])
+        key, name = decision.key, decision.key.name
+        later = [at for at, (other, _) in enumerate(self.unwritten) if other.key == key]
+        newest = self.workloads[name]
+        if not c.is_finished(newest) and still_applies(decision, decided_on, newest):
+            super().carry_out((decision,))
+            for at in later:
+                self.unwritten[at] = self.unwritten[at][0], self.workloads[name]
+        elif not later:
+            self.state.forget(key)
+            self.state.put_workload(newest, self.now)
+        self.settle()
+
+
+@given(worlds(), EVENTS_OF_LATE_WRITES)
+@examples(60)
+def test_no_domain_is_above_its_capacity_when_writes_are_late(
+    given_: Json, steps: list[tuple[str, int]]
+) -> None:
+    world = LateWrites(given_)
+    story = Story(given_, world)
+    for step, number in steps:
+        if step == "write":
+            world.write(number)
+            story.check()
+        else:
+            story.step(step, number)
 
 
 class StoredNow:

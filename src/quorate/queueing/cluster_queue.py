@@ -50,6 +50,7 @@ class Reservation:
         "order",
         "places",
         "ready",
+        "replaced_admission",
         "reserved_at",
         "usage",
         "workload",
@@ -69,6 +70,8 @@ class Reservation:
         self.places = NO_PLACES  # of its pods, in topology flavors
         self.order = order  # as if it were pending: preemption compares priority and time
         self.assumed: Entry | None = None  # the pending entry, until the reservation is observed
+        # With the places that a second pass has replaced, which count until the new ones are observed.
+        self.replaced_admission: Admission | None = None
         self.is_readable = True  # of its object; otherwise an eviction could not be carried out
         self.is_preemption_target = False  # a preemptor waits for the reservation to be observed
         self.admitted = c.ADMITTED in held

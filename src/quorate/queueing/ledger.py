@@ -244,7 +244,7 @@ class Ledger(LocalQueues):
         key = reservation.key
         self.reservations[key] = reservation
         shape = None if reservation.assumed is None else reservation.assumed.shape
-        reservation.places = self.places_of(reservation.workload, reservation.admission, shape)
+        reservation.places = self._held_places(reservation, shape)
         if self.holds_places(reservation):
             self.topology.set_has_places(key, True)
         self._note_ended_pods(reservation)
@@ -264,6 +264,14 @@ class Ledger(LocalQueues):
     def holds_places(self, reservation: Reservation) -> bool:
         """Return True if places are recorded, even if a replacing slice counts all, or no pod needs one."""
         return self.topology.is_on and (bool(reservation.places.all) or has_places(reservation.admission))
+
+    def _held_places(self, reservation: Reservation, shape: Shape | None = None) -> Places:
+        """Return the places of ``reservation``, also those that it leaves once its second pass is written."""
+        places = self.places_of(reservation.workload, reservation.admission, shape)
+        if reservation.replaced_admission is None:
+            return places
+        replaced = self.places_of(reservation.workload, reservation.replaced_admission, shape)
+        return Places(self.topology, (*places.all, *without_places(replaced.all, places.all)))
 
     def places_of(self, workload: Workload, admission: Admission, shape: Shape | None = None) -> Places:
         """Return the places of the pods of a workload, with the requests that they have now.
@@ -290,6 +298,12 @@ class Ledger(LocalQueues):
         if replacement is None or not self.topology.gates.elastic_slices:
             return places
         return Places(self.topology, without_places(places.all, replacement.places.all))
+
+    def assume_places(self, reservation: Reservation, admission: Admission) -> None:
+        """Count the places of a second pass that is not written yet, beside those that it replaces."""
+        new = Reservation(reservation.workload, admission, reservation.usage, reservation.order)
+        new.replaced_admission = reservation.admission
+        self.update_reservation(reservation, new)
 
     def _note_ended_pods(self, reservation: Reservation) -> None:
         """Record whether the places of ``reservation`` depend on where its other pods are bound."""
@@ -321,7 +335,7 @@ class Ledger(LocalQueues):
         """Count the places of ``reservation`` with the requests that its pods have now."""
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         old = reservation.places
-        reservation.places = self.places_of(reservation.workload, reservation.admission)
+        reservation.places = self._held_places(reservation)
         if queue is not None and reservation.places.all != old.all:
             old.count(-1)
             reservation.places.count(1)
@@ -337,13 +351,14 @@ class Ledger(LocalQueues):
         )
         if (
             old.places.all
+            and old.replaced_admission is new.replaced_admission is None
             and old.admission.pod_set_assignments == new.admission.pod_set_assignments
             and old.workload.spec.pod_sets == new.workload.spec.pod_sets
             and old.workload.status.reclaimable_pods == new.workload.status.reclaimable_pods
         ):
             new.places = old.places
         else:
-            new.places = self.places_of(new.workload, new.admission)
+            new.places = self._held_places(new)
         if (
             not same_queues
             or old.usage != new.usage
@@ -494,7 +509,7 @@ class Ledger(LocalQueues):
         reservation.usage = usage
         if not reservation.ready:
             self.unready.add(reservation)
-        reservation.places = self.places_of(reservation.workload, reservation.admission)
+        reservation.places = self._held_places(reservation)
         totals.count(reservation, 1)
         if queue is not None:
             self.count_reservation(queue, reservation)

@@ -74,6 +74,10 @@ class State(QueueObjects):
             if reservation.assumed is not None and entry is not None and name in ledger.cluster_queues:
                 ledger.assume(entry, reservation.admission, reservation.usage, admitted=reservation.admitted)
                 ledger.reservations[entry.key].is_preemption_target = reservation.is_preemption_target
+            known = ledger.reservations.get(reservation.key)
+            if known is not None and known.admission == reservation.replaced_admission and not known.evicted:
+                ledger.assume_places(known, reservation.admission)
+                ledger.second_pass.remove(known.key)
         for name, queue_state in ledger.cluster_queues.items():
             if name in old.cluster_queues:
                 root, old_root = queue_state.node.root, old.cluster_queues[name].node.root
@@ -157,6 +161,9 @@ class State(QueueObjects):
         if reservation is None:
             return  # the workload was removed meanwhile
         ledger.expected_evictions.discard(reservation.workload.metadata.uid)
+        if reservation.replaced_admission is not None:
+            stored, reservation.replaced_admission = reservation.replaced_admission, None
+            self._put_reserving(key, reservation.workload, stored)
         if reservation.assumed is not None:
             ledger.release(reservation)
             self._put_pending(key, reservation.assumed.workload)
@@ -187,6 +194,9 @@ class State(QueueObjects):
         usage = usage_of(workload, admission, self.configuration.gates)
         new = Reservation(workload, admission, usage, order)
         old = ledger.reservations.get(key)
+        if old is not None and old.replaced_admission == admission and not new.evicted:
+            # Another write was observed before that of the second pass, which may still take effect.
+            new.admission, new.replaced_admission = old.admission, admission
         if old is None:
             ledger.add_reservation(new)
         else:
@@ -195,7 +205,8 @@ class State(QueueObjects):
         if new.admitted or (anchored and workload.spec.active):
             ledger.local_queues[new.local_queue].consumed_usage.settle_penalty(key)
         queue = ledger.cluster_queues.get(admission.cluster_queue)
-        if workload.status.unhealthy_nodes or c.awaits_places(admission):
+        lacks_places = workload.status.unhealthy_nodes or c.awaits_places(admission)
+        if lacks_places and new.replaced_admission is None:
             topology = ledger.topology
             need = second_pass_need(
                 workload,

@@ -86,8 +86,7 @@ class SecondPass:
         if isinstance(found, FoundPlaces):
             ledger.second_pass.remove(key)
             admission = replace(reservation.admission, pod_set_assignments=found.assignments)
-            new = Reservation(workload, admission, reservation.usage, reservation.order)
-            ledger.update_reservation(reservation, new)
+            ledger.assume_places(reservation, admission)
             return [AssignTopology(*identity, admission=admission)]
         if failed and ledger.topology.gates.evict_without_replacement:
             ledger.second_pass.remove(key)
