@@ -144,6 +144,7 @@ class GangPlacement:
         self._tasks: deque[Task] = deque()  # not processed in any turn yet
         self._failed_shapes: dict[Shape, Diagnosis] = {}  # shapes without a node, in the order found
         self._failed_roles: set[str] = set()
+        self._by_queue = False  # whether the queue may not allocate more for some member
         self._affinity_shapes: dict[Shape, None] = {}  # with required affinity; empty in profile compat
         self._anchored: set[Shape] = set()  # shapes for which an anchor node was searched
         if session.settings.profile == "design":
@@ -160,6 +161,7 @@ class GangPlacement:
         """Place the tasks of one turn; return True if the gang needs another turn."""
         if self._refused is not None:
             self._failed_shapes = dict(self._refused.failed_shapes)
+            self._by_queue = self._refused.by_queue
             self._session.pending_reasons[self._gang.key] = self._reason(self._refused.placed)
             return False
         tasks = tuple(self._tasks) if self._is_first_turn else ()
@@ -170,7 +172,7 @@ class GangPlacement:
             return bool(self._tasks)
         self._trials.version.restored(before)
         if tasks:
-            refused = RefusedPlacement(placed, self._failed_shapes)
+            refused = RefusedPlacement(placed, self._failed_shapes, self._by_queue)
             self._trials.refused.add(self._gang, tasks, refused)
         self._session.pending_reasons[self._gang.key] = self._reason(placed)
         return False
@@ -184,7 +186,10 @@ class GangPlacement:
         with session.statement() as statement:
             while self._tasks:
                 task = self._tasks.popleft()
-                if self._is_known_to_fail(task) or not session.allocatable(self._queue, task):
+                if self._is_known_to_fail(task):
+                    continue
+                if not session.allocatable(self._queue, task):
+                    self._note_refused_by_queue(task.shape)
                     continue
                 if not self._place(task, statement):
                     if self._can_still_be_ready():
@@ -200,6 +205,14 @@ class GangPlacement:
                 self._tasks.clear()
                 return None
             return len(statement.moves)
+
+    def _note_refused_by_queue(self, shape: Shape) -> None:
+        """Note that the queue may not allocate ``shape`` now, and what the nodes lack for it."""
+        self._by_queue = True
+        if shape not in self._failed_shapes:
+            choice = self._unschedulable.of(shape) or self._session.node_finder.best(shape)
+            if isinstance(choice, Diagnosis):
+                self._failed_shapes[shape] = choice
 
     def _any_shape_fits(self) -> bool:
         """Return True if any shape fits a node; if none does, the tasks need not be sorted."""
@@ -276,10 +289,8 @@ class GangPlacement:
         gang = self._gang
         missing = gang.min_member - gang.task_counts.ready - gang.task_counts.pipelined - placed
         never = sum(gang.shapes[shape] for shape, no_fit in self._failed_shapes.items() if no_fit.never_fits)
-        return GangUnschedulable(
-            missing,
-            gang.min_member,
-            cause="; ".join(sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()}))
-            or _not_allocatable(gang),
-            never_fits=gang.task_counts.valid - never < gang.min_member,
-        )
+        never_fits = gang.task_counts.valid - never < gang.min_member
+        causes = sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()})
+        if not causes or (self._by_queue and not never_fits):
+            causes.append(_not_allocatable(gang))
+        return GangUnschedulable(missing, gang.min_member, "; ".join(causes), never_fits)

@@ -61,6 +61,7 @@ class RefusedPlacement:
 
     placed: int  # members that had nodes before one found none
     failed_shapes: Mapping[Shape, Diagnosis]  # shapes without a node, in the order found
+    by_queue: bool = False  # whether the queue may not allocate more for some member
 
 
 class RefusedPlacements:
