@@ -34,6 +34,7 @@ from quorate.placement.shapes import Shape
 
 
 def allocate(session: Session) -> None:
+    session.leave_to_allocate()
     if "enqueue" not in session.settings.actions:
         for gang in session.gangs:
             if gang.is_pending and not gang.is_suspended:

@@ -7,9 +7,11 @@ In profile ``design`` whole gangs may be evicted instead, if evicting single tas
 holds for Volcano's name ``gangpreempt``, with which only gangs of lower priority lose tasks.
 """
 
+from functools import partial
+
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.victim_search import VictimSearch
-from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
+from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs, pipeline_gang
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.session.session import Session
@@ -18,6 +20,7 @@ _VICTIM_STATUSES = (TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
 def preempt(session: Session) -> None:
+    hold_nominated_nodes(session)
     gang_queues = GangQueues(session)
     for gang in session.gangs:
         if is_preemptor(session, gang):
@@ -30,6 +33,23 @@ def preempt(session: Session) -> None:
         if not session.settings.preempt.only_lower_gangs:
             for gang in preemptors:
                 _preempt_within_gang(session, gang)
+
+
+def hold_nominated_nodes(session: Session) -> None:
+    """Have the gangs for which pods were evicted keep the nodes, before any other gang is considered.
+
+    Else an action that evicts before ``allocate`` might give these nodes to another gang, and evict again.
+    """
+    for gang in session.gangs:
+        if not any(task.nominated_node for task in gang.schedulable.values()):
+            continue
+        if not is_preemptor(session, gang):
+            continue
+        may_pipeline = partial(session.allocatable, session.queue_of(gang))
+        tasks = tasks_to_place(session, gang, best_effort=True)
+        with session.model.room_lent_to(gang), session.statement() as statement:
+            if pipeline_gang(session, statement, gang, tasks, may_pipeline):
+                session.dispatch(statement.commit(), gang)
 
 
 def preempt_for(session: Session, gang: Gang) -> bool:
@@ -97,9 +117,11 @@ def _preempt_whole_gangs(session: Session, gang: Gang) -> bool:
 
 
 def _preempt_within_gang(session: Session, gang: Gang) -> None:
+    """Evict members for more important ones.  A member that fits without is left to ``allocate``."""
     search = VictimSearch(session, "preempt", gang, [gang], _VICTIM_STATUSES)
     for task in tasks_to_place(session, gang, best_effort=True):
         with session.model.room_lent_to(gang), session.statement() as statement:
             if not search.pipeline(task, statement):
                 return
-            session.dispatch(statement.commit(), gang)
+            if len(statement.moves) > 1 and session.is_pipelined(gang):
+                session.dispatch(statement.commit(), gang)

@@ -8,7 +8,7 @@ not suffice.
 from collections.abc import Iterator
 
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
-from quorate.gang.actions.preempt import is_preemptor
+from quorate.gang.actions.preempt import hold_nominated_nodes, is_preemptor
 from quorate.gang.actions.victim_search import VictimSearch
 from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
 from quorate.gang.cache.gang import Gang
@@ -17,6 +17,7 @@ from quorate.gang.session.session import Session
 
 
 def reclaim(session: Session) -> None:
+    hold_nominated_nodes(session)
     gang_queues = GangQueues(session)
     for gang in session.gangs:
         if is_preemptor(session, gang):

@@ -48,7 +48,7 @@ def evict_whole_gangs(
         statement.undo_after(0)
         for gang in victims:
             _evict(session, statement, gang)
-        return _pipeline(session, statement, preemptor, tasks, may_pipeline)
+        return pipeline_gang(session, statement, preemptor, tasks, may_pipeline)
 
     with session.statement() as statement:
         victims = _evict_until_it_fits(session, statement, preemptor, tasks, gangs, may_pipeline, may_evict)
@@ -80,13 +80,13 @@ def _evict_until_it_fits(
         _evict(session, statement, gang)
         victims.append(gang)
         before = len(statement.moves)
-        if _pipeline(session, statement, preemptor, tasks, may_pipeline):
+        if pipeline_gang(session, statement, preemptor, tasks, may_pipeline):
             return victims
         statement.undo_after(before)
     return []
 
 
-def _pipeline(
+def pipeline_gang(
     session: Session,
     statement: Statement,
     preemptor: Gang,
@@ -99,7 +99,7 @@ def _pipeline(
             break
         if not may_pipeline(task):
             continue
-        match session.node_finder.best(task.shape):
+        match session.node_finder.best(task.shape, task.nominated_node):
             case Choice(node, _):
                 statement.pipeline(task, node)
     return session.is_pipelined(preemptor)

@@ -83,6 +83,7 @@ class Session:
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
         self._held: dict[Key, Task] = {}  # allocated or pipelined until the session ends
+        self._left_to_allocate: list[Task] = []  # held by actions that evict, which evicted nothing for them
 
     # Extension points.
 
@@ -336,10 +337,12 @@ class Session:
     ) -> None:
         """Have ``moves``, made for ``gang``, written to the API: its evictions and binds.
 
-        Pipelined tasks keep their nodes until the session ends.  A task for which other tasks were evicted is
-        nominated to its node.
+        Pipelined tasks keep their nodes until the session ends, or without evictions until ``allocate``
+        begins.  The first task that is pipelined after evictions is nominated to its node, with ``whole`` all
+        tasks on nodes of evicted ones.
         """
-        freed_nodes: set[str] = set()  # for the next pipelined task, or with ``whole`` for all of them
+        freed_nodes: set[str] = set()
+        evicts = any(move.to_status is TaskStatus.RELEASING for move in moves)
         for move in moves:
             task = move.task
             match move.to_status:
@@ -351,13 +354,30 @@ class Session:
                     self.bind(task)
                 case TaskStatus.PIPELINED:
                     self._held[task.key] = task
-                    if task.node in freed_nodes and task.nominated_node != task.node:
-                        task.nominated_node = task.node
-                        self.nominations.append(Nomination(task.key, task.uid, task.node))
+                    if not evicts:
+                        self._left_to_allocate.append(task)
+                    if task.node in freed_nodes or (freed_nodes and not whole):
+                        self._nominate(task)
                     if not whole:
                         freed_nodes.clear()
                 case _:
                     raise AssertionError(f"{move} cannot be written to the API")
+
+    def _nominate(self, task: Task) -> None:
+        if task.nominated_node != task.node:
+            task.nominated_node = task.node
+            self.nominations.append(Nomination(task.key, task.uid, task.node))
+
+    def leave_to_allocate(self) -> None:
+        """Give back the nodes of pipelined tasks for which nothing was evicted: ``allocate`` chooses anew.
+
+        Until then they were held, so that no other task was evicted or placed for want of what they use.
+        """
+        for task in self._left_to_allocate:
+            if self._held.get(task.key) is task and task.status is TaskStatus.PIPELINED:
+                self.apply(Move(task, task.status, task.node, TaskStatus.PENDING, ""))
+                del self._held[task.key]
+        self._left_to_allocate.clear()
 
     def bind(self, task: Task) -> None:
         assert task.status is TaskStatus.ALLOCATED, f"{task.key} is {task.status}"
