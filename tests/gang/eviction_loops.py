@@ -9,10 +9,9 @@ returns to an earlier state: sessions are functions of that state, so the loop h
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from quorate.api.core.scheduling import Pod
-from quorate.api.meta import Key, Uid
+from quorate.api.meta import Key
+from tests.gang.objects import created_again
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 
@@ -61,7 +60,7 @@ def play(given: Mapping[str, Any], conf: Json, profile: str, *, one_by_one: bool
         if delays_pods:
             delayed |= {key: made[key] for key in gone}
         else:
-            world.put_pods(_recreated(made[key], number) for key in gone)
+            world.put_pods(created_again(made[key], number) for key in gone)
         world.do("start", "all")
         if delays_pods:
             _delete_rolled_back(world, delayed)
@@ -97,7 +96,7 @@ def _terminate_evicted(world: World, *, one_by_one: bool) -> list[Key]:
 def _create_admitted(world: World, delayed: dict[Key, Pod], number: int) -> None:
     admitted = {key.name for key, group in world.groups.items() if group.status.phase not in ("", "Pending")}
     for key in [key for key, pod in delayed.items() if group_of(pod) in admitted]:
-        world.put_pods([_recreated(delayed.pop(key), number)])
+        world.put_pods([created_again(delayed.pop(key), number)])
 
 
 def _delete_rolled_back(world: World, delayed: dict[Key, Pod]) -> None:
@@ -106,16 +105,6 @@ def _delete_rolled_back(world: World, delayed: dict[Key, Pod]) -> None:
         if not pod.node_name and group_of(pod) in pending:
             delayed[key] = pod
             world.remove_pods([key])
-
-
-def _recreated(pod: Pod, number: int) -> Pod:
-    replace = msgspec.structs.replace
-    return replace(
-        pod,
-        metadata=replace(pod.metadata, uid=Uid(f"{pod.metadata.uid} {number}"), deletion_timestamp=None),
-        node_name="",
-        status=replace(pod.status, phase="Pending", nominated_node_name=""),
-    )
 
 
 def group_of(pod: Pod) -> str:

@@ -8,7 +8,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.core import PriorityClass, ResourceQuota
 from quorate.api.core.scheduling import Node, Pod
-from quorate.api.meta import at_epoch
+from quorate.api.meta import Uid, at_epoch
 from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
 from quorate.api.volcano.topology import HyperNode
@@ -206,3 +206,14 @@ def with_nomination(pod: Pod, name: str) -> Pod:
 def leaving(pod: Pod, now: float) -> Pod:
     metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=at_epoch(now))
     return msgspec.structs.replace(pod, metadata=metadata)
+
+
+def created_again(pod: Pod, number: int) -> Pod:
+    """Return the pod that a controller creates for ``pod``, which has left its node.  ``number``: unique."""
+    replace = msgspec.structs.replace
+    return replace(
+        pod,
+        metadata=replace(pod.metadata, uid=Uid(f"{pod.metadata.uid} {number}"), deletion_timestamp=None),
+        node_name="",
+        status=replace(pod.status, phase="Pending", nominated_node_name=""),
+    )

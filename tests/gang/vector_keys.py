@@ -54,7 +54,7 @@ _POD = _keys(
     "annotations"
 )
 _OPERATION = _keys(
-    "controller start reap advance removeNodes deletePods deletePodGroups",
+    "controller start reap replace advance removeNodes deletePods deletePodGroups",
     finish=_keys("pods result"),
     setQueue=_QUEUE,
     setQuota=_QUOTA,
@@ -104,7 +104,7 @@ _EXPECTED: Mapping[str, Keys] = {  # other kinds look up each expected key
     "minres": _keys("minResources minTaskMember"),
     "admission": _keys("allowed reason patch"),
 }
-_STEP = _keys("cycles expect", do=_OPERATION)
+_STEP = _keys("cycles rounds expect", do=_OPERATION)
 
 
 def unread_keys(case: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """The runner of vectors; the comment on top of ``gang-cases.yaml`` describes the schema."""
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
 
 import yaml
@@ -23,18 +24,18 @@ def differences(got: Any, expected: Any, where: str) -> list[str]:
 
 def run_case(case: Json, confs: Mapping[str, Json]) -> list[str]:
     """Return the differences from what ``case`` expects."""
-    profile = case.get("profile", "compat")
+    profiles = case.get("profiles", [case.get("profile", "compat")])
     unread = unread_keys(case)
     if unread:
         return unread
     if case["kind"] == "session":
         conf = confs[case["given"]["conf"]]
-        runs = [run_session_case(case, conf, profile, restarting=False)]
-        runs.append(
-            [f"restarting: {found}" for found in run_session_case(case, conf, profile, restarting=True)]
-        )
-        return [found for run in runs for found in run]
-    return KINDS[case["kind"]](case["given"], case["expect"], profile)
+        return [
+            f"{profile}{', restarting' if restarting else ''}: {found}"
+            for profile, restarting in product(profiles, (False, True))
+            for found in run_session_case(case, conf, profile, restarting=restarting)
+        ]
+    return KINDS[case["kind"]](case["given"], case["expect"], profiles[0])
 
 
 def run_session_case(case: Json, conf: Json, profile: str, *, restarting: bool) -> list[str]:
@@ -48,8 +49,12 @@ def run_session_case(case: Json, conf: Json, profile: str, *, restarting: bool) 
             else:
                 for name, argument in operation.items():
                     world.do(name, argument)
-        for _ in range(step.get("cycles", 1)):
+        for _ in range(step.get("cycles", 0 if "rounds" in step else 1)):
             world.session()
+        for _ in range(step.get("rounds", 0)):
+            world.session()
+            for operation, argument in (("replace", None), ("start", "all"), ("advance", 1)):
+                world.do(operation, argument)
         expect = step.get("expect", {})
         found += [
             f"step {number}: {difference}" for key in expect for difference in EXPECT[key](world, expect[key])
@@ -101,6 +106,15 @@ def _conditions(world: World, expected: Mapping[str, Mapping[str, str | None]]) 
     ]
 
 
+def _messages(world: World, expected: Mapping[str, str]) -> list[str]:
+    """Compare a part of each message."""
+    return [
+        f"messages[{group}]: {text!r} is not in {world.message(group)!r}"
+        for group, text in expected.items()
+        if text not in world.message(group)
+    ]
+
+
 def _counts(world: World, expected: Mapping[str, Mapping[str, int]]) -> list[str]:
     return [
         difference
@@ -123,6 +137,8 @@ EXPECT: Mapping[str, Callable[[World, Any], list[str]]] = {
     "phases": _of_listed(World.phase, "phases"),
     "conditions": _conditions,
     "counts": _counts,
+    "placed": _of_listed(World.placed, "placed"),
+    "messages": _messages,
 }
 
 KINDS: Mapping[str, Callable[[Json, Json, str], list[str]]] = {

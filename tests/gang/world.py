@@ -55,6 +55,7 @@ class World:
         self.pods: dict[Key, Pod] = {}
         self.groups: dict[Key, PodGroup] = {}
         self._delayed: list[Pod] = []
+        self._replaced = 0  # how often evicted pods were replaced
         self.model = self.fresh_model()
         for group in given.get("podGroups", []):
             self.put_group(objects.pod_group(group))
@@ -121,6 +122,7 @@ class World:
             "reap": lambda names: self.remove_pods(
                 key for key in self._named(names) if self.pods[key].metadata.deletion_timestamp
             ),
+            "replace": lambda _: self._replace_evicted(),
             "finish": lambda told: self._finish(self._named(told["pods"]), told.get("result", "Succeeded")),
             "advance": self._advance,
             "addPods": self._add_pods,
@@ -158,6 +160,13 @@ class World:
                 if pod.node_name and pod.status.phase == "Pending"
             ]
         )
+
+    def _replace_evicted(self) -> None:
+        """Have evicted pods leave, and their controllers create new ones."""
+        self._replaced += 1
+        leaving = [pod for key, pod in sorted(self.pods.items()) if pod.metadata.deletion_timestamp]
+        self.remove_pods(pod.metadata.key for pod in leaving)
+        self.put_pods(objects.created_again(pod, self._replaced) for pod in leaving)
 
     def _finish(self, keys: Iterable[Key], result: str) -> None:
         self.put_pods([objects.with_phase(self.pods[key], result) for key in keys])
@@ -260,6 +269,17 @@ class World:
     def counts(self, group: str) -> dict[str, int]:
         status = self.groups[key_of(group)].status
         return {"running": status.running, "succeeded": status.succeeded, "failed": status.failed}
+
+    def message(self, group: str) -> str:
+        """Return the message of Unschedulable, or "" if that is not true."""
+        condition = find_condition(self.groups[key_of(group)].status.conditions, "Unschedulable")
+        return condition.message if condition is not None and condition.status == "True" else ""
+
+    def placed(self, group: str) -> int:
+        """Return how many pods have a node and stay."""
+        key = key_of(group)
+        pods = [pod for pod in self.pods.values() if pod.node_name and not pod.metadata.deletion_timestamp]
+        return sum(_group_of(pod) == key for pod in pods)
 
     def phase(self, group: str) -> str:
         return self.groups[key_of(group)].status.phase

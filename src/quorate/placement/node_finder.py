@@ -98,6 +98,17 @@ class NodeFinder:
             if amount
         )
 
+    def short_resources(self, shape: Shape, node: str) -> Sequence[str] | None:
+        """Return the resources of which ``node`` has too little, at future idle capacity, for a pod.
+
+        None if another filter rejects the node: then pods with none of these resources may be in the way.
+        """
+        index = self.cluster.index(node)
+        if index is None or not self._constraints.filter(shape).passing(Capacity.FUTURE_IDLE)[index]:
+            return None
+        amounts = shape.amounts.items()
+        return [name for name, amount in amounts if amount > self.cluster.future_idle(index, name)]
+
     def nodes_by_score(self, shape: Shape) -> Iterator[str]:
         """Yield the nodes that are feasible or may be after preemption, best first."""
         ranking, filter_result = self.ranking(shape), self._constraints.filter(shape)

@@ -96,6 +96,7 @@ def _preempt_other_gangs(session: Session, gang: Gang) -> bool:
                 break
             search.pipeline(task, statement)
         if session.is_pipelined(gang):
+            search.spare_unneeded(statement)
             session.dispatch(statement.commit(), gang)
             return True
     return False
@@ -124,4 +125,5 @@ def _preempt_within_gang(session: Session, gang: Gang) -> None:
             if not search.pipeline(task, statement):
                 return
             if len(statement.moves) > 1 and session.is_pipelined(gang):
+                search.spare_unneeded(statement)
                 session.dispatch(statement.commit(), gang)

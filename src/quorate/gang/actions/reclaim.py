@@ -55,6 +55,7 @@ def _reclaim_tasks(session: Session, gang: Gang) -> bool:
             if session.preemptive(queue, task):
                 search.pipeline(task, statement)
         if session.is_pipelined(gang):
+            search.spare_unneeded(statement)
             session.dispatch(statement.commit(), gang, "reclaim")
             return True
     return False

@@ -1,19 +1,28 @@
 """The search for nodes for the tasks of one gang, with no more evictions than needed.
 
+A task that fits without evictions gets the best node.  For any other task, tasks on one node are evicted in
+victim order until it fits there, or, if only the share of its queue is too small, tasks on any node.  Tasks
+without a resource that is short are no candidates.  In the end every victim is spared without which all tasks
+of the gang still find nodes.
+
 All moves are made in the caller's statement; the caller decides whether to commit them.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.session import Session
-from quorate.gang.session.statement import Statement
+from quorate.gang.session.statement import Move, Statement
 from quorate.placement.cluster import AllocationState
 from quorate.placement.diagnosis import Diagnosis
+from quorate.placement.node_finder import Choice
 from quorate.placement.shapes import Shape
+
+MAX_PLACEMENTS: Final = 1000  # of tasks placed again to find out which victims of one plan it does not need
 
 
 class VictimSearch:
@@ -34,11 +43,13 @@ class VictimSearch:
         self._statuses = statuses
         # The nodes of possible victims; evictions never add to them.  All tasks of victim gangs there are
         # candidates, also those that a plugin protects: another may allow a number out of all.
-        self._victim_nodes = self._nodes_of(
-            victim
+        self._victim_nodes = {
+            task.node
             for victim in self._victim_gangs.values()
             if session.has_possible_victims(action, gang, victim)
-        )
+            for task in victim.with_status(*statuses)
+            if task.preemptable
+        }
         self._failed: set[tuple[Shape, int]] = (
             set()
         )  # shape and priority of tasks for which no node was found
@@ -46,11 +57,8 @@ class VictimSearch:
         # evicts nothing for the rest of the gang then.
         self._leaves_nominated = action == "preempt" and session.settings.profile == "compat"
 
-    def _nodes_of(self, gangs: Iterable[Gang]) -> set[str]:
-        return {task.node for gang in gangs for task in gang.with_status(*self._statuses) if task.preemptable}
-
     def pipeline(self, task: Task, statement: Statement) -> bool:
-        """Pipeline ``task`` to a node, after evictions there if needed; return True on success."""
+        """Pipeline ``task`` to a node, after evictions if needed; return True on success."""
         if not task.may_preempt:
             return False
         if self._fits_nominated_node(task):
@@ -61,56 +69,111 @@ class VictimSearch:
         kind = (task.shape, task.priority)  # all that distinguishes the members of one gang here
         if kind in self._failed or awaits_evictions(self._session, task):
             return False
-        if any(self._pipeline_to(node, task, statement) for node in self._nodes(task)):
+        if self._pipeline_now(task, statement) or self._evict_for(task, statement):
             return True
         self._failed.add(kind)
         return False
+
+    def spare_unneeded(self, statement: Statement) -> None:
+        """Take back the evictions without which all tasks that ``statement`` pipelines still find nodes.
+
+        The last victim, the most important one, is tried first.  All tasks are placed again for each victim,
+        or of a large gang those on the node of a victim.
+        """
+        moves = list(statement.moves)
+        evictions = [move for move in moves if move.to_status is TaskStatus.RELEASING]
+        tasks = [move.task for move in moves if move.to_status is TaskStatus.PIPELINED]
+        left = MAX_PLACEMENTS
+        is_small = len(evictions) * len(tasks) <= left
+        by_node: dict[str, list[Task]] = {}
+        for task in tasks:
+            by_node.setdefault(task.node, []).append(task)
+        spared: set[Task] = set()
+        for victim in (move.task for move in reversed(evictions)):
+            to_place = tasks if is_small else by_node.get(victim.node, [])
+            if not is_small and (len(to_place) > left or not self._may_fit_without(victim, to_place)):
+                continue
+            left -= len(to_place)
+            if self._spare(victim, to_place, statement):
+                spared.add(victim)
+        if spared:
+            moves = _in_order([move for move in evictions if move.task not in spared], tasks)
+        statement.undo_after(0)
+        for move in moves:
+            statement.redo(move)
+
+    def _spare(self, victim: Task, tasks: Sequence[Task], statement: Statement) -> bool:
+        nodes = [task.node for task in tasks]
+        for task in (victim, *tasks):
+            statement.undo(task)
+        before = len(statement.moves)
+        if all(self._pipeline_now(task, statement) for task in tasks):
+            return True
+        statement.undo_after(before)
+        statement.evict(victim)
+        for task, node in zip(tasks, nodes, strict=True):
+            statement.pipeline(task, node)
+        return False
+
+    def _may_fit_without(self, victim: Task, tasks: Iterable[Task]) -> bool:
+        """Return True if ``victim`` fits its node beside ``tasks``, or any of these another node."""
+        node_finder = self._session.node_finder
+        return node_finder.fits(victim.shape, victim.node) or any(
+            isinstance(node_finder.best(shape), Choice) for shape in {task.shape for task in tasks}
+        )
 
     def _fits_nominated_node(self, task: Task) -> bool:
         node = task.nominated_node
         return bool(node) and self._fits(node, task)
 
-    def _nodes(self, task: Task) -> Iterable[str]:
-        """Return the nodes to try, in order: ``preempt`` sorts by score, ``reclaim`` by name.
-
-        If the task fits without evictions, ``preempt`` tries all nodes, and ``reclaim`` those of candidates.
-        """
-        node_finder = self._session.node_finder
-        best = node_finder.best(task.shape)
-        if isinstance(best, Diagnosis) and (best.never_fits or not self._victim_nodes):
-            return ()
-        nodes = node_finder.nodes_by_score(task.shape)
-        if self._action == "reclaim":
-            to_try = (
-                self._victim_nodes
-                if isinstance(best, Diagnosis)
-                else self._nodes_of(self._victim_gangs.values())
-            )
-            return sorted(to_try.intersection(nodes))
-        return filter(self._victim_nodes.__contains__, nodes) if isinstance(best, Diagnosis) else nodes
-
-    def _pipeline_to(self, node: str, task: Task, statement: Statement) -> bool:
-        victims = self._victims(node, task) if node in self._victim_nodes else ()
-        freed: Counter[str] = Counter()
-        for victim in victims:
-            freed.update(victim.request)
-        if not self._session.node_finder.fits(task.shape, node, freed):
+    def _pipeline_now(self, task: Task, statement: Statement) -> bool:
+        """Pipeline ``task`` to the best node if it fits one without further evictions."""
+        best = self._session.node_finder.best(task.shape)
+        if not isinstance(best, Choice) or not self._has_share(task):
             return False
-        before = len(statement.moves)
-        remaining = iter(victims)
-        while not self._fits(node, task):
-            to_evict = next(remaining, None)
-            if to_evict is None:
-                statement.undo_after(before)
-                return False
-            statement.evict(to_evict)
-        statement.pipeline(task, node)
+        statement.pipeline(task, best.node)
         return True
 
-    def _victims(self, node: str, task: Task) -> Sequence[Task]:
+    def _evict_for(self, task: Task, statement: Statement) -> bool:
+        """Evict tasks on one node and pipeline ``task`` there, or evict for its queue's share alone.
+
+        The nodes are tried in this order: ``preempt`` sorts by score, ``reclaim`` by name.
+        """
+        if not self._victim_nodes:
+            return False
+        node_finder = self._session.node_finder
+        best = node_finder.best(task.shape)
+        if isinstance(best, Diagnosis) and best.never_fits:
+            return False
+        nodes = filter(self._victim_nodes.__contains__, node_finder.nodes_by_score(task.shape))
+        for node in sorted(nodes) if self._action == "reclaim" else nodes:
+            if self._evict_on([node], node, task, statement):
+                return True
+        return isinstance(best, Choice) and self._evict_on(self._victim_nodes, best.node, task, statement)
+
+    def _evict_on(self, nodes: Iterable[str], node: str, task: Task, statement: Statement) -> bool:
+        """Evict tasks on ``nodes`` until ``task`` fits ``node``, and pipeline it; else undo them."""
+        victims = self._victims(nodes, task)
+        freed: Counter[str] = Counter()
+        for victim in victims:
+            if victim.node == node:
+                freed.update(victim.request)
+        if not victims or not self._session.node_finder.fits(task.shape, node, freed):
+            return False
+        before = len(statement.moves)
+        for victim in victims:
+            statement.evict(victim)
+            if self._fits(node, task):
+                statement.pipeline(task, node)
+                return True
+        statement.undo_after(before)
+        return False
+
+    def _victims(self, nodes: Iterable[str], task: Task) -> Sequence[Task]:
         candidates = [
             other
-            for other in self._session.model.tasks_on(node)
+            for node in nodes
+            for other in self._useful_tasks(node, task)
             if other.gang in self._victim_gangs
             and other.status in self._statuses
             and other.preemptable
@@ -121,17 +184,39 @@ class VictimSearch:
         in_order = self._session.in_victim_order(candidates, self._queue)
         return self._session.victims(self._action, task, in_order)
 
+    def _useful_tasks(self, node: str, task: Task) -> Iterable[Task]:
+        """Return the tasks on ``node`` that have anything of what ``task`` lacks there."""
+        tasks = self._session.model.tasks_on(node)
+        short = self._session.node_finder.short_resources(task.shape, node)
+        if short is None or not self._has_share(task):
+            return tasks
+        return [other for other in tasks if any(other.request.get(resource, 0) for resource in short)]
+
     def _fits(self, node: str, task: Task) -> bool:
-        """Return True if ``task`` fits ``node`` once all releasing pods are gone.
+        """Return True if ``task`` fits ``node`` once all releasing pods are gone, and its queue's share."""
+        return self._has_share(task) and self._session.node_finder.capacity_on(task.shape, node) is not None
+
+    def _has_share(self, task: Task) -> bool:
+        """Return True if the queue may allocate ``task``.
 
         Evictions from the same queue make its share available to the task; ``reclaim`` checks the share of
         the task's queue beforehand.
         """
-        if not self._session.gang_of(task).has_quota_for(task):
-            return False
-        if self._action == "preempt" and not self._session.allocatable(self._queue, task):
-            return False
-        return self._session.node_finder.capacity_on(task.shape, node) is not None
+        if self._action == "preempt":
+            return self._session.allocatable(self._queue, task)
+        return self._session.gang_of(task).has_quota_for(task)
+
+
+def _in_order(evictions: Iterable[Move], tasks: Sequence[Task]) -> list[Move]:
+    """Return the moves of a plan: each task is pipelined after the evictions on its node."""
+    by_node: dict[str, list[Move]] = {task.node: [] for task in tasks}
+    for move in evictions:
+        by_node.get(move.to_node, by_node[tasks[0].node]).append(move)
+    moves = []
+    for task in tasks:
+        moves += by_node.pop(task.node, [])
+        moves.append(Move(task, TaskStatus.PENDING, "", TaskStatus.PIPELINED, task.node))
+    return moves
 
 
 def awaits_evictions(session: Session, task: Task) -> bool:

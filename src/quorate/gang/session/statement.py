@@ -65,6 +65,16 @@ class Statement:
         """Have ``task`` release its resources; it keeps its node until its pod is gone."""
         self._apply(task, TaskStatus.RELEASING, task.node)
 
+    def undo(self, task: Task) -> None:
+        """Undo the move of ``task``, which has only one."""
+        (index,) = (index for index, move in enumerate(self._moves) if move.task is task)
+        self._target.apply(self._moves.pop(index).inverse)
+
+    def redo(self, move: Move) -> None:
+        """Make ``move``, which was made and undone before."""
+        self._target.apply(move)
+        self._moves.append(move)  # after apply: a move that is refused needs no undo
+
     def undo_after(self, length: int) -> None:
         """Undo all but the first ``length`` moves, the last one first."""
         while len(self._moves) > length:
@@ -76,6 +86,4 @@ class Statement:
         return tuple(self._moves)
 
     def _apply(self, task: Task, status: TaskStatus, node: str) -> None:
-        move = Move(task, task.status, task.node, status, node)
-        self._target.apply(move)
-        self._moves.append(move)  # after apply: a move that is refused needs no undo
+        self.redo(Move(task, task.status, task.node, status, node))
