@@ -40,6 +40,10 @@ class PluginSession:
         ]
         return "; ".join(str(vote) for vote in votes if not isinstance(vote, Vote))
 
+    def invalid_queue(self, gang: str) -> str:
+        """Return the message why the gang's queue serves none; "" if it serves gangs."""
+        return str(self.session.invalid_queue_reason(self.gang(gang)) or "")
+
     def admit(self, gang: str) -> None:
         for callback in all_callbacks(self.session.callbacks.job_enqueued):
             callback(self.gang(gang))

@@ -134,24 +134,26 @@ def test_the_root_admits_more_than_the_cluster_has() -> None:
         pytest.param(
             {"c": {"parent": "gone"}}, "queue c is below queue gone, which does not exist", id="parent"
         ),
-        pytest.param({"dept": {"parent": "a"}}, "queue a is not below the root, but in a cycle", id="cycle"),
+        pytest.param({"c": {"parent": "c"}}, "queue c is not below the root, but in a cycle", id="cycle"),
+        pytest.param({"dept": {"parent": "c"}}, "queue c has queues below it", id="inner"),
     ],
 )
-def test_an_invalid_hierarchy_allows_nothing(more: dict[str, Json], why: str) -> None:
-    opened = PluginSession(a_world(departments(**more), []), TREE)
+def test_a_queue_without_a_place_in_the_tree_allows_nothing(more: dict[str, Json], why: str) -> None:
     groups = [{"name": "c", "queue": "c", "minResources": {"cpu": 1}}]
     pods = [{"name": "a", "count": 1, "group": "c", "cpu": 1}, {"name": "x", "group": "c", "cpu": 1}]
     opened = PluginSession({"queues": departments(**more), "podGroups": groups, "pods": pods}, TREE)
-    assert opened.admission("c") == f"no queue has a share: {why}"
+    assert opened.invalid_queue("c").startswith(why)
     assert not opened.allocatable("x")
     assert not opened.preemptive("x")
     assert opened.reclaimable("x", ["a-0"]) == []
 
 
-def test_a_group_in_an_inner_queue_makes_the_hierarchy_invalid() -> None:
-    groups = [{"name": "a", "queue": "a", "minResources": {}}, {"name": "d", "queue": "dept"}]
-    opened = PluginSession({"queues": departments(), "podGroups": groups}, TREE)
-    assert opened.admission("a") == ("no queue has a share: queue dept has pod groups, and queues below it")
+def test_a_group_in_an_inner_queue_does_not_change_the_order_of_others() -> None:
+    queues = departments(a={"created": 2}, b={"created": 3}, c={"created": 1}, dept={"created": 0})
+    groups = [{"name": name, "queue": name} for name in "abc"] + [{"name": "d", "queue": "dept"}]
+    opened = PluginSession({"queues": queues, "podGroups": groups}, TREE)
+    assert opened.queue_order() == ["c", "a", "b", "dept"]
+    assert opened.invalid_queue("a") == ""
 
 
 # Order.

@@ -8,7 +8,6 @@ from quorate.gang.cache.from_objects import queue_from_object
 from quorate.gang.cache.queue import Queue
 from quorate.gang.plugins.queue_hierarchy import (
     Entitlement,
-    InvalidHierarchy,
     flat_entitlements,
     hierarchical_entitlements,
 )
@@ -25,9 +24,7 @@ def read(queues: list[Json]) -> dict[str, Queue]:
 
 
 def entitled(queues: list[Json]) -> dict[str, Entitlement]:
-    found = hierarchical_entitlements(read(queues))
-    assert not isinstance(found, InvalidHierarchy), found
-    return found
+    return hierarchical_entitlements(read(queues))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +80,7 @@ def test_the_root_has_only_the_limits_of_its_object() -> None:
     assert got["root"].limits.of("cpu") == UNLIMITED
     assert got["q"].limits.of("cpu") == UNLIMITED
     assert (got["root"].deserved, got["root"].guarantee) == ({"cpu": 2_000, GPU: 1}, {"cpu": 2_000, GPU: 1})
-    assert (got["q"].path, got["q"].is_leaf, got["root"].is_leaf) == (("root", "q"), True, False)
+    assert (got["q"].path, got["q"].invalid) == (("root", "q"), None)
 
     got = entitled([{"name": "root", "capability": {"cpu": 6}}, {"name": "q"}])
     assert (got["q"].limits.of("cpu"), got["q"].limits.of("memory")) == (6_000, UNLIMITED)
@@ -117,25 +114,48 @@ def test_guarantees_of_siblings_are_not_available() -> None:
     assert got["c"].deserved == {"cpu": 4_000, "memory": 1 << 30}
 
 
+CYCLE = "queue {} is not below the root, but in a cycle"
+UNKNOWN = "queue {} is below queue gone, which does not exist"
+INNER = "queue {} has queues below it, and only queues without any serve pod groups"
+
+
 @pytest.mark.parametrize(
-    ("queues", "want"),
+    ("queues", "invalid"),
     [
+        pytest.param([{"name": "q"}, {"name": "r"}], {"root": INNER.format("root")}, id="leaves"),
+        pytest.param([{"name": "root"}], {}, id="the root alone is a leaf"),
+        pytest.param([{"name": "q", "parent": "gone"}], {"q": UNKNOWN.format("q")}, id="an unknown parent"),
         pytest.param(
-            [{"name": "q", "parent": "gone"}],
-            InvalidHierarchy("q", "is below queue gone, which does not exist"),
-            id="an unknown parent",
+            [{"name": "p", "parent": "gone"}, {"name": "q", "parent": "p"}, {"name": "ok"}],
+            {"p": UNKNOWN.format("p"), "q": UNKNOWN.format("p"), "root": INNER.format("root")},
+            id="below a queue with an unknown parent",
         ),
         pytest.param(
             [{"name": "q"}, {"name": "b", "parent": "a"}, {"name": "a", "parent": "b"}],
-            InvalidHierarchy("a", "is not below the root, but in a cycle"),
+            {"a": CYCLE.format("a"), "b": CYCLE.format("b"), "root": INNER.format("root")},
             id="a cycle",
         ),
+        pytest.param([{"name": "a", "parent": "a"}], {"a": CYCLE.format("a")}, id="its own parent"),
         pytest.param(
-            [{"name": "a", "parent": "a"}],
-            InvalidHierarchy("a", "is not below the root, but in a cycle"),
-            id="its own parent",
+            [{"name": "a", "parent": "a"}, {"name": "b", "parent": "a"}, {"name": "c", "parent": "b"}],
+            {name: CYCLE.format("a") for name in "abc"},
+            id="below a cycle",
+        ),
+        pytest.param(
+            [{"name": "dept"}, {"name": "team", "parent": "dept"}, {"name": "me", "parent": "team"}],
+            {name: INNER.format(name) for name in ("root", "dept", "team")},
+            id="inner queues",
         ),
     ],
 )
-def test_invalid_hierarchies(queues: list[Json], want: InvalidHierarchy) -> None:
-    assert hierarchical_entitlements(read(queues)) == want
+def test_only_the_subtree_of_a_faulty_queue_is_invalid(queues: list[Json], invalid: dict[str, str]) -> None:
+    got = entitled(queues)
+    assert {name: str(each.invalid) for name, each in got.items() if each.invalid} == invalid
+
+
+def test_a_detached_queue_keeps_what_it_deserves_and_takes_nothing_from_others() -> None:
+    healthy: list[Json] = [{"name": "root", "capability": {"cpu": 8}}, {"name": "a", "deserved": {"cpu": 5}}]
+    lost = {"name": "b", "parent": "gone", "guarantee": {"cpu": 6}, "deserved": {"cpu": 7}}
+    got = entitled([*healthy, lost])
+    assert {name: got[name] for name in ("root", "a")} == entitled(healthy)
+    assert (got["b"].path, got["b"].deserved) == (("root", "b"), {"cpu": 7_000})

@@ -26,6 +26,7 @@ from quorate.gang.outcome import Counts, GangStatus, RefusedGang
 from quorate.gang.pending_reasons import (
     AwaitsEvictions,
     GangUnschedulable,
+    InvalidQueueHierarchy,
     NetworkTopologyUnsatisfied,
     NoSuchTier,
     NotEnoughPodsOfTask,
@@ -161,6 +162,7 @@ class _StatusUpdater:
             reason = self._session.invalid_reason(gang) or reason or _not_tried(gang)
             condition_reason, message = _condition_reason(reason), str(reason)
         else:
+            reason = self._session.invalid_queue_reason(gang) or reason
             condition_reason, message = NOT_ENOUGH_RESOURCES, _volcano_message(gang, reason)
         changed = self._set_unschedulable(gang, condition_reason, message)
         if changed and gang.phase in (PENDING, INQUEUE, UNKNOWN):
@@ -188,6 +190,7 @@ def _condition_reason(reason: PendingReason) -> str:
             | NotEnoughSubGroups()
             | NetworkTopologyUnsatisfied()
             | NoSuchTier()
+            | InvalidQueueHierarchy()
         ):
             return reason.reason
         case _:
@@ -217,6 +220,8 @@ def _volcano_message(gang: Gang, reason: PendingReason | None) -> str:
         )
         pending_text = ", ".join(f"{count} {what}" for what, count in pending.items() if count)
         origin = f"; Pending: {pending_text}. Origin reason is {reason.cause}"
+    elif isinstance(reason, InvalidQueueHierarchy):
+        origin = f". Origin reason is {reason}"
     return (
         f"{missing}/{len(gang.tasks)} tasks in gang unschedulable: pod group is not ready, "
         f"{histogram}, {gang.min_member} minAvailable{origin}"

@@ -95,14 +95,14 @@ class NamespaceQuotaExceeded(_ShortageReason):
 
 @dataclass(frozen=True, slots=True)
 class InvalidQueueHierarchy:
-    """The configured hierarchy of queues is not a tree, so that no queue has a share."""
+    """The queue of the group, or a queue above it, has no place in the hierarchy where groups are served."""
 
     reason: ClassVar[str] = "QueueQuotaExceeded"
     queue: str
     problem: str
 
     def __str__(self) -> str:
-        return f"no queue has a share: queue {self.queue} {self.problem}"
+        return f"queue {self.queue} {self.problem}"
 
 
 @dataclass(frozen=True, slots=True)

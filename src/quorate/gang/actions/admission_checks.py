@@ -73,7 +73,7 @@ class AdmissionChecks:
     def refusal(self, gang: Gang) -> PendingReason | None:
         """Return why ``gang``, which waits, cannot be admitted now: the first check that fails."""
         return (
-            self._check_queue_open(gang)
+            self._check_queue(gang)
             or self._check_group_limit(gang)
             or (check_topology(self._session, gang) if gang.topology is not None else None)
             or self._check_amounts(gang, self._quotas.shortage, may_evict=True)
@@ -86,7 +86,7 @@ class AdmissionChecks:
         an eviction plan into account.
         """
         results: dict[str, PendingReason | None] = {
-            "queue": self._check_queue_open(gang),
+            "queue": self._check_queue(gang),
             "pod groups": self._check_group_limit(gang),
         }
         if gang.topology is not None:
@@ -106,7 +106,7 @@ class AdmissionChecks:
         ``may_evict``: whether it may keep its admission for an eviction plan.
         """
         return (
-            self._check_queue_open(gang)
+            self._check_queue(gang)
             or (check_topology(self._session, gang) if gang.topology is not None else None)
             or self._check_amounts(gang, self._quotas.confirmed_shortage, may_evict=may_evict)
         )
@@ -144,8 +144,10 @@ class AdmissionChecks:
             self.plans[gang.key] = plan
         return True
 
-    def _check_queue_open(self, gang: Gang) -> QueueNotOpen | None:
-        return None if self._session.queues[gang.queue].is_open else QueueNotOpen(gang.queue)
+    def _check_queue(self, gang: Gang) -> PendingReason | None:
+        if not self._session.queues[gang.queue].is_open:
+            return QueueNotOpen(gang.queue)
+        return self._session.invalid_queue_reason(gang)
 
     def _check_group_limit(self, gang: Gang) -> QueuePodGroupLimit | None:
         for queue in self._path(gang.queue):

@@ -15,7 +15,7 @@ which has such groups return to Pending to avoid a loop of retries.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 from quorate.api.meta import micro_time
 from quorate.api.scheduler_configuration.actions import EnqueueArguments
@@ -49,16 +49,15 @@ def enqueue(session: Session) -> None:
 
 def _admit_by_vote(session: Session) -> None:
     for gang in _waiting_in_plugin_order(session):
-        if gang.min_resources is not None:
+        rejection: PendingReason | Literal[Vote.REJECT] | None = session.invalid_queue_reason(gang)
+        if rejection is None and gang.min_resources is not None:
             rejection = session.enqueue_rejection(gang)
-            if rejection is not None and rejection is not Vote.REJECT:
-                session.pending_reasons[gang.key] = rejection
-                session.record_event(
-                    gang, "Normal", UNSCHEDULABLE, volcano_message(rejection), about=rejection.reason
-                )
-            if rejection is not None:
-                continue
-        _admit(session, gang)
+        if rejection is None:
+            _admit(session, gang)
+        elif rejection is not Vote.REJECT:
+            session.pending_reasons[gang.key] = rejection
+            message = volcano_message(rejection)
+            session.record_event(gang, "Normal", UNSCHEDULABLE, message, about=rejection.reason)
 
 
 def _waiting_in_plugin_order(session: Session) -> Iterator[Gang]:

@@ -15,17 +15,11 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import ROOT, Queue
 from quorate.gang.cache.task import Task
 from quorate.gang.pending_reasons import (
-    InvalidQueueHierarchy,
     PendingReason,
     QueueNotOpen,
     QueueQuotaExceeded,
 )
-from quorate.gang.plugins.queue_hierarchy import (
-    Entitlement,
-    InvalidHierarchy,
-    flat_entitlements,
-    hierarchical_entitlements,
-)
+from quorate.gang.plugins.queue_hierarchy import Entitlement, flat_entitlements, hierarchical_entitlements
 from quorate.gang.session.callbacks import PluginCallbacks, QueueShare, SortKey, Vote
 from quorate.gang.session.session import Session
 from quorate.placement.resources import (
@@ -46,19 +40,14 @@ def capacity(session: Session, entry: PluginEntry) -> PluginCallbacks:
     if not entry.hierarchy:
         entitlements = flat_entitlements(session.cluster.total, session.queues)
         return _callbacks(_QueueCapacity(session, entitlements, 0), hierarchical=False)
-    found = hierarchical_entitlements(session.queues)
-    if isinstance(found, InvalidHierarchy):
-        return _reject_all(found)
-    inner = sorted({gang.queue for gang in session.gangs if not found[gang.queue].is_leaf})
-    if inner:
-        return _reject_all(InvalidHierarchy(inner[0], "has pod groups, and queues below it"))
-    levels = entry.arguments.ancestor_reclaim_level
-    return _callbacks(_QueueCapacity(session, found, levels), hierarchical=True)
+    entitlements, levels = hierarchical_entitlements(session.queues), entry.arguments.ancestor_reclaim_level
+    return _callbacks(_QueueCapacity(session, entitlements, levels), hierarchical=True)
 
 
 def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbacks:
     return PluginCallbacks(
         queue_order=queues.hierarchical_order if hierarchical else queues.flat_order,
+        queue_valid=queues.invalid_reason if hierarchical else None,
         victim_queue_order=queues.victim_queue_order if hierarchical else None,
         allocatable=queues.allocatable,
         backfillable=lambda queue, task: queues.allocatable(queue, task.request),
@@ -71,18 +60,6 @@ def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbac
         queue_share=queues.queue_share,
         on_allocate=queues.accounts.on_allocate,
         on_deallocate=queues.accounts.on_deallocate,
-    )
-
-
-def _reject_all(hierarchy: InvalidHierarchy) -> PluginCallbacks:
-    """Allow no queue anything while the hierarchy is invalid."""
-    reason = InvalidQueueHierarchy(hierarchy.queue, hierarchy.problem)
-    return PluginCallbacks(
-        allocatable=lambda queue, request: False,
-        backfillable=lambda queue, task: False,
-        preemptive=lambda queue, task: False,
-        job_enqueueable=lambda gang: reason,
-        reclaimable=lambda preemptor, candidates: (),
     )
 
 
@@ -104,8 +81,8 @@ class _QueueCapacity:
         """Return for each queue the creation order of the oldest queue with gangs in its subtree."""
         oldest: dict[str, tuple[float, str]] = {}
         for name in {gang.queue for gang in self._session.gangs}:
-            creation_order = self._session.queues[name].creation_order
-            for each in self._entitlements[name].path:
+            entitlement, creation_order = self._entitlements[name], self._session.queues[name].creation_order
+            for each in entitlement.path if entitlement.invalid is None else ():
                 oldest[each] = min(creation_order, oldest.get(each, creation_order))
         return oldest
 
@@ -133,7 +110,7 @@ class _QueueCapacity:
             (*self._share_key(each), self._oldest.get(each, queue.creation_order))
             for each in entitlement.path[1:]
         )
-        return (-queue.priority, not entitlement.is_leaf, *steps)
+        return (-queue.priority, entitlement.invalid is not None, *steps)
 
     def victim_queue_order(self, queue: Queue, preemptor: Queue) -> SortKey:
         """Return a key by which queues nearer to the preemptor's in the tree lose tasks first."""
@@ -145,6 +122,9 @@ class _QueueCapacity:
         return self._entitlements[queue].path[:-1]
 
     # Limits.
+
+    def invalid_reason(self, queue: Queue) -> PendingReason | None:
+        return self._entitlements[queue.name].invalid
 
     def job_enqueueable(self, gang: Gang) -> Vote | PendingReason:
         if not self._session.queue_of(gang).is_open:
@@ -159,17 +139,20 @@ class _QueueCapacity:
         return Vote.PERMIT
 
     def allocatable(self, queue: Queue, request: Amounts) -> bool:
-        return queue.is_open and all(
+        return self._serves(queue) and all(
             self._entitlements[each].limits.allow(self.accounts.allocated(each), request)
             for each in self._entitlements[queue.name].path
         )
+
+    def _serves(self, queue: Queue) -> bool:
+        return queue.is_open and self._entitlements[queue.name].invalid is None
 
     # Reclaim.
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """Return True if with ``task`` some requested resource stays within the deserved amount."""
         limits = self._entitlements[queue.name].limits
-        if not queue.is_open or not limits.allow(self.accounts.allocated(queue.name), task.request):
+        if not self._serves(queue) or not limits.allow(self.accounts.allocated(queue.name), task.request):
             return False
         return any(
             less_equal_partly(

@@ -3,14 +3,20 @@
 Source: Volcano's plugin capacity.  The queues are independent, or form a hierarchy, where the amounts of a
 queue hold for all queues below it together.  The root limits nothing unless its object does, not even to the
 resources of the cluster: groups may be admitted for nodes that are still to be added.
+
+A queue with an unknown parent, or in a cycle of parents, is detached: it and the queues below it are not
+served, and have no part in what their siblings may have.  What their pods use counts in the root.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Final
 
 from quorate.gang.cache.queue import ROOT, Queue
 from quorate.gang.deserved import real_capability
+from quorate.gang.pending_reasons import InvalidQueueHierarchy
 from quorate.gang.queue_accounts import ResourceLimits
 from quorate.placement.resources import EMPTY_AMOUNTS, Amounts, DimensionDefault, maximum, minimum, plus
 from quorate.quota.amount import UNLIMITED, Amount
@@ -24,15 +30,7 @@ class Entitlement:
     limits: ResourceLimits  # what it can have at most (Volcano: realCapability)
     deserved: Amounts  # what it may reclaim from other queues
     guarantee: Amounts  # what other queues never reclaim from it
-    is_leaf: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class InvalidHierarchy:
-    """Why queues do not form a tree."""
-
-    queue: str
-    problem: str
+    invalid: InvalidQueueHierarchy | None = None  # why no group of the queue is served
 
 
 def total_guarantee(queues: Iterable[Queue]) -> Amounts:
@@ -51,30 +49,56 @@ def flat_entitlements(total: Amounts, queues: Mapping[str, Queue]) -> dict[str, 
     return result
 
 
-def hierarchical_entitlements(queues: Mapping[str, Queue]) -> dict[str, Entitlement] | InvalidHierarchy:
-    """Return what each queue is entitled to in the hierarchy; the root needs no object."""
-    with_root = {ROOT: Queue(ROOT, parent=""), **queues}
-    children: dict[str, list[Queue]] = {name: [] for name in with_root}
-    for name in sorted(queues):
-        parent = queues[name].parent
+def hierarchical_entitlements(queues: Mapping[str, Queue]) -> dict[str, Entitlement]:
+    """Return what each queue is entitled to in the hierarchy; the root needs no object.
+
+    Only leaf queues serve groups.
+    """
+    root = queues.get(ROOT) or Queue(ROOT, parent="")
+    children: defaultdict[str, list[Queue]] = defaultdict(list)
+    detached: list[tuple[Queue, InvalidQueueHierarchy]] = []
+    in_cycles = _in_cycles(queues)
+    for name, queue in sorted(queues.items()):
         if name == ROOT:
             continue
-        if parent not in with_root:
-            return InvalidHierarchy(name, f"is below queue {parent}, which does not exist")
-        children[parent].append(queues[name])
+        if name in in_cycles:
+            detached.append((queue, InvalidQueueHierarchy(name, "is not below the root, but in a cycle")))
+        elif queue.parent != ROOT and queue.parent not in queues:
+            problem = f"is below queue {queue.parent}, which does not exist"
+            detached.append((queue, InvalidQueueHierarchy(name, problem)))
+        else:
+            children[queue.parent].append(queue)
+    root_node = _root_node(root, children[ROOT])
+    stack = [(ROOT, root_node)]
+    stack += [(queue.name, _child_node(root_node, EMPTY_AMOUNTS, queue, why)) for queue, why in detached]
     result: dict[str, Entitlement] = {}
-    stack = [(ROOT, _root_node(with_root[ROOT], children[ROOT]))]
     while stack:
         name, node = stack.pop()
-        result[name] = node.entitlement
-        guaranteed = total_guarantee(children[name])
-        for child in children[name]:
-            is_leaf = not children[child.name]
-            stack.append((child.name, _child_node(node, guaranteed, child, is_leaf=is_leaf)))
-    unreachable = sorted(set(with_root) - set(result))
-    if unreachable:
-        return InvalidHierarchy(unreachable[0], "is not below the root, but in a cycle")
+        below, above = children[name], node.entitlement.invalid
+        inner = InvalidQueueHierarchy(name, _INNER) if below else None
+        result[name] = replace(node.entitlement, invalid=above or inner)
+        guaranteed = total_guarantee(below)
+        stack += [(child.name, _child_node(node, guaranteed, child, above)) for child in below]
     return result
+
+
+_INNER: Final = "has queues below it, and only queues without any serve pod groups"
+
+
+def _in_cycles(queues: Mapping[str, Queue]) -> set[str]:
+    """Return the queues that are among their own ancestors."""
+    in_cycles: set[str] = set()
+    seen: set[str] = set()
+    for lowest in queues:
+        path: list[str] = []
+        name = lowest
+        while name in queues and name not in seen:
+            seen.add(name)
+            path.append(name)
+            name = queues[name].parent
+        if name in path:
+            in_cycles.update(path[path.index(name) :])
+    return in_cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +112,16 @@ def _root_node(root: Queue, children: Sequence[Queue]) -> _Node:
     capability = ResourceLimits(root.capability, UNLIMITED)
     deserved = reduce(plus, (maximum(child.deserved, child.guarantee) for child in children), EMPTY_AMOUNTS)
     guarantee = total_guarantee(children)
-    return _Node(Entitlement((ROOT,), capability, deserved, guarantee, is_leaf=not children), capability)
+    return _Node(Entitlement((ROOT,), capability, deserved, guarantee), capability)
 
 
-def _child_node(parent: _Node, guaranteed: Amounts, queue: Queue, *, is_leaf: bool) -> _Node:
-    """Return the node of ``queue``.  ``guaranteed``: to all children of the parent together."""
+def _child_node(
+    parent: _Node, guaranteed: Amounts, queue: Queue, invalid: InvalidQueueHierarchy | None
+) -> _Node:
+    """Return the node of ``queue``.
+
+    ``guaranteed``: to all children of the parent together.  ``invalid``: why the subtree is detached.
+    """
     capability = ResourceLimits({**parent.capability.named, **queue.capability}, UNLIMITED)
     parent_limits = parent.entitlement.limits
 
@@ -105,7 +134,7 @@ def _child_node(parent: _Node, guaranteed: Amounts, queue: Queue, *, is_leaf: bo
     )
     deserved = maximum(_within(queue.deserved, limits), queue.guarantee)
     path = (*parent.entitlement.path, queue.name)
-    return _Node(Entitlement(path, limits, deserved, queue.guarantee, is_leaf), capability)
+    return _Node(Entitlement(path, limits, deserved, queue.guarantee, invalid), capability)
 
 
 def _within(amounts: Amounts, limits: ResourceLimits) -> dict[str, int]:

@@ -66,6 +66,8 @@ class PluginCallbacks:
         None  # of a victim's queue, for a preemptor's
     )
 
+    # Why no gang of the queue is admitted or placed, whatever it requests.
+    queue_valid: Callable[[Queue], PendingReason | None] | None = None
     job_valid: Callable[[Gang], PendingReason | None] | None = None  # why the gang cannot be placed as it is
     job_ready: Callable[[Gang], bool] | None = None  # whether the gang's allocated tasks may be bound
     job_pipelined: Callable[[Gang], Vote] | None = None  # whether the gang may keep the nodes it waits for
@@ -117,6 +119,7 @@ class SessionCallbacks:
     queue_order: Tiers[Callable[[Queue], SortKey]]
     task_order: Tiers[Callable[[Task], SortKey]]
     victim_queue_order: Tiers[Callable[[Queue, Queue], SortKey]]
+    queue_valid: Tiers[Callable[[Queue], PendingReason | None]]
     job_valid: Tiers[Callable[[Gang], PendingReason | None]]
     job_ready: Tiers[Callable[[Gang], bool]]
     job_pipelined: Tiers[Callable[[Gang], Vote]]

@@ -186,11 +186,13 @@ class Session:
 
     def invalid_reason(self, gang: Gang) -> PendingReason | None:
         """Return why ``gang`` cannot be placed as it is (jobValid), such as missing members."""
-        for callback in all_callbacks(self.callbacks.job_valid):
-            reason = callback(gang)
-            if reason is not None:
-                return reason
-        return None
+        reasons = (callback(gang) for callback in all_callbacks(self.callbacks.job_valid))
+        return self.invalid_queue_reason(gang) or _first(reasons)
+
+    def invalid_queue_reason(self, gang: Gang) -> PendingReason | None:
+        """Return why the queue of ``gang`` serves no gang at all; None if it serves gangs."""
+        reasons = (callback(self.queue_of(gang)) for callback in all_callbacks(self.callbacks.queue_valid))
+        return _first(reasons)
 
     def is_overused(self, queue: Queue) -> bool:
         return any(callback(queue) for callback in all_callbacks(self.callbacks.overused))
@@ -415,3 +417,7 @@ class Session:
             if task.status in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
                 self.model.set_task_status(task, TaskStatus.PENDING, "")
         self._held.clear()
+
+
+def _first(reasons: Iterable[PendingReason | None]) -> PendingReason | None:
+    return next((reason for reason in reasons if reason is not None), None)
