@@ -146,12 +146,17 @@ class GangWorld:
         scheduler: str = NAME,
         runs: str = "",
         finalizers: Sequence[str] = (),
+        devices: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> None:
-        """Create ``count`` pods of ``group``, which run for ``runs``, by default one hour."""
+        """Create ``count`` pods of ``group``, which run for ``runs``, by default one hour.
+
+        ``devices``: further requests of each pod, which are its limits too.
+        """
         simulated = {"simulate.quorate.dev/start-delay": "20ms"}
         simulated["simulate.quorate.dev/duration"] = runs or "1h"
-        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+        resources = {"requests": {"cpu": cpu, **(devices or {})}, "limits": devices or {}}
+        container = {"name": "main", "image": "busybox", "resources": resources}
         for index in range(first, first + count):
             body = {
                 "metadata": {

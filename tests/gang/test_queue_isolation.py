@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,3 +115,38 @@ def test_a_fault_in_the_hierarchy_changes_nothing_for_other_queues(
         for each in (healthy, world):
             each.do("start", "all")
             each.do("reap", "all")
+
+
+@pytest.mark.parametrize("profile", ["compat", "design"])
+@pytest.mark.parametrize(
+    ("queue", "text"),
+    [
+        pytest.param("dept", "queue dept has queues below it", id="inner"),
+        pytest.param("lost", "queue lost is below queue gone, which does not exist", id="unknown parent"),
+        pytest.param("below", "queue lost is below queue gone, which does not exist", id="below it"),
+        pytest.param("self", "queue self is not below the root, but in a cycle", id="cycle"),
+    ],
+)
+@pytest.mark.parametrize("actions", ["allocate", "enqueue, allocate"])
+def test_the_condition_of_a_waiting_group_names_the_queue_and_the_rule(
+    profile: str, queue: str, text: str, actions: str
+) -> None:
+    parents = {"dept": "root", "t1": "dept", "lost": "gone", "below": "lost", "self": "self"}
+    given_ = {
+        "nodes": [{"name": "n1", "cpu": 4}],
+        "queues": [{"name": name, "parent": parent} for name, parent in parents.items()],
+        "podGroups": [{"name": "a", "queue": queue, "minMember": 1}],
+        "pods": [{"name": "a-0", "group": "a", "cpu": 1}],
+    }
+    tiers = [["gang"], [{"name": "capacity", "enableHierarchy": True}, "predicates"]]
+    world = World(given_, settings_of({"actions": actions, "tiers": tiers}, profile), restarting=False)
+    for _ in range(2):
+        world.session()
+    (message,) = [
+        each.message
+        for group in world.groups.values()
+        for each in group.status.conditions
+        if each.status == "True"
+    ]
+    assert text in message
+    assert not world.binds
