@@ -42,7 +42,7 @@ class PluginSession:
 
     def invalid_queue(self, gang: str) -> str:
         """Return the message why the gang's queue serves none; "" if it serves gangs."""
-        return str(self.session.invalid_queue_reason(self.gang(gang)) or "")
+        return str(self.session.invalid_queue_reason(self.queue(self.gang(gang).queue)) or "")
 
     def admit(self, gang: str) -> None:
         for callback in all_callbacks(self.session.callbacks.job_enqueued):

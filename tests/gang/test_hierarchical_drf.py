@@ -188,3 +188,19 @@ def test_reclaim_for_the_queue_with_the_smaller_share() -> None:
     for name in ("a-5", "a-4", "a-3", "a-2", "a-1", "a-0"):
         opened.evict(name)
     assert opened.queue_order() == ["a", "b"]
+
+
+def test_a_group_that_is_not_served_does_not_change_the_order_of_other_queues() -> None:
+    """In the tree of ``capacity`` too, a group in an inner queue waits; its queue stays saturated."""
+    queues: list[Json] = [{"name": "dept"}, {"name": "a", "parent": "dept"}, {"name": "b"}]
+    groups = [{"name": name, "queue": name, "minMember": 0} for name in ("a", "b", "dept")]
+    pods = [
+        {"name": "a-0", "cpu": 1, "group": "a", "node": "n1", "phase": "Running"},
+        {"name": "a-1", "memory": "1Gi", "group": "a"},
+        {"name": "b", "count": 3, "cpu": 1, "group": "b", "node": "n1", "phase": "Running"},
+        {"name": "b-x", "cpu": 1, "group": "b"},
+        {"name": "waits", "cpu": 1, "group": "dept"},
+    ]
+    world = {"nodes": [{"name": "n1", "cpu": 9, "memory": "9Gi"}], "queues": queues, "podGroups": groups}
+    opened = PluginSession({**world, "pods": pods}, [*HDRF, {"name": "capacity", "enableHierarchy": True}])
+    assert opened.queue_order()[0] == "b"

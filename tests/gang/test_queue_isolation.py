@@ -26,7 +26,8 @@ ACTIONS = (
 def confs(draw: st.DrawFn) -> Json:
     level = draw(st.integers(0, 2))
     capacity = {"name": "capacity", "enableHierarchy": True, "arguments": {"ancestorReclaimLevel": level}}
-    others = draw(st.sampled_from([["drf"], ["overcommit"], []]))
+    shares = {"name": "drf", "enableHierarchy": True}
+    others: list[str | Json] = draw(st.sampled_from([["drf"], [shares], ["overcommit"], []]))
     tiers = [["priority", "gang", "conformance"], [*others, "predicates", capacity, "nodeorder"]]
     return {"actions": draw(st.sampled_from(ACTIONS)), "tiers": tiers}
 

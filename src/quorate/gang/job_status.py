@@ -162,7 +162,7 @@ class _StatusUpdater:
             reason = self._session.invalid_reason(gang) or reason or _not_tried(gang)
             condition_reason, message = _condition_reason(reason), str(reason)
         else:
-            reason = self._session.invalid_queue_reason(gang) or reason
+            reason = self._session.invalid_queue_reason(self._session.queue_of(gang)) or reason
             condition_reason, message = NOT_ENOUGH_RESOURCES, _volcano_message(gang, reason)
         changed = self._set_unschedulable(gang, condition_reason, message)
         if changed and gang.phase in (PENDING, INQUEUE, UNKNOWN):

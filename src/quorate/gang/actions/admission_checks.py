@@ -145,9 +145,8 @@ class AdmissionChecks:
         return True
 
     def _check_queue(self, gang: Gang) -> PendingReason | None:
-        if not self._session.queues[gang.queue].is_open:
-            return QueueNotOpen(gang.queue)
-        return self._session.invalid_queue_reason(gang)
+        queue = self._session.queue_of(gang)
+        return self._session.invalid_queue_reason(queue) if queue.is_open else QueueNotOpen(gang.queue)
 
     def _check_group_limit(self, gang: Gang) -> QueuePodGroupLimit | None:
         for queue in self._path(gang.queue):

@@ -49,7 +49,9 @@ def enqueue(session: Session) -> None:
 
 def _admit_by_vote(session: Session) -> None:
     for gang in _waiting_in_plugin_order(session):
-        rejection: PendingReason | Literal[Vote.REJECT] | None = session.invalid_queue_reason(gang)
+        rejection: PendingReason | Literal[Vote.REJECT] | None = session.invalid_queue_reason(
+            session.queue_of(gang)
+        )
         if rejection is None and gang.min_resources is not None:
             rejection = session.enqueue_rejection(gang)
         if rejection is None:

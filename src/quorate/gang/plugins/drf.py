@@ -5,9 +5,10 @@ Source: the plugin drf of Volcano; Ghodsi et al., Dominant Resource Fairness (NS
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
 
 from quorate.api.meta import Key
@@ -92,11 +93,22 @@ class _QueueTree:
         prefixes = (path[:depth] for depth in range(1, len(path) + 1))
         return tuple(shares.get(each, _NO_SHARE).sort_key(self._weights[each]) for each in prefixes)
 
+    @cached_property
+    def _unserved(self) -> Collection[str]:
+        """The queues that serve no gang: what their gangs request does not count."""
+        queues = self._session.queues.items()
+        return {name for name, queue in queues if self._session.invalid_queue_reason(queue) is not None}
+
     def _usages(self) -> dict[Key, GangUsage]:
-        return {
-            gang.key: GangUsage(self._paths[gang.queue], gang.charged, gang.charged + gang.pending_request)
-            for gang in self._session.gangs
-        }
+        usages, unserved = {}, self._unserved
+        for gang in self._session.gangs:
+            request = gang.charged
+            if gang.queue not in unserved:
+                request = request + gang.pending_request
+            elif not request:
+                continue
+            usages[gang.key] = GangUsage(self._paths[gang.queue], gang.charged, request)
+        return usages
 
     def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Return the candidates of queues that come after the preemptor's even without them."""

@@ -187,12 +187,11 @@ class Session:
     def invalid_reason(self, gang: Gang) -> PendingReason | None:
         """Return why ``gang`` cannot be placed as it is (jobValid), such as missing members."""
         reasons = (callback(gang) for callback in all_callbacks(self.callbacks.job_valid))
-        return self.invalid_queue_reason(gang) or _first(reasons)
+        return self.invalid_queue_reason(self.queue_of(gang)) or _first(reasons)
 
-    def invalid_queue_reason(self, gang: Gang) -> PendingReason | None:
-        """Return why the queue of ``gang`` serves no gang at all; None if it serves gangs."""
-        reasons = (callback(self.queue_of(gang)) for callback in all_callbacks(self.callbacks.queue_valid))
-        return _first(reasons)
+    def invalid_queue_reason(self, queue: Queue) -> PendingReason | None:
+        """Return why ``queue`` serves no gang at all; None if it serves gangs."""
+        return _first(callback(queue) for callback in all_callbacks(self.callbacks.queue_valid))
 
     def is_overused(self, queue: Queue) -> bool:
         return any(callback(queue) for callback in all_callbacks(self.callbacks.overused))
