@@ -198,7 +198,9 @@ def test_a_second_slice_has_the_templates_of_the_first_one() -> None:
     """The job has the node selector of its flavor, which the second slice would keep after an eviction."""
     job = a_growing_job(5, **RUNNING, template=STARTED)
     second = created(plan(job, running(3)))
-    assert [each.template for each in second.spec.pod_sets] == [GATED]
+    (found,) = second.spec.pod_sets
+    named = {"metadata": {"annotations": {SLICE_NAME: "first"}}}
+    assert msgspec.json.decode(found.template) == merged(msgspec.json.decode(GATED), named)
     assert plan(job, running(3), a_slice(5, name="second", replaces="first")) == IDLE
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from quorate.api import codec
 from quorate.api.kueue import ELASTIC_JOB, SLICE_NAME, SLICE_REPLACEMENT_FOR, PodSet, Workload
 from quorate.controllers.executor import normal_event
 from quorate.controllers.finalizers import remove_finalizer
@@ -24,6 +25,7 @@ from quorate.controllers.jobframework.job_plan import JobPlan
 from quorate.controllers.jobframework.pod_counts import reclaimable_pods
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.sync_workload import sync_workload
+from quorate.kube.patches import merged
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Write, status_patch
 from quorate.queueing.conditions import (
@@ -118,20 +120,31 @@ def _create_first(state: JobState[J]) -> JobPlan:
 
 
 def _create(state: JobState[J], replaced: Workload | None) -> JobPlan:
-    """Create a slice; one that replaces another has its templates, without what admission has added since."""
+    """Create a slice; one that replaces another has its templates, without what admission has added since.
+
+    Only the name of the first slice is in the templates, as in those of the running job.
+    """
     constructed = state.kind.construct(state, extra=state.kind.size_version(state.job))
     if isinstance(constructed, NotComposed):
         return create_workload(state, constructed)
-    if replaced is not None:
-        spec = msgspec.structs.replace(constructed.spec, pod_sets=_recounted(replaced.spec.pod_sets, state))
-        constructed = msgspec.structs.replace(constructed, spec=spec)
     metadata = constructed.metadata
     annotations = {**metadata.annotations, ELASTIC_JOB: "true", SLICE_NAME: metadata.name}
     if replaced is not None:
-        annotations[SLICE_NAME] = replaced.metadata.annotations.get(SLICE_NAME, replaced.metadata.name)
-        annotations[SLICE_REPLACEMENT_FOR] = str(replaced.metadata.key)
+        first = replaced.metadata.annotations.get(SLICE_NAME, replaced.metadata.name)
+        annotations |= {SLICE_NAME: first, SLICE_REPLACEMENT_FOR: str(replaced.metadata.key)}
+        pod_sets = tuple(_named(each, first) for each in _recounted(replaced.spec.pod_sets, state))
+        spec = msgspec.structs.replace(constructed.spec, pod_sets=pod_sets)
+        constructed = msgspec.structs.replace(constructed, spec=spec)
     metadata = msgspec.structs.replace(metadata, annotations=annotations)
     return create_workload(state, msgspec.structs.replace(constructed, metadata=metadata))
+
+
+def _named(pod_set: PodSet, first: str) -> PodSet:
+    """Return the pod set with the name of its first slice in the template."""
+    template = merged(
+        msgspec.json.decode(pod_set.template), {"metadata": {"annotations": {SLICE_NAME: first}}}
+    )
+    return msgspec.structs.replace(pod_set, template=msgspec.Raw(codec.encode(template)))
 
 
 def _with_one(state: JobState[J], only: Workload) -> JobPlan | Workload:
