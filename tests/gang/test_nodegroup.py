@@ -137,3 +137,120 @@ def test_changes_of_queues_and_groups_apply_to_pods_that_wait() -> None:
     world.do("addPodGroups", [{"name": "h", "queue": "r", "phase": "Inqueue"}])
     world.session()
     assert world.binds["o"] == "nc"
+
+
+LIMITS = "volcano.sh/nodegroup-resource-limits"
+TWO_NODES: list[Json] = [
+    *NODES,
+    {"name": "na2", "cpu": 4, "labels": {LABEL: "a"}},
+    {"name": "nb2", "cpu": 4, "labels": {LABEL: "b"}},
+]
+
+
+def a_limited_world(
+    limits: str,
+    *groups: Json,
+    actions: str = "allocate",
+    profile: str = "design",
+) -> World:
+    """Return a world with the queues q (limited) and r; each prefers the node group a to b."""
+    queues = [
+        {"name": name, "affinity": affinity(near="a b", near_preferred="a"), "annotations": annotations}
+        for name, annotations in (("q", {LIMITS: limits}), ("r", {LIMITS: ""}))
+    ]
+    classes: Json = {"high": 9, "low": 1}
+    made: Json = {
+        "nodes": TWO_NODES, "queues": queues, "podGroups": [], "pods": [], "priorityClasses": classes,
+    }  # fmt: skip
+    for at, group in enumerate(groups):
+        pods = {key: group[key] for key in ("count", "cpu", "memory", "node", "phase") if key in group}
+        member = {"queue": group.get("queue", "q"), "created": at, "minMember": group.get("min", 1)}
+        phase = "Running" if "node" in group else "Inqueue"
+        made["podGroups"].append({"name": group["name"], "phase": phase, **member, **group.get("group", {})})
+        made["pods"].append(pods | {"name": group["name"], "group": group["name"]})
+    conf: Json = {"actions": actions, "tiers": [["gang", "priority", "predicates", plugin()]]}
+    world = World(made, settings_of(conf, profile), restarting=False)
+    world.start_step()
+    return world
+
+
+def used_in(world: World, group: str) -> int:
+    """Return how many pods were bound to nodes of the group in this step."""
+    of_group = {each["name"] for each in TWO_NODES if each.get("labels", {}).get(LABEL) == group}
+    return sum(node in of_group for node in world.binds.values())
+
+
+PROFILES = pytest.mark.parametrize("profile", ["design", "compat"])
+
+
+@PROFILES
+@pytest.mark.parametrize(
+    ("limits", "in_a", "in_b"),
+    [
+        pytest.param('{"a": {"cpu": "3"}}', 3, 3, id="the rest overflows to another group"),
+        pytest.param('{"a": {"cpu": "3"}, "b": {"cpu": "2"}}', 3, 2, id="limits of two groups"),
+        pytest.param('{"a": {"cpu": "2500m"}}', 2, 4, id="a part of a pod"),
+        pytest.param('{"a": {"memory": "0"}}', 6, 0, id="of a resource that is not requested"),
+        pytest.param('{"x": {"cpu": "0"}}', 6, 0, id="of another group"),
+        pytest.param('{"a": {"cpu": "0"}, "b": {"cpu": 0}}', 0, 0, id="nothing"),
+        pytest.param("", 6, 0, id="no limits"),
+    ],
+)
+def test_a_queue_allocates_no_more_in_a_group_than_its_limit(
+    limits: str, in_a: int, in_b: int, profile: str
+) -> None:
+    world = a_limited_world(limits, {"name": "g", "count": 6, "cpu": 1}, profile=profile)
+    world.session()
+    assert (used_in(world, "a"), used_in(world, "b")) == (in_a, in_b)
+
+
+@PROFILES
+def test_pods_on_nodes_count_and_other_queues_do_not(profile: str) -> None:
+    world = a_limited_world(
+        '{"a": {"cpu": 3}, "b": {"cpu": 1}}',
+        {"name": "here", "count": 2, "cpu": 1, "node": "na", "phase": "Running"},
+        {"name": "other", "queue": "r", "count": 2, "cpu": 1, "node": "na2", "phase": "Running"},
+        {"name": "g", "count": 4, "cpu": 1},
+        {"name": "h", "queue": "r", "count": 2, "cpu": 1},
+        profile=profile,
+    )
+    world.session()
+    nodes = {name: node for name, node in world.binds.items() if name.startswith("g")}
+    assert sorted(node[:2] for node in nodes.values()) == ["na", "nb"]
+    assert len(world.binds) == 4
+
+
+@PROFILES
+def test_a_gang_that_does_not_fit_within_the_limits_leaves_them_to_others(profile: str) -> None:
+    world = a_limited_world(
+        '{"a": {"cpu": 3}, "b": {"cpu": 0}}',
+        {"name": "g", "count": 4, "cpu": 1, "min": 4},
+        {"name": "h", "count": 3, "cpu": 1, "min": 3},
+        profile=profile,
+    )
+    outcome = world.session()
+    assert sorted(world.binds) == ["h-0", "h-1", "h-2"]
+    (reason,) = (str(each) for key, each in outcome.pending_reasons.items() if key.name == "g")
+    assert "node group resource limit exceeded" in reason
+
+
+@PROFILES
+def test_a_pod_of_higher_priority_takes_the_room_of_its_queue_in_a_group(profile: str) -> None:
+    low = {"priorityClassName": "low", "queue": "q"}
+    world = a_limited_world(
+        '{"a": {"cpu": 2}, "b": {"cpu": 0}}',
+        {"name": "low", "count": 2, "cpu": 1, "node": "na", "phase": "Running", "group": low},
+        {"name": "high", "cpu": 1, "group": {"priorityClassName": "high"}},
+        actions="allocate, preempt",
+        profile=profile,
+    )
+    world.session()
+    assert len(world.evictions) == 1
+
+
+def test_an_invalid_limit_keeps_the_pods_of_its_queue_only() -> None:
+    world = a_limited_world('{"a": {"cpu":', {"name": "g", "cpu": 1}, {"name": "h", "queue": "r", "cpu": 1})
+    outcome = world.session()
+    assert [*world.binds] == ["h"]
+    (reason,) = (str(each) for key, each in outcome.pending_reasons.items() if key.name == "g")
+    assert "node group resource limit invalid" in reason

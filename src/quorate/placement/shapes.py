@@ -184,6 +184,12 @@ class Shapes:
             )
         )
 
+    def without_node_groups(self, shape: Shape, full: tuple[str, ...]) -> Shape:
+        """Return ``shape`` with these node groups as ``NodeGroupRule.full``."""
+        assert shape.node_groups is not None, f"{shape} has no node groups"
+        rule = msgspec.structs.replace(shape.node_groups, full=full)
+        return self._shared(msgspec.structs.replace(shape, node_groups=rule, size_bytes=0))
+
     def _shared(self, shape: Shape) -> Shape:
         encoded = self._encoder.encode(shape)
         msgspec.structs.force_setattr(shape, "size_bytes", len(encoded))

@@ -42,6 +42,7 @@ LEGACY_GROUP_MIN_MEMBER: Final = "scheduling.k8s.io/group-min-member"
 QUEUE_ALLOCATION_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 # On a queue: its path in the hierarchy of drf and the weights along it: "root/a/b" and "1/2/3".
 HIERARCHY: Final = "volcano.sh/hierarchy"
+NODE_GROUP_LIMITS: Final = "volcano.sh/nodegroup-resource-limits"  # of a queue: resources by node group
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 
 # On a pod group: what one pod requests, as a JSON object with amounts by resource; of unequal members such an

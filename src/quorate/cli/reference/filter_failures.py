@@ -95,6 +95,12 @@ REASONS: Final = (
     ),
     Reason(failures.NODE_GROUP, "the `affinity` of the queue does not allow the node group of the node"),
     Reason(
+        failures.NODE_GROUP_LIMIT,
+        "the queue would have more in the node group than its annotation "
+        "`volcano.sh/nodegroup-resource-limits` allows",
+    ),
+    Reason(failures.NODE_GROUP_LIMITS_INVALID, "that annotation of the queue cannot be read"),
+    Reason(
         failures.PORT_CONFLICT,
         "another pod on the node uses the host port, for the same address or for all addresses",
     ),

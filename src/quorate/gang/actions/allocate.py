@@ -211,24 +211,32 @@ class GangPlacement:
         """Note that the queue may not allocate ``shape`` now, and what the nodes lack for it."""
         self._by_queue = True
         if shape not in self._failed_shapes:
-            choice = self._unschedulable.of(shape) or self._session.node_finder.best(shape)
+            choice = self._best(shape)
             if isinstance(choice, Diagnosis):
                 self._failed_shapes[shape] = choice
 
     def _any_shape_fits(self) -> bool:
         """Return True if any shape fits a node; if none does, the tasks need not be sorted."""
         for shape in _shapes(self._session, self._gang):
-            choice = self._unschedulable.of(shape) or self._session.node_finder.best(shape)
+            choice = self._best(shape)
             if isinstance(choice, Choice):
                 self._failed_shapes.clear()
                 return True
             self._failed_shapes[shape] = choice
-            self._unschedulable.add(shape, choice)
         return False
+
+    def _best(self, shape: Shape) -> Choice | Diagnosis:
+        """Return the best node for ``shape``; keep the reason if there is none."""
+        placed = self._session.shape_for(self._queue, shape)
+        choice = self._unschedulable.of(placed) or self._session.node_finder.best(placed)
+        if isinstance(choice, Diagnosis):
+            self._unschedulable.add(placed, choice)
+        return choice
 
     def _place(self, task: Task, statement: Statement) -> bool:
         """Allocate or pipeline ``task`` to the best node; return False if there is none."""
-        choice = self._choose_node(task)
+        shape = self._session.shape_of(task)
+        choice = self._choose_node(task, shape)
         match choice:
             case Choice(node, Capacity.IDLE):
                 statement.allocate(task, node)
@@ -237,14 +245,12 @@ class GangPlacement:
             case Diagnosis():
                 self._failed_shapes.setdefault(task.shape, choice)
                 self._failed_roles.add(task.role)
-                self._unschedulable.add(task.shape, choice)
+                self._unschedulable.add(shape, choice)
         return isinstance(choice, Choice)
 
-    def _choose_node(self, task: Task) -> Choice | Diagnosis:
-        no_fit = None if task.nominated_node else self._unschedulable.of(task.shape)
-        return no_fit or self._session.node_finder.best(
-            task.shape, task.nominated_node or self._anchor_node(task)
-        )
+    def _choose_node(self, task: Task, shape: Shape) -> Choice | Diagnosis:
+        no_fit = None if task.nominated_node else self._unschedulable.of(shape)
+        return no_fit or self._session.node_finder.best(shape, task.nominated_node or self._anchor_node(task))
 
     def _anchor_node(self, task: Task) -> str:
         """Return a node with domains that fit all members that require affinity, or "".

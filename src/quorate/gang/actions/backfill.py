@@ -50,7 +50,7 @@ def _backfill(session: Session, gang: Gang) -> None:
                 statement.unpipeline(task)
             if not task.best_effort and not session.backfillable(queue, task):
                 continue
-            match session.node_finder.best(task.shape):
+            match session.node_finder.best(session.shape_of(task)):
                 case Choice(node, Capacity.IDLE):
                     statement.allocate(task, node)
         session.hold(statement.commit())

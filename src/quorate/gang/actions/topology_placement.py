@@ -76,7 +76,7 @@ class _Filling:
 
     def place(self, task: Task, statement: Statement) -> bool:
         """Give ``task`` a node; return False if there is none."""
-        shape = task.shape
+        shape = self._session.shape_of(task)
         if shape in self.failed:
             return False
         for capacity in Capacity:

@@ -119,7 +119,8 @@ class VictimSearch:
         """Return True if ``victim`` fits its node beside ``tasks``, or any of these another node."""
         node_finder = self._session.node_finder
         return node_finder.fits(victim.shape, victim.node) or any(
-            isinstance(node_finder.best(shape), Choice) for shape in {task.shape for task in tasks}
+            isinstance(node_finder.best(shape), Choice)
+            for shape in {self._session.shape_of(task) for task in tasks}
         )
 
     def _fits_nominated_node(self, task: Task) -> bool:
@@ -128,7 +129,7 @@ class VictimSearch:
 
     def _pipeline_now(self, task: Task, statement: Statement) -> bool:
         """Pipeline ``task`` to the best node if it fits one without further evictions."""
-        best = self._session.node_finder.best(task.shape)
+        best = self._session.node_finder.best(self._session.shape_of(task))
         if not isinstance(best, Choice) or not self._has_share(task):
             return False
         statement.pipeline(task, best.node)
@@ -142,10 +143,11 @@ class VictimSearch:
         if not self._victim_nodes:
             return False
         node_finder = self._session.node_finder
-        best = node_finder.best(task.shape)
+        shape = self._session.shape_of(task)
+        best = node_finder.best(shape)
         if isinstance(best, Diagnosis) and best.never_fits:
             return False
-        nodes = filter(self._victim_nodes.__contains__, node_finder.nodes_by_score(task.shape))
+        nodes = filter(self._victim_nodes.__contains__, node_finder.nodes_by_score(shape))
         for node in sorted(nodes) if self._action == "reclaim" else nodes:
             if self._evict_on([node], node, task, statement):
                 return True
@@ -187,14 +189,17 @@ class VictimSearch:
     def _useful_tasks(self, node: str, task: Task) -> Iterable[Task]:
         """Return the tasks on ``node`` that have anything of what ``task`` lacks there."""
         tasks = self._session.model.tasks_on(node)
-        short = self._session.node_finder.short_resources(task.shape, node)
+        short = self._session.node_finder.short_resources(self._session.shape_of(task), node)
         if short is None or not self._has_share(task):
             return tasks
         return [other for other in tasks if any(other.request.get(resource, 0) for resource in short)]
 
     def _fits(self, node: str, task: Task) -> bool:
         """Return True if ``task`` fits ``node`` once all releasing pods are gone, and its queue's share."""
-        return self._has_share(task) and self._session.node_finder.capacity_on(task.shape, node) is not None
+        return (
+            self._has_share(task)
+            and self._session.node_finder.capacity_on(self._session.shape_of(task), node) is not None
+        )
 
     def _has_share(self, task: Task) -> bool:
         """Return True if the queue may allocate ``task``.

@@ -99,7 +99,7 @@ def pipeline_gang(
             break
         if not may_pipeline(task):
             continue
-        match session.node_finder.best(task.shape, task.nominated_node):
+        match session.node_finder.best(session.shape_of(task), task.nominated_node):
             case Choice(node, _):
                 statement.pipeline(task, node)
     return session.is_pipelined(preemptor)

@@ -26,6 +26,7 @@ from quorate.api.volcano.annotations import (
     HIERARCHY,
     HIERARCHY_WEIGHTS,
     MEMBER_REQUESTS,
+    NODE_GROUP_LIMITS,
     PREEMPTABLE,
     TASK_PRIORITY,
     TASK_SPEC,
@@ -201,7 +202,19 @@ def queue_from_object(queue: QueueObject) -> Queue:
         created=epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
         weighted_path=_weighted_path(metadata.annotations),
         affinity=spec.affinity,
+        node_group_limits=_node_group_limits(metadata.annotations.get(NODE_GROUP_LIMITS, "")),
     )
+
+
+def _node_group_limits(text: str) -> Mapping[str, Mapping[str, int]] | None:
+    """Return the limits by node group and resource, in base units; None if ``text`` is invalid."""
+    if not text:
+        return {}
+    try:
+        limits = codec.decode(dict[str, Resources], text.encode())
+    except msgspec.DecodeError:
+        return None
+    return {group: in_base_units(quantities) for group, quantities in limits.items()}
 
 
 def _weighted_path(annotations: Mapping[str, str]) -> tuple[tuple[str, Fraction], ...]:

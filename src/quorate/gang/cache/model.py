@@ -53,7 +53,7 @@ from quorate.placement.filters.volumes.storage import StorageIndex
 from quorate.placement.hyper_nodes.index import HyperNodeIndex
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.scoring import Scoring
-from quorate.placement.shapes import is_distinguished
+from quorate.placement.shapes import Shape, is_distinguished
 
 
 class Model:
@@ -276,6 +276,10 @@ class Model:
                 gang.node_groups = rule
                 for key, task in list(gang.tasks.items()):
                     self._replace_pod(key, task.pod)
+
+    def without_node_groups(self, shape: Shape, full: tuple[str, ...]) -> Shape:
+        """Return ``shape`` for a queue that may not allocate another such pod in the node groups ``full``."""
+        return self._shapes.shapes.without_node_groups(shape, full)
 
     def _pod(self, key: Key) -> Pod | None:
         task = self._tasks.get(key)

@@ -1,19 +1,25 @@
 """Plugin ``nodegroup``: the ``affinity`` of a queue names the groups of nodes for its pods.
 
 The session opens with the rule of each queue in the shapes of its pods (``Model.set_node_groups``), so that
-filters, scores and diagnoses apply it like a node selector.  Source: the plugin of the same name of Volcano.
+filters, scores and diagnoses apply it like a node selector.  The limits of a queue follow what it allocates
+during the session.  Source: the plugin of the same name of Volcano.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import NodeGroupArguments
 from quorate.api.volcano import NodeGroupTerms, QueueAffinity
 from quorate.gang.cache.queue import Queue, with_ancestors
+from quorate.gang.cache.task import ALLOCATED_STATUSES, Task
+from quorate.gang.queue_accounts import add
 from quorate.gang.session.callbacks import PluginCallbacks
 from quorate.gang.session.session import Session
-from quorate.placement.filters.node_groups import NodeGroupRule
+from quorate.placement.filters.node_groups import NODE_GROUP_LABEL, NodeGroupRule
+from quorate.placement.resources import Amounts
 from quorate.placement.scoring import MAX_NODE_SCORE, SCORE_UNIT
 
 _REQUIRED_SCORE: Final = MAX_NODE_SCORE * SCORE_UNIT
@@ -24,8 +30,58 @@ _NO_AFFINITY: Final = QueueAffinity()
 
 
 def nodegroup(session: Session, entry: PluginEntry) -> PluginCallbacks:
-    """Return no callbacks: the shapes of the pods have the rules already."""
-    return PluginCallbacks()
+    """Return the callbacks for the limits of queues; the shapes of the pods have the other rules already."""
+    limited = {name: queue.node_group_limits for name, queue in session.queues.items()}
+    limits = {name: each for name, each in limited.items() if each}
+    if not limits or "Predicate" in entry.disabled:
+        return PluginCallbacks()
+    usage = NodeGroupUsage(session, limits)
+    return PluginCallbacks(
+        full_node_groups=usage.full_groups, on_allocate=usage.add, on_deallocate=usage.remove
+    )
+
+
+class NodeGroupUsage:
+    """What queues with limits have allocated in each node group, as the session goes on.
+
+    ``limits`` by queue, node group and resource.
+    """
+
+    def __init__(self, session: Session, limits: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
+        self._session = session
+        self._limits = limits
+        self._used: dict[tuple[str, str], Counter[str]] = {}  # by queue and group
+        self._counted: dict[Key, tuple[str, str]] = {}  # the queue and group of each task in ``_used``
+        for gang in session.model.gangs.values():
+            if gang.queue in limits:
+                for task in gang.with_status(*ALLOCATED_STATUSES):
+                    self.add(task)
+
+    def add(self, task: Task) -> None:
+        queue, group = self._session.gang_of(task).queue, self._group_of(task.node)
+        if group in self._limits.get(queue, ()):
+            self._counted[task.key] = queue, group
+            add(self._used.setdefault((queue, group), Counter()), task.request)
+
+    def remove(self, task: Task) -> None:
+        """Remove ``task``, which may have no node any more."""
+        if task.key in self._counted:
+            add(self._used[self._counted.pop(task.key)], task.request, -1)
+
+    def full_groups(self, queue: Queue, request: Amounts) -> Sequence[str]:
+        """Return the node groups in which ``queue`` may not allocate ``request`` as well."""
+        full = []
+        for group, limits in self._limits.get(queue.name, {}).items():
+            used = self._used.get((queue.name, group)) or Counter()
+            if any(0 < request.get(name, 0) > limit - used[name] for name, limit in limits.items()):
+                full.append(group)
+        return full
+
+    def _group_of(self, node: str) -> str:
+        """Return the node group of ``node``; "" if it has none."""
+        index = self._session.cluster.index(node)
+        found = None if index is None else self._session.cluster.nodes[index]
+        return "" if found is None else found.metadata.labels.get(NODE_GROUP_LABEL, "")
 
 
 def node_group_rules(
@@ -43,10 +99,13 @@ def node_group_rules(
         lineage = with_ancestors(queue.name, queues) if entry.hierarchy else (queue,)
         return next((each.affinity for each in lineage if each.affinity is not None), None)
 
-    return {name: _rule(affinity_of(queue) or _NO_AFFINITY, entry) for name, queue in queues.items()}
+    return {
+        name: _rule(affinity_of(queue) or _NO_AFFINITY, entry, queue.node_group_limits is not None)
+        for name, queue in queues.items()
+    }
 
 
-def _rule(affinity: QueueAffinity, entry: PluginEntry) -> NodeGroupRule:
+def _rule(affinity: QueueAffinity, entry: PluginEntry, has_valid_limits: bool) -> NodeGroupRule:
     """Return the rule of ``affinity``.
 
     Only groups that it names are allowed.  Preferred anti-affinity allows a group too, and overrides all
@@ -62,6 +121,7 @@ def _rule(affinity: QueueAffinity, entry: PluginEntry) -> NodeGroupRule:
         has_affinity=has_affinity,
         allowed=tuple(sorted(allowed)),
         allows_no_group=not entry.arguments.strict and not has_affinity,
+        has_valid_limits=has_valid_limits,
         scores=tuple(sorted(scores.items())),
     )
 

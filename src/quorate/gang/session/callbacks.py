@@ -12,7 +12,7 @@ Source for the combination rules: Volcano's session, except for profile ``design
 victims is final: it means that all candidates are protected, and no later tier may overrule that.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from fractions import Fraction
@@ -82,6 +82,8 @@ class PluginCallbacks:
 
     overused: Callable[[Queue], bool] | None = None
     allocatable: Callable[[Queue, Amounts], bool] | None = None
+    # The node groups in which the queue may allocate no further pod with these requests.
+    full_node_groups: Callable[[Queue, Amounts], Collection[str]] | None = None
     backfillable: Callable[[Queue, Task], bool] | None = (
         None  # allocatable beyond the queue's deserved amounts
     )
@@ -130,6 +132,7 @@ class SessionCallbacks:
     job_overdue: Tiers[Callable[[Gang], bool]]
     overused: Tiers[Callable[[Queue], bool]]
     allocatable: Tiers[Callable[[Queue, Amounts], bool]]
+    full_node_groups: Tiers[Callable[[Queue, Amounts], Collection[str]]]
     backfillable: Tiers[Callable[[Queue, Task], bool]]
     preemptive: Tiers[Callable[[Queue, Task], bool]]
     protected: Tiers[Callable[[Task], bool]]

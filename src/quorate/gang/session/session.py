@@ -7,7 +7,7 @@ ends; then they are pending again, and the next session decides anew.  So betwee
 only what the objects say and the decisions that are being written.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from heapq import merge
 from typing import Final, Literal
@@ -46,6 +46,7 @@ from quorate.gang.session.statement import Move, Statement
 from quorate.placement.hyper_nodes.domains import DomainSearch
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.resources import Amounts
+from quorate.placement.shapes import Shape
 
 EVENT_INTERVAL_S: Final = 300.0  # between two events of one reason about one gang
 
@@ -82,6 +83,7 @@ class Session:
         self.wake_at: float | None = None  # when the next session is due even if no object changes
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
+        self._limited_shapes: dict[tuple[Shape, tuple[str, ...]], Shape] = {}  # by the full node groups
         self._held: dict[Key, Task] = {}  # allocated or pipelined until the session ends
         self._left_to_allocate: list[Task] = []  # held by actions that evict, which evicted nothing for them
 
@@ -209,6 +211,22 @@ class Session:
                 return False
         return True
 
+    def shape_of(self, task: Task) -> Shape:
+        """Return the shape for which ``task`` is placed now; see ``shape_for``."""
+        return self.shape_for(self.queues[self.gang_of(task).queue], task.shape)
+
+    def shape_for(self, queue: Queue, shape: Shape) -> Shape:
+        """Return ``shape`` without the node groups in which ``queue`` may not allocate another such pod."""
+        if not self._full_node_groups:
+            return shape
+        full = {group for each in self._full_node_groups for group in each(queue, shape.amounts)}
+        if not full:
+            return shape
+        key = shape, tuple(sorted(full))
+        if key not in self._limited_shapes:
+            self._limited_shapes[key] = self.model.without_node_groups(*key)
+        return self._limited_shapes[key]
+
     def backfillable(self, queue: Queue, task: Task) -> bool:
         """Return True if ``queue`` may allocate ``task`` beyond its share, from unused shares."""
         return self.gang_of(task).has_quota_for(task) and all(
@@ -309,6 +327,10 @@ class Session:
     @cached_property
     def _on_deallocate(self) -> tuple[Callable[[Task], None], ...]:
         return tuple(all_callbacks(self.callbacks.on_deallocate))
+
+    @cached_property
+    def _full_node_groups(self) -> tuple[Callable[[Queue, Amounts], Collection[str]], ...]:
+        return tuple(all_callbacks(self.callbacks.full_node_groups))
 
     @cached_property
     def _allocatable(self) -> tuple[Callable[[Queue, Amounts], bool], ...]:

@@ -46,6 +46,8 @@ NODE_AFFINITY: Final = FilterFailure(Remedy.OTHER_NODES, "node(s) didn't match P
 NO_NODE_GROUP: Final = FilterFailure(Remedy.OTHER_NODES, "node group label not found")
 NO_NODE_GROUP_AFFINITY: Final = FilterFailure(Remedy.OTHER_NODES, "node group affinity not specified")
 NODE_GROUP: Final = FilterFailure(Remedy.OTHER_NODES, "node does not satisfy the node group affinity")
+NODE_GROUP_LIMIT: Final = FilterFailure(Remedy.PREEMPTION, "node group resource limit exceeded")
+NODE_GROUP_LIMITS_INVALID: Final = FilterFailure(Remedy.WAITING, "node group resource limit invalid")
 PORT_CONFLICT: Final = FilterFailure(
     Remedy.PREEMPTION, "node(s) didn't have free ports for the requested pod ports"
 )

@@ -23,11 +23,16 @@ class NodeGroupRule(msgspec.Struct, frozen=True):
     has_affinity: bool = False  # whether the queue names any group
     allowed: tuple[str, ...] = ()  # sorted
     allows_no_group: bool = False  # whether nodes without a group are allowed
+    has_valid_limits: bool = True  # of what the queue may allocate in groups; otherwise it may use no node
+    full: tuple[str, ...] = ()  # where the limits of the queue allow no further pod of the shape; sorted
     scores: tuple[tuple[str, int], ...] = ()  # of the nodes of a group, in millionths of a point
 
 
 def filter_node_groups(nodes: NodeColumns, rule: NodeGroupRule, statuses: NodeStatuses) -> None:
     if not rule.filters:
+        return
+    if not rule.has_valid_limits:
+        statuses.reject(~nodes.vacant, failures.NODE_GROUP_LIMITS_INVALID)
         return
     groups = nodes.label(NODE_GROUP_LABEL)
     in_group = groups.present()
@@ -35,6 +40,8 @@ def filter_node_groups(nodes: NodeColumns, rule: NodeGroupRule, statuses: NodeSt
         statuses.reject(~nodes.vacant & ~in_group, failures.NO_NODE_GROUP)
     failure = failures.NODE_GROUP if rule.has_affinity else failures.NO_NODE_GROUP_AFFINITY
     statuses.reject(in_group & ~groups.in_values(rule.allowed), failure)
+    if rule.full:
+        statuses.reject(in_group & groups.in_values(rule.full), failures.NODE_GROUP_LIMIT)
 
 
 def node_group_scores(nodes: NodeColumns, rule: NodeGroupRule) -> Vector:
