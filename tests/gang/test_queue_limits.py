@@ -1,0 +1,69 @@
+"""Laws of the plugins that limit queues, whatever is guaranteed and whichever nodes take no pods."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.gang.reports import queue_reports
+from tests.gang.generated_worlds import worlds
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+from tests.search import examples
+
+Json = dict[str, Any]
+
+few = examples(40)
+profiles = st.sampled_from(["compat", "design"])
+plugins = st.sampled_from(["proportion", "capacity", {"name": "capacity", "enableHierarchy": True}])
+
+
+def opened(given_: Json, plugin: str | Json, profile: str, actions: str = "enqueue, allocate") -> World:
+    tiers = [["priority", "gang"], ["overcommit", plugin, "predicates", "nodeorder"]]
+    return World(given_, settings_of({"actions": actions, "tiers": tiers}, profile), restarting=False)
+
+
+@few
+@given(
+    st.lists(st.integers(0, 20), min_size=1, max_size=4),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    plugins,
+    profiles,
+)
+def test_a_queue_gets_its_guarantee_whatever_others_are_guaranteed(
+    guarantees: list[int], pods: int, nodes: int, plugin: str | Json, profile: str
+) -> None:
+    """Guarantees may exceed the cluster: the first queue is the only one with a group."""
+    queues = [{"name": f"q{at}", "guarantee": {"cpu": amount}} for at, amount in enumerate(guarantees)]
+    given_ = {
+        "nodes": [{"name": f"n{at}", "cpu": 1} for at in range(nodes)],
+        "queues": queues,
+        "podGroups": [{"name": "a", "queue": "q0", "minMember": pods, "minResources": {"cpu": pods}}],
+        "pods": [{"name": "a", "count": pods, "group": "a", "cpu": 1}],
+    }
+    world = opened(given_, plugin, profile)
+    world.session()
+    if pods <= min(guarantees[0], nodes):
+        assert world.bound_for["a"] == pods
+    assert world.bound_for["a"] in (0, pods)
+
+
+@few
+@given(worlds(), plugins, profiles, st.data())
+def test_a_cordoned_node_counts_in_the_shares_of_queues_and_takes_no_pod(
+    given_: Json, plugin: str | Json, profile: str, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from([node["name"] for node in given_["nodes"]]))
+    cordoned = [{**node, "unschedulable": node["name"] == name} for node in given_["nodes"]]
+    before, after = (
+        opened({**given_, "nodes": nodes}, plugin, profile, "enqueue, allocate, preempt, reclaim, backfill")
+        for nodes in (given_["nodes"], cordoned)
+    )
+    reports = [queue_reports(world.model, world.settings, world.now) for world in (before, after)]
+    assert reports[0] == reports[1]
+    for _ in range(2):
+        assert name not in after.session().pipelined.values()
+        assert name not in after.binds.values()
+        after.do("start", "all")
+        after.do("reap", "all")
