@@ -228,6 +228,14 @@ def test_on_several_nodes_the_most_that_is_free_on_one_is_shown() -> None:
     )
 
 
+def test_what_pods_use_beyond_a_node_is_free_on_no_other_node() -> None:
+    nodes = [a_node("node-0", "5000Mi"), a_node("node-1", "300Mi"), a_node("node-2", "200Mi")]
+    cluster = a_cluster(JobExample("a", {"idle": 15, "unplaced": 5}, memory="340Mi"), nodes=nodes)
+    assert diagnose_deadlock(cluster, None).free_capacity == (
+        "memory: 500Mi free of 5500Mi on 3 nodes, at most 300Mi on one",
+    )
+
+
 def test_no_advice_for_what_is_configured_already() -> None:
     cluster = a_cluster(*TWO_HALF_STARTED_JOBS)
     assert diagnose_deadlock(cluster, ON).advice == ""

@@ -132,7 +132,10 @@ class ObservedCluster:
         return frozenset((metadata.uid, metadata.resource_version) for metadata in seen)
 
     def free(self, node: Node) -> Resources:
-        """Return the free part of a node's allocatable resources, ``pods`` included."""
+        """Return the free part of a node's allocatable resources, ``pods`` included.
+
+        It is 0 if pods use more than is allocatable: none of that is free on other nodes either.
+        """
         placed = [
             pod
             for pod in self.pods
@@ -142,7 +145,7 @@ class ObservedCluster:
             [{"pods": Quantity.of_units(len(placed))}, *(pod_requests(pod.spec) for pod in placed)]
         )
         return {
-            name: amount - used[name] if name in used else amount
+            name: max(amount - used[name], Quantity(0)) if name in used else amount
             for name, amount in node.status.allocatable.items()
         }
 
