@@ -205,8 +205,8 @@ class State(QueueObjects):
         if new.admitted or (anchored and workload.spec.active):
             ledger.local_queues[new.local_queue].consumed_usage.settle_penalty(key)
         queue = ledger.cluster_queues.get(admission.cluster_queue)
-        lacks_places = workload.status.unhealthy_nodes or c.awaits_places(admission)
-        if lacks_places and new.replaced_admission is None:
+        needs_places = workload.status.unhealthy_nodes or c.awaits_places(admission)
+        if needs_places and new.replaced_admission is None:
             topology = ledger.topology
             need = second_pass_need(
                 workload,
