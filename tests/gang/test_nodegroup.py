@@ -248,6 +248,18 @@ def test_a_pod_of_higher_priority_takes_the_room_of_its_queue_in_a_group(profile
     assert len(world.evictions) == 1
 
 
+@PROFILES
+def test_a_gang_within_a_hyper_node_keeps_to_the_limits(profile: str) -> None:
+    tight = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+    world = a_limited_world(
+        '{"a": {"cpu": 1}}', {"name": "g", "count": 2, "cpu": 1, "min": 2, "group": tight}, profile=profile
+    )
+    for name, members in (("ha", "na na2"), ("hb", "nb nb2")):
+        world.do("setHyperNode", {"name": name, "tier": 1, "nodes": members})
+    world.session()
+    assert (used_in(world, "a"), used_in(world, "b")) == (0, 2)
+
+
 def test_an_invalid_limit_keeps_the_pods_of_its_queue_only() -> None:
     world = a_limited_world('{"a": {"cpu":', {"name": "g", "cpu": 1}, {"name": "h", "queue": "r", "cpu": 1})
     outcome = world.session()
