@@ -66,17 +66,15 @@ def _report_members_without_quota(session: Session, gang: Gang, admission: Quota
 def _parts(session: Session, gangs: Sequence[Gang]) -> Sequence[Sequence[Gang]]:
     """Divide ``gangs`` into partially bound ones, those for which pods were evicted, and the rest.
 
-    In profile ``compat`` all are the rest.  A partially bound gang holds nodes to no effect until it is
-    complete.  Nominated gangs must precede the rest: else an evicted gang might get its nodes back, and be
-    evicted again, without end.
+    A partially bound gang holds nodes to no effect until it is complete; profile ``compat`` does not prefer
+    it.  Nominated gangs must precede the rest: else an evicted gang might get its nodes back, and be evicted
+    again, without end.
     """
-    if session.settings.profile == "compat":
-        return (gangs,)
     partial: list[Gang] = []
     nominated: list[Gang] = []
     rest: list[Gang] = []
     for gang in gangs:
-        if is_partially_bound(gang):
+        if session.settings.profile == "design" and is_partially_bound(gang):
             partial.append(gang)
         elif any(task.nominated_node for task in gang.schedulable.values()):
             nominated.append(gang)
