@@ -10,7 +10,8 @@ the reason.  Admitted groups are *charged*, so that a later group is checked aga
     quota    hard - used - quota claims of active groups, for each quota that counts the group
 
 The requests of existing members are in the used amounts and subtracted from the claims.  A group that lacks
-only room is admitted if ``preempt`` or ``reclaim`` would evict enough for it (``EvictionPlans``).
+room, share or both, and nothing else, is admitted if ``preempt`` or ``reclaim`` would evict enough for it
+(``EvictionPlans``).
 
 Source: the design note "Delay Pod Creation", which requires idle resources and quota for ``minResources`` of
 each group.
@@ -59,6 +60,8 @@ class AdmissionChecks:
         self._quotas = _QuotaChecks(session)
         self._paths: dict[str, Sequence[Queue]] = {}
         self._members = MemberRoom(session.cluster, session.settings.enqueue.idle_factor)
+        plugins = (entry for tier in session.settings.tiers for entry in tier)
+        self._is_hierarchical = any(entry.hierarchy for entry in plugins)
         self._overdue_callbacks = tuple(all_callbacks(session.callbacks.job_overdue))
 
     def charge(self, gang: Gang) -> None:
@@ -95,8 +98,11 @@ class AdmissionChecks:
             results["room"] = self._check_nodes(gang)
             results["share"] = self._check_share(gang)
             results["quota"] = self._quotas.shortage(gang)
-            failed = {name for name, reason in results.items() if reason is not None}
-            if may_evict and "room" in failed and failed <= {"room", "share"} and self._is_freed(gang):
+            failed = [name for name, reason in results.items() if reason is not None]
+            may_free = (
+                may_evict and failed and all(self._may_be_freed(gang, results[name]) for name in failed)
+            )
+            if may_free and self._is_freed(gang):
                 results["room"] = results["share"] = None
         return results
 
@@ -116,12 +122,25 @@ class AdmissionChecks:
     ) -> PendingReason | None:
         if gang.min_resources is None:  # nothing is reserved for it on nodes
             return check_quota(gang)
-        no_room = self._check_nodes(gang)
-        if no_room is None:
-            return self._check_share(gang) or check_quota(gang)
-        if not may_evict or self._shortages(node_claim_of(gang), self._plans.at_most(gang)):
-            return no_room
-        return no_room if check_quota(gang) or not self._is_freed(gang) else None
+        short = self._check_nodes(gang) or self._check_share(gang)
+        if short is None:
+            return check_quota(gang)
+        if not may_evict or not self._may_be_freed(gang, short) or check_quota(gang):
+            return short
+        return None if self._is_freed(gang) else short
+
+    def _may_be_freed(self, gang: Gang, short: PendingReason | None) -> bool:
+        """Return True if evictions may free the room or the share of the queue that ``gang`` is short of.
+
+        This costs no search.
+        """
+        match short:
+            case NotEnoughResources() | NotEnoughNodes():
+                return not self._shortages(node_claim_of(gang), self._plans.at_most(gang))
+            case QueueQuotaExceeded(shortages=shortages):
+                bound = self._plans.at_most(gang, in_queue=not self._is_hierarchical)
+                return all(each.needed <= each.free + bound.get(each.resource, 0) for each in shortages)
+        return False
 
     def _is_freed(self, gang: Gang) -> bool:
         """Return True if evictions free what ``gang`` needs, and remember the plan.

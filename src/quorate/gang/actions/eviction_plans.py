@@ -79,7 +79,7 @@ class EvictionPlans:
         self._actions = [action for name in names for action in _ACTIONS if action == name]
         self._searches = 0
         self._planned: list[_Search] = []
-        self._bounds: dict[tuple[str, int], Counter[str]] = {}
+        self._bounds: dict[tuple[str, int, bool], Counter[str]] = {}
         self._deallocated: list[Task] = []  # victims that the plugins of the session do not count
         self.freed: Counter[str] = Counter()  # the requests of all victims
 
@@ -96,13 +96,17 @@ class EvictionPlans:
         if self._searches:  # the accounts of queues had the members and victims in them
             self._model.queue_accounts(self._session.gangs)
 
-    def at_most(self, gang: Gang) -> Mapping[str, int]:
-        """Return an upper bound of what the victims of ``gang`` have, which costs no search."""
-        key = (gang.queue, gang.priority)
+    def at_most(self, gang: Gang, *, in_queue: bool = False) -> Mapping[str, int]:
+        """Return an upper bound of what the victims of ``gang`` have, which costs no search.
+
+        ``in_queue``: only those of its own queue.
+        """
+        key = (gang.queue, gang.priority, in_queue)
         if key not in self._bounds:
             bound: Counter[str] = Counter()
             for other in self._session.gangs:
-                if other.allocated and self._may_lose(other, gang):
+                is_counted = other.queue == gang.queue or not in_queue
+                if is_counted and other.allocated and self._may_lose(other, gang):
                     bound.update(other.allocated)
             self._bounds[key] = bound
         return self._bounds[key]
