@@ -9,6 +9,7 @@ from quorate.gang.cache.task import Task
 from quorate.gang.session.callbacks import Vote, all_callbacks
 from quorate.gang.session.opening import open_session
 from quorate.gang.session.session import Session
+from quorate.gang.session.victims import choose_victims
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of
 
@@ -88,4 +89,4 @@ class PluginSession:
 
     def _victims(self, action: Any, claimant: str, candidates: list[str]) -> list[str]:
         tasks = [self.task(name) for name in candidates]
-        return [task.key.name for task in self.session.victims(action, self.task(claimant), tasks)]
+        return [task.key.name for task in choose_victims(self.session, action, self.task(claimant), tasks)]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from quorate.gang.session.victims import in_victim_order
 from tests.gang.plugin_session import Json, PluginSession
 
 GPU = "nvidia.com/gpu"
@@ -215,7 +216,7 @@ def test_in_a_hierarchy_leaves_compare_where_their_paths_part() -> None:
 def test_near_queues_lose_tasks_first() -> None:
     opened = PluginSession(a_world(departments(), [running("a", 1), running("c", 1), waiting("b-x")]), TREE)
     candidates = [opened.task("c-0"), opened.task("a-0")]
-    order = opened.session.in_victim_order(candidates, opened.queue("b"))
+    order = in_victim_order(opened.session, candidates, opened.queue("b"))
     assert [task.key.name for task in order] == ["a-0", "c-0"]
 
 

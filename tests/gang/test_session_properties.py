@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, TaskStatus
 from quorate.gang.session.session import Session
+from quorate.gang.session.victims import choose_victims, has_possible_victims, in_victim_order
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice
 from tests.gang.generated_worlds import confs, picture, worlds
@@ -117,12 +118,12 @@ def test_gangs_without_possible_victims_have_no_victims(given_: Json, conf: Json
     session = world_of(given_, conf, profile).open_session()
     running = [task for gang in session.gangs for task in gang.with_status(*EVICTABLE_STATUSES)]
     for claimant in session.gangs:
-        candidates = session.in_victim_order(running, session.queue_of(claimant))
+        candidates = in_victim_order(session, running, session.queue_of(claimant))
         for task in claimant.schedulable.values():
-            for victim in session.victims("preempt", task, candidates):
-                assert session.has_possible_victims("preempt", claimant, session.gang_of(victim))
-            for victim in session.victims("reclaim", task, candidates):
-                assert session.has_possible_victims("reclaim", claimant, session.gang_of(victim))
+            for victim in choose_victims(session, "preempt", task, candidates):
+                assert has_possible_victims(session, "preempt", claimant, session.gang_of(victim))
+            for victim in choose_victims(session, "reclaim", task, candidates):
+                assert has_possible_victims(session, "reclaim", claimant, session.gang_of(victim))
 
 
 @few

@@ -224,6 +224,11 @@ class SessionAccounts:
             share = self._shares[queue] = dominant_share(self.allocated(queue), deserved)
         return share
 
+    def committed_share(self, queue: str, whole: FractionalAmounts) -> Fraction:
+        """Return the dominant share in ``whole`` of what ``queue`` has and of what is reserved for it."""
+        account = self.by_queue.get(queue)
+        return Fraction(0) if account is None else dominant_share(account.allocated + account.reserved, whole)
+
     def on_allocate(self, task: Task) -> None:
         self._count(task, 1)
 

@@ -90,13 +90,13 @@ def waiting_groups(model: Model, settings: SchedulerConfiguration, now: float) -
     with EvictionPlans(session, max_searches=REPORTED_SEARCHES) as plans:
         enqueue = EnqueuePass(session, plans)
         enqueue.recheck_admitted()
-        waiting = list(enqueue.waiting())
-        for position, gang in enumerate(waiting, start=1):
+        waiting = len(enqueue.all_waiting())
+        for position, gang in enumerate(enqueue.waiting(), start=1):
             in_backoff = gang.not_before is not None and now < gang.not_before
             blocked = enqueue.is_blocked(gang)
             result[gang.key] = WaitingGroup(
                 position=position,
-                waiting=len(waiting),
+                waiting=waiting,
                 checks=enqueue.admission.checks(gang, may_evict=not (in_backoff or blocked)),
                 plan=enqueue.admission.plans.get(gang.key),
                 blocked=blocked,

@@ -215,6 +215,28 @@ def test_profile_compat_disables_features_that_volcano_lacks() -> None:
     assert result.warnings == ("configurations[0].arguments: has no effect with profile compat",)
 
 
+@pytest.mark.parametrize(
+    ("profile", "actions", "tiers"),
+    [
+        pytest.param("design", "reclaim", "[{name: gang}]}, {plugins: [{name: capacity}]", id="design"),
+        pytest.param("compat", "preempt", "[{name: gang}]}, {plugins: [{name: capacity}]", id="no reclaim"),
+        pytest.param("compat", "reclaim", "[{name: gang}, {name: capacity}]", id="one tier"),
+        pytest.param("compat", "reclaim", "[{name: proportion}]}, {plugins: [{name: gang}]", id="below"),
+        pytest.param(
+            "compat",
+            "reclaim",
+            "[{name: gang, enableReclaimable: false}]}, {plugins: [{name: capacity}]",
+            id="switched off",
+        ),
+    ],
+)
+def test_shares_that_limit_reclaim_produce_no_warning(profile: str, actions: str, tiers: str) -> None:
+    result = load_scheduler_configuration(
+        f"{{profile: {profile}, actions: {actions}, tiers: [{{plugins: {tiers}}}]}}"
+    )
+    assert result.warnings == ()
+
+
 @pytest.mark.parametrize("profile", ["design", "compat"])
 @pytest.mark.parametrize("allows", [True, False])
 def test_the_actions_for_whole_gangs_evict_them_in_both_profiles(profile: str, allows: bool) -> None:
@@ -472,6 +494,13 @@ def test_every_finding_is_listed() -> None:
             action("{name: elect}"),
             "configurations[0].name: 'elect' is not an action, so its arguments have no effect",
             id="arguments of an unknown action",
+        ),
+        pytest.param(
+            "{profile: compat, actions: reclaim, "
+            "tiers: [{plugins: [{name: gang}, {name: conformance}]}, {plugins: [{name: capacity}]}]}",
+            "tiers: capacity does not limit reclaim where gang and conformance above it let pods go "
+            "(use one tier)",
+            id="shares below a plugin that protects pods",
         ),
     ],
 )

@@ -61,6 +61,9 @@ R = TypeVar("R")
 
 _KNOWN: Final[Mapping[str, Action]] = {**{action: action for action in ACTIONS}, **GANG_ACTIONS}
 
+_PROTECTING_PLUGINS: Final = ("cdp", "conformance", "gang", "pdb")  # protect some pods from reclaim
+_SHARE_PLUGINS: Final = ("capacity", "proportion")
+
 DEFAULT_FILE: Final = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -164,6 +167,7 @@ def _configuration(fields: LenientSection) -> SchedulerConfiguration:
     )
     if profile == "compat":
         configuration = _compat_profile(configuration, given)
+        _warn_of_shares_without_effect(fields.at("tiers"), configuration)
     if "gangpreempt" in named:
         preempt = rules("gangpreempt", decode_gang_preempt_arguments, PreemptArguments())
         configuration = msgspec.structs.replace(configuration, preempt=preempt)
@@ -187,6 +191,20 @@ def _compat_profile(
         reclaim=ReclaimArguments(evict_whole_group=False),
         backfill=BackfillArguments(),
     )
+
+
+def _warn_of_shares_without_effect(tiers: Field, configuration: SchedulerConfiguration) -> None:
+    """Warn of plugins with shares that are not asked because a tier above theirs chooses the victims."""
+    if "reclaim" not in configuration.actions:
+        return
+    protecting: list[str] = []
+    for tier in configuration.tiers:
+        choosing = [entry.name for entry in tier if "Reclaimable" not in entry.disabled]
+        for name in choosing if protecting else ():
+            if name in _SHARE_PLUGINS:
+                above = " and ".join(protecting)
+                tiers.warn(f"{name} does not limit reclaim where {above} above it let pods go (use one tier)")
+        protecting += [name for name in choosing if name in _PROTECTING_PLUGINS]
 
 
 def _overcommit(tiers: Iterable[Iterable[PluginEntry]]) -> Fraction | None:

@@ -14,7 +14,7 @@ which has such groups return to Pending to avoid a loop of retries.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from quorate.api.meta import micro_time
@@ -125,12 +125,35 @@ class EnqueuePass:
         return self._session.now if gang.inqueue_since is None else gang.inqueue_since
 
     def waiting(self) -> Iterator[Gang]:
-        """Return the waiting groups in the order of evaluation, partially bound ones first."""
-        if self._rules.order == "fair":
-            waiting = list(_waiting_in_plugin_order(self._session))
-        else:
-            waiting = [gang for gang in self._session.gangs if _may_wait(gang)]
-        return iter(sorted(waiting, key=lambda gang: not is_partially_bound(gang)))
+        """Yield the waiting groups in the order of evaluation, partially bound ones first.
+
+        With ``order: fair`` the next group depends on the admissions before.
+        """
+        waiting = self.all_waiting()
+        yield from (gang for gang in waiting if is_partially_bound(gang))
+        rest = [gang for gang in waiting if gang.is_pending and not is_partially_bound(gang)]
+        yield from self._in_fair_order(rest) if self._rules.order == "fair" else rest
+
+    def all_waiting(self) -> list[Gang]:
+        """Return the waiting groups, oldest first."""
+        return [gang for gang in self._session.gangs if _may_wait(gang)]
+
+    def _in_fair_order(self, gangs: Sequence[Gang]) -> Iterator[Gang]:
+        """Yield the first group, in job order, of the queue with the smallest share; again after each."""
+        session = self._session
+        waiting: defaultdict[str, list[Gang]] = defaultdict(list)
+        for gang in sorted(gangs, key=session.job_order_key, reverse=True):
+            waiting[gang.queue].append(gang)
+        while waiting:
+            queue = min((session.queues[name] for name in waiting), key=session.admission_order_key)
+            of_queue = waiting[queue.name]
+            while of_queue:
+                gang = of_queue.pop()
+                yield gang
+                if not gang.is_pending:  # admitted: the shares are not what they were
+                    break
+            if not of_queue:
+                del waiting[queue.name]
 
     def _recheck(self, gang: Gang) -> None:
         if gang.inqueue_since is None:  # no annotation says when it was admitted

@@ -17,6 +17,7 @@ from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Move, Statement
+from quorate.gang.session.victims import choose_victims, has_possible_victims, in_victim_order
 from quorate.placement.cluster import AllocationState
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.node_finder import Choice
@@ -46,7 +47,7 @@ class VictimSearch:
         self._victim_nodes = {
             task.node
             for victim in self._victim_gangs.values()
-            if session.has_possible_victims(action, gang, victim)
+            if has_possible_victims(session, action, gang, victim)
             for task in victim.with_status(*statuses)
             if task.preemptable
         }
@@ -183,8 +184,8 @@ class VictimSearch:
         ]
         if not candidates:
             return ()
-        in_order = self._session.in_victim_order(candidates, self._queue)
-        return self._session.victims(self._action, task, in_order)
+        in_order = in_victim_order(self._session, candidates, self._queue)
+        return choose_victims(self._session, self._action, task, in_order)
 
     def _useful_tasks(self, node: str, task: Task) -> Iterable[Task]:
         """Return the tasks on ``node`` that have anything of what ``task`` lacks there."""

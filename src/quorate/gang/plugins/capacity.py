@@ -6,7 +6,7 @@ queues form a tree, and the amounts of a queue hold for all queues below it toge
 the same name of Volcano.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from quorate.api.scheduler_configuration import PluginEntry
@@ -48,6 +48,7 @@ def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbac
     return PluginCallbacks(
         queue_order=queues.hierarchical_order if hierarchical else queues.flat_order,
         queue_valid=queues.invalid_reason if hierarchical else None,
+        admission_order=queues.hierarchical_admission if hierarchical else queues.flat_admission,
         victim_queue_order=queues.victim_queue_order if hierarchical else None,
         allocatable=queues.allocatable,
         backfillable=lambda queue, task: queues.allocatable(queue, task.request),
@@ -56,6 +57,7 @@ def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbac
         job_enqueued=queues.accounts.reserve,
         job_dequeued=queues.accounts.unreserve,
         reclaimable=queues.reclaimable,
+        beyond_share=queues.beyond_share,
         gang_reclaimable=queues.gang_reclaimable,
         queue_share=queues.queue_share,
         on_allocate=queues.accounts.on_allocate,
@@ -96,19 +98,30 @@ class _QueueCapacity:
     def _share_key(self, queue: str) -> SortKey:
         """Return a key by share of the deserved amounts; without any the share is 1, the last."""
         deserved = self._entitlements[queue].deserved
-        if is_empty(deserved):
-            return (1, 1)
-        return (self.accounts.share(queue, deserved), 0)
+        return (1, 1) if is_empty(deserved) else (self.accounts.share(queue, deserved), 0)
+
+    def _committed_share_key(self, queue: str) -> SortKey:
+        """Return the same key with what is reserved for admitted gangs."""
+        deserved = self._entitlements[queue].deserved
+        return (1, 1) if is_empty(deserved) else (self.accounts.committed_share(queue, deserved), 0)
 
     def flat_order(self, queue: Queue) -> SortKey:
         return (-queue.priority, *self._share_key(queue.name))
 
+    def flat_admission(self, queue: Queue) -> SortKey:
+        return (-queue.priority, *self._committed_share_key(queue.name))
+
     def hierarchical_order(self, queue: Queue) -> SortKey:
+        return self._tree_order(queue, self._share_key)
+
+    def hierarchical_admission(self, queue: Queue) -> SortKey:
+        return self._tree_order(queue, self._committed_share_key)
+
+    def _tree_order(self, queue: Queue, share_key: Callable[[str], SortKey]) -> SortKey:
         """Return a key that compares leaves where paths part; equal ancestors by oldest leaf."""
         entitlement = self._entitlements[queue.name]
         steps = tuple(
-            (*self._share_key(each), self._oldest.get(each, queue.creation_order))
-            for each in entitlement.path[1:]
+            (*share_key(each), self._oldest.get(each, queue.creation_order)) for each in entitlement.path[1:]
         )
         return (-queue.priority, entitlement.invalid is not None, *steps)
 
@@ -171,6 +184,22 @@ class _QueueCapacity:
         return [each for each in self._nearest_ancestors(queue) if each != ROOT]
 
     def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        return self._take(preemptor, candidates, self._may_lose)
+
+    def beyond_share(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Return the candidates beyond what queues deserve of what ``preemptor`` requests.
+
+        Unlike in ``reclaimable``, of a resource that ``deserved`` does not name a queue deserves nothing.
+        """
+        return self._take(preemptor, candidates, self._exceeds_deserved)
+
+    def _take(
+        self,
+        preemptor: Task,
+        candidates: Sequence[Task],
+        may_lose: Callable[[str, str, Task, Task, Mapping[str, Amounts]], bool],
+    ) -> Sequence[Task]:
+        """Return the candidates that their queues may lose, one after the other."""
         preemptor_queue = self._session.gang_of(preemptor).queue
         left: dict[str, Amounts] = {}
         victims = []
@@ -178,10 +207,24 @@ class _QueueCapacity:
             queue = self._session.gang_of(task).queue
             evaluated = [queue, *self._separate_ancestors(queue, preemptor_queue)]
             allocated = {each: left.get(each, self.accounts.allocated(each)) for each in evaluated}
-            if self._may_lose(queue, preemptor_queue, preemptor, task, allocated):
+            if may_lose(queue, preemptor_queue, preemptor, task, allocated):
                 victims.append(task)
                 left.update((each, minus(allocated[each], task.request)) for each in evaluated)
         return victims
+
+    def _exceeds_deserved(
+        self,
+        queue: str,
+        preemptor_queue: str,
+        preemptor: Task,
+        task: Task,
+        allocated: Mapping[str, Amounts],
+    ) -> bool:
+        shared = _common(task.request, preemptor.request) - {PODS}
+        return all(
+            any(has.get(name, 0) > self._entitlements[each].deserved.get(name, 0) for name in shared)
+            for each, has in allocated.items()
+        ) and less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], task.request))
 
     def _separate_ancestors(self, queue: str, preemptor_queue: str) -> Sequence[str]:
         """Return the reclaim ancestors of ``queue`` that differ from those on the other's levels."""

@@ -57,8 +57,10 @@ def drf(session: Session, entry: PluginEntry) -> PluginCallbacks:
     return PluginCallbacks(
         job_order=job_order,
         queue_order=tree.queue_order,
+        admission_order=tree.queue_order,
         preemptable=preemptable,
         reclaimable=tree.reclaimable,
+        beyond_share=tree.reclaimable,
         on_allocate=tree.invalidate,
         on_deallocate=tree.invalidate,
     )

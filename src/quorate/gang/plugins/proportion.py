@@ -28,6 +28,7 @@ def proportion(session: Session, entry: PluginEntry) -> PluginCallbacks:
     shares = _QueueShares(session)
     return PluginCallbacks(
         queue_order=shares.queue_order,
+        admission_order=shares.admission_order,
         overused=shares.is_overused,
         allocatable=shares.allocatable,
         backfillable=shares.backfillable,
@@ -36,6 +37,7 @@ def proportion(session: Session, entry: PluginEntry) -> PluginCallbacks:
         job_enqueued=shares.reserve,
         job_dequeued=shares.unreserve,
         reclaimable=shares.reclaimable,
+        beyond_share=shares.reclaimable,
         gang_reclaimable=shares.gang_reclaimable,
         queue_share=shares.queue_share,
         on_allocate=shares.accounts.on_allocate,
@@ -109,6 +111,11 @@ class _QueueShares:
 
     def queue_order(self, queue: Queue) -> SortKey:
         return (-queue.priority, self._share(queue.name))
+
+    def admission_order(self, queue: Queue) -> SortKey:
+        """Return a key by share of the cluster and weight: what a queue deserves depends on its gangs."""
+        share = self.accounts.committed_share(queue.name, self._total)
+        return (-queue.priority, not queue.weight, share / max(1, queue.weight))
 
     def queue_share(self, queue: Queue) -> QueueShare:
         return QueueShare(

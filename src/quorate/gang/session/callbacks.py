@@ -61,6 +61,7 @@ class PluginCallbacks:
 
     job_order: Callable[[Gang], SortKey] | None = None
     queue_order: Callable[[Queue], SortKey] | None = None
+    admission_order: Callable[[Queue], SortKey] | None = None  # queue_order with what is reserved for gangs
     task_order: Callable[[Task], SortKey] | None = None
     victim_queue_order: Callable[[Queue, Queue], SortKey] | None = (
         None  # of a victim's queue, for a preemptor's
@@ -93,6 +94,8 @@ class PluginCallbacks:
     gang_protected: Callable[[Gang], bool] | None = None  # whether the gang may not be evicted as a whole
     preemptable: ChooseVictims | None = None
     reclaimable: ChooseVictims | None = None
+    # The candidates that queues have beyond their shares of what the preemptor requests.
+    beyond_share: Callable[[Task, Sequence[Task]], Sequence[Task]] | None = None
     # Whether ``preemptable`` (``reclaimable``) chooses no task of the second gang for any task of the first.
     not_preemptable: Callable[[Gang, Gang], bool] | None = None
     not_reclaimable: Callable[[Gang, Gang], bool] | None = None
@@ -119,6 +122,7 @@ class SessionCallbacks:
 
     job_order: Tiers[Callable[[Gang], SortKey]]
     queue_order: Tiers[Callable[[Queue], SortKey]]
+    admission_order: Tiers[Callable[[Queue], SortKey]]
     task_order: Tiers[Callable[[Task], SortKey]]
     victim_queue_order: Tiers[Callable[[Queue, Queue], SortKey]]
     queue_valid: Tiers[Callable[[Queue], PendingReason | None]]
@@ -139,6 +143,7 @@ class SessionCallbacks:
     gang_protected: Tiers[Callable[[Gang], bool]]
     preemptable: Tiers[ChooseVictims]
     reclaimable: Tiers[ChooseVictims]
+    beyond_share: Tiers[Callable[[Task, Sequence[Task]], Sequence[Task]]]
     not_preemptable: Tiers[Callable[[Gang, Gang], bool]]
     not_reclaimable: Tiers[Callable[[Gang, Gang], bool]]
     gang_reclaimable: Tiers[Callable[[Gang, Queue], bool]]

@@ -37,7 +37,6 @@ from quorate.gang.session.callbacks import (
     SortKey,
     Tiers,
     Vote,
-    agreed_victims,
     all_callbacks,
     first_rejection,
     first_tier_agrees,
@@ -129,13 +128,19 @@ class Session:
         return self.model.gangs[task.gang]
 
     def job_order_key(self, gang: Gang) -> SortKey:
-        return (*self._plugin_job_order(gang), gang.created, gang.key)
+        return (*self.plugin_job_order(gang), gang.created, gang.key)
 
-    def _plugin_job_order(self, gang: Gang) -> SortKey:
+    def plugin_job_order(self, gang: Gang) -> SortKey:
+        """Return the keys of the plugins alone, which may be equal."""
         return tuple(callback(gang) for callback in all_callbacks(self.callbacks.job_order))
 
     def queue_order_key(self, queue: Queue) -> SortKey:
         keys = tuple(callback(queue) for callback in all_callbacks(self.callbacks.queue_order))
+        return (*keys, queue.creation_order)
+
+    def admission_order_key(self, queue: Queue) -> SortKey:
+        """Return a key like ``queue_order_key`` that counts what admitted gangs may still allocate."""
+        keys = tuple(callback(queue) for callback in all_callbacks(self.callbacks.admission_order))
         return (*keys, queue.creation_order)
 
     def in_task_order(self, tasks: Iterable[Task]) -> list[Task]:
@@ -236,51 +241,6 @@ class Session:
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """Return True if tasks of other queues may be reclaimed for ``task`` of ``queue``."""
         return all(callback(queue, task) for callback in all_callbacks(self.callbacks.preemptive))
-
-    def victims(self, action: EvictionAction, task: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Return the ``candidates`` that may be evicted for ``task``; both are in victim order."""
-        callbacks = self.callbacks.preemptable if action == "preempt" else self.callbacks.reclaimable
-        choices = [[partial(callback, task, candidates) for callback in tier] for tier in callbacks]
-        return agreed_victims(choices, empty_is_final=self.settings.profile == "design")
-
-    def has_possible_victims(self, action: EvictionAction, preemptor: Gang, victim: Gang) -> bool:
-        """Return False if ``victims`` returns no task of ``victim`` for any task of ``preemptor``.
-
-        All callbacks of one tier have to choose a victim, so one that never would excludes its tier.
-        """
-        callbacks = self.callbacks
-        choosers, exclusions = (
-            (callbacks.preemptable, callbacks.not_preemptable)
-            if action == "preempt"
-            else (callbacks.reclaimable, callbacks.not_reclaimable)
-        )
-        return any(
-            choosing and not any(exclude(preemptor, victim) for exclude in excluding)
-            for choosing, excluding in zip(choosers, exclusions, strict=True)
-        )
-
-    def in_victim_order(self, candidates: Iterable[Task], preemptor_queue: Queue) -> list[Task]:
-        """Sort victims: by queue, furthest above its share first, then last gang, last task first.
-
-        Gangs of one queue with equal plugin keys are not ordered by age: the task order decides among their
-        tasks.
-        """
-        tasks = self.in_task_order(candidates)[::-1]
-        gangs = {task.gang: self.model.gangs[task.gang] for task in tasks}
-        gang_keys = {key: self._plugin_job_order(gang) for key, gang in gangs.items()}
-        tasks.sort(key=lambda task: gang_keys[task.gang], reverse=True)
-        queues = {gang.queue: self.queues[gang.queue] for gang in gangs.values()}
-        if len(queues) == 1:
-            return tasks
-        queue_keys = {name: self.queue_order_key(queue) for name, queue in queues.items()}
-        tasks.sort(key=lambda task: queue_keys[gangs[task.gang].queue], reverse=True)
-        callbacks = tuple(all_callbacks(self.callbacks.victim_queue_order))
-        victim_queue_keys = {
-            name: tuple(callback(queue, preemptor_queue) for callback in callbacks)
-            for name, queue in queues.items()
-        }
-        tasks.sort(key=lambda task: victim_queue_keys[gangs[task.gang].queue])
-        return tasks
 
     def gang_reclaimable(self, gang: Gang, queue: Queue) -> bool:
         """Return True if ``queue``, which is not the gang's, may have all of ``gang`` evicted."""

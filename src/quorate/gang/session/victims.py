@@ -1,0 +1,71 @@
+"""The tasks that plugins choose to be evicted, and the order of victims.
+
+The first tier that decides chooses, as in Volcano, where a plugin that only protects some tasks, such as
+``conformance``, switches off all tiers below its own.  In profile ``design`` the shares of queues hold all
+the same: for ``reclaim``, plugins with shares in any tier leave only what queues have beyond their shares.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.task import Task
+from quorate.gang.outcome import EvictionAction
+from quorate.gang.session.callbacks import agreed_victims, all_callbacks
+from quorate.gang.session.session import Session
+
+
+def choose_victims(
+    session: Session, action: EvictionAction, task: Task, candidates: Sequence[Task]
+) -> Sequence[Task]:
+    """Return the ``candidates`` that may be evicted for ``task``; both are in victim order."""
+    callbacks = session.callbacks.preemptable if action == "preempt" else session.callbacks.reclaimable
+    is_design = session.settings.profile == "design"
+    choices = [[partial(callback, task, candidates) for callback in tier] for tier in callbacks]
+    victims = agreed_victims(choices, empty_is_final=is_design)
+    if action == "reclaim" and is_design:
+        for callback in all_callbacks(session.callbacks.beyond_share):
+            victims = callback(task, victims)
+    return victims
+
+
+def has_possible_victims(session: Session, action: EvictionAction, preemptor: Gang, victim: Gang) -> bool:
+    """Return False if ``choose_victims`` returns no task of ``victim`` for any task of ``preemptor``.
+
+    All callbacks of one tier have to choose a victim, so one that never would excludes its tier.
+    """
+    callbacks = session.callbacks
+    choosers, exclusions = (
+        (callbacks.preemptable, callbacks.not_preemptable)
+        if action == "preempt"
+        else (callbacks.reclaimable, callbacks.not_reclaimable)
+    )
+    return any(
+        choosing and not any(exclude(preemptor, victim) for exclude in excluding)
+        for choosing, excluding in zip(choosers, exclusions, strict=True)
+    )
+
+
+def in_victim_order(session: Session, candidates: Iterable[Task], preemptor_queue: Queue) -> list[Task]:
+    """Sort victims: by queue, furthest above its share first, then last gang, last task first.
+
+    Gangs of one queue with equal plugin keys are not ordered by age: the task order decides among their
+    tasks.
+    """
+    tasks = session.in_task_order(candidates)[::-1]
+    gangs = {task.gang: session.gang_of(task) for task in tasks}
+    gang_keys = {key: session.plugin_job_order(gang) for key, gang in gangs.items()}
+    tasks.sort(key=lambda task: gang_keys[task.gang], reverse=True)
+    queues = {gang.queue: session.queue_of(gang) for gang in gangs.values()}
+    if len(queues) == 1:
+        return tasks
+    queue_keys = {name: session.queue_order_key(queue) for name, queue in queues.items()}
+    tasks.sort(key=lambda task: queue_keys[gangs[task.gang].queue], reverse=True)
+    callbacks = tuple(all_callbacks(session.callbacks.victim_queue_order))
+    victim_queue_keys = {
+        name: tuple(callback(queue, preemptor_queue) for callback in callbacks)
+        for name, queue in queues.items()
+    }
+    tasks.sort(key=lambda task: victim_queue_keys[gangs[task.gang].queue])
+    return tasks
