@@ -325,6 +325,12 @@ def test_deletion_of_queues() -> None:
         "metadata.name: 'q' cannot be deleted while pods of it hold resources "
         "(close it, and wait for them to end)"
     ]
+    used = a_queue("q", pending=2, inqueue=1, running=1, unknown=1, completed=9)
+    assert deleted(used) == []
+    assert texts(deleted(used, refuse_in_use=True)) == [
+        "metadata.name: 'q' has 5 pod groups that are not completed (close it, and delete them or wait)"
+    ]
+    assert deleted(a_queue("q", completed=9), refuse_in_use=True) == []
     assert texts(deleted(PARENT, PARENT, CHILD)) == [
         "metadata.name: 'parent' is the parent of child (delete these first, or move them)"
     ]

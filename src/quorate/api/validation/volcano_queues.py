@@ -54,7 +54,7 @@ def queue_update_findings(
 
 
 def queue_delete_findings(queue: Queue, queues: Queues, *, refuse_in_use: bool) -> Findings:
-    """Validate a deletion; ``refuse_in_use`` rejects it while pods hold resources."""
+    """Validate a deletion; ``refuse_in_use`` rejects it while pods hold resources or groups wait."""
     if queue.metadata.name in (ROOT_QUEUE, DEFAULT_QUEUE):
         rule = "is a queue that every cluster must have, it cannot be deleted (close it instead)"
         yield Finding("metadata.name", queue.metadata.name, rule, reason=PROTECTED)
@@ -101,6 +101,11 @@ def _deleted_queue(queue: Queue, queues: Queues, *, refuse_in_use: bool) -> Find
         yield Finding("metadata.name", name, rule)
     if refuse_in_use and _has_allocated_pods(queue):
         rule = "cannot be deleted while pods of it hold resources (close it, and wait for them to end)"
+        yield Finding("metadata.name", name, rule)
+    status = queue.status
+    groups = status.pending + status.inqueue + status.running + status.unknown
+    if refuse_in_use and groups:
+        rule = f"has {groups} pod groups that are not completed (close it, and delete them or wait)"
         yield Finding("metadata.name", name, rule)
 
 
