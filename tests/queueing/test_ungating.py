@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from quorate.api.codec import convert
 from quorate.api.kueue import Workload
-from quorate.queueing.topology.ungating import PodPlace, Ranks, choose_domains, pod_rank, pod_set_ranks
+from quorate.queueing.topology.ungating import (
+    PodPlace,
+    Ranks,
+    Values,
+    choose_domains,
+    pod_rank,
+    pod_set_ranks,
+)
 
 X, Y = ("x",), ("y",)
 PLAIN = Ranks("index", size=4)
@@ -83,6 +90,21 @@ def test_domains_of_two_and_one_pod(
     pods: list[tuple[str, int | None, tuple[str, ...] | None]], chosen: dict[str, tuple[str, ...]]
 ) -> None:
     assert choose_domains([(X, 2), (Y, 1)], [PodPlace(*pod) for pod in pods]) == chosen
+
+
+@pytest.mark.parametrize(
+    ("ended", "running", "chosen"),
+    [
+        pytest.param([X], [X], {"a": Y}, id="a retried pod comes back to its own place"),
+        pytest.param([X, X, Y], [Y], {"a": X}, id="fewer pods run at a time than complete"),
+    ],
+)
+def test_places_that_ended_pods_have_left_come_last(
+    ended: list[Values], running: list[Values], chosen: dict[str, Values]
+) -> None:
+    """They may be the places of other workloads by now."""
+    pods = [PodPlace("a", None, None), *(PodPlace(f"r{at}", None, here) for at, here in enumerate(running))]
+    assert choose_domains([(X, 2), (Y, 1)], pods, ended=Counter(ended)) == chosen
 
 
 def test_pods_of_an_unhealthy_host_stay_gated() -> None:

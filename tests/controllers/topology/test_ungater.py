@@ -44,6 +44,11 @@ CASES = {
         [a_pod("a", ON_X, phase="Failed"), a_pod("b", ON_X), a_pod("c"), a_pod("d", ON_Y)],
         {"c": "x"},
     ),
+    "a retried pod leaves the place of a pod that succeeded to others": (
+        a_workload(("main", {"x": 1, "y": 1})),
+        [a_pod("a", ON_X, phase="Succeeded"), a_pod("b", ON_Y, phase="Failed"), a_pod("c")],
+        {"c": "y"},
+    ),
     "a deleted pod has its place until it is gone": (
         a_workload(TWO_AND_ONE),
         [a_pod("a", ON_X, is_deleted=True), a_pod("b", ON_X), a_pod("c"), a_pod("d")],

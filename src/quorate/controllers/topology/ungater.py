@@ -7,6 +7,7 @@ After a restart the caches are listed again, so nothing has to be remembered.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -175,7 +176,12 @@ def _of_pod_set(
     unhealthy: frozenset[str] = frozenset()
     if levels[-1] == HOSTNAME:
         unhealthy = blocked.union(node.name for node in workload.status.unhealthy_nodes)
-    chosen = choose_domains(assignment.domains(), places, unhealthy)
+    ended = Counter(
+        tuple(pod.spec.node_selector.get(level, "") for level in levels)
+        for pod in pods
+        if pod.status.phase == "Succeeded"
+    )
+    chosen = choose_domains(assignment.domains(), places, unhealthy, ended)
     by_name = {pod.metadata.name: pod for pod in counted}
     return [
         *again,

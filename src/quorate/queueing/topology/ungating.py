@@ -18,6 +18,7 @@ from quorate.api.syntax import signed_int32
 _MAX_DIGITS: Final = 10
 
 Values = tuple[str, ...]
+_NONE: Final[Mapping[Values, int]] = {}
 
 
 class PodPlace(NamedTuple):
@@ -99,12 +100,18 @@ def _number(text: str) -> int | None:
 
 
 def choose_domains(
-    domains: Iterable[tuple[Values, int]], pods: Iterable[PodPlace], unhealthy: frozenset[str] = frozenset()
+    domains: Iterable[tuple[Values, int]],
+    pods: Iterable[PodPlace],
+    unhealthy: frozenset[str] = frozenset(),
+    ended: Mapping[Values, int] = _NONE,
 ) -> dict[str, Values]:
     """Return the values of the domain of each pod that can be ungated, by the name of the pod.
 
     ``domains`` are those of the assignment in recorded order, with their numbers of pods. A pod that belongs
     to one of the ``unhealthy`` hosts stays gated. The order of ``pods`` makes no difference.
+
+    ``ended`` are the pods of each domain that have succeeded. Their places may be those of other workloads by
+    now, so a pod without a rank gets one only if no other place is left.
     """
     counts: dict[Values, int] = {}
     for values, count in domains:
@@ -112,7 +119,7 @@ def choose_domains(
     ordered = sorted(pods, key=lambda pod: pod.name)
     chosen = _by_rank(counts, ordered)
     if chosen is None:
-        chosen = _greedy(counts, ordered)
+        chosen = _greedy(counts, ordered, ended)
     return {name: values for name, values in chosen.items() if values[-1] not in unhealthy}
 
 
@@ -134,15 +141,18 @@ def _by_rank(counts: Mapping[Values, int], pods: Sequence[PodPlace]) -> dict[str
     return chosen
 
 
-def _greedy(counts: Mapping[Values, int], pods: Sequence[PodPlace]) -> dict[str, Values]:
+def _greedy(
+    counts: Mapping[Values, int], pods: Sequence[PodPlace], ended: Mapping[Values, int]
+) -> dict[str, Values]:
     taken = Counter(pod.values for pod in pods if pod.values is not None)
     gated = [pod.name for pod in pods if pod.values is None]
     chosen: dict[str, Values] = {}
-    start = 0
-    for values, count in counts.items():
-        if start == len(gated):
-            break
-        end = start + max(count - taken[values], 0)
-        chosen.update(dict.fromkeys(gated[start:end], values))
-        start = min(end, len(gated))
+    for left in (ended, {}):
+        for values, count in counts.items():
+            free = max(count - taken[values] - left.get(values, 0), 0)
+            here = gated[len(chosen) : len(chosen) + free]
+            taken[values] += len(here)
+            chosen.update(dict.fromkeys(here, values))
+            if len(chosen) == len(gated):
+                return chosen
     return chosen
