@@ -8,6 +8,8 @@ For each counterexample the smallest world and history that still fail are print
 
 import argparse
 import sys
+from collections.abc import Callable, Mapping
+from functools import partial
 from multiprocessing.pool import Pool
 from typing import Final
 
@@ -16,7 +18,12 @@ from rich.progress import Progress
 from tests.gang import resting_histories as gangs
 from tests.queueing import resting_histories as queueing
 
-LAWS: Final = {"queueing": queueing.counterexample, "gangs": gangs.counterexample}
+LAWS: Final[Mapping[str, Callable[[int], str]]] = {
+    "queueing": queueing.counterexample,
+    "queueing-blocked": partial(queueing.counterexample, kind="blocked"),
+    "queueing-searching": partial(queueing.counterexample, kind="searching"),
+    "gangs": gangs.counterexample,
+}
 MAX_PRINTED: Final = 5
 
 

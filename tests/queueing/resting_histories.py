@@ -2,7 +2,7 @@
 
 import copy
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from quorate.api.configuration.feature_gates import QUEUEING_GATES, SUPPORTED_GATES
 from tests.queueing.notation import Json
@@ -21,15 +21,23 @@ MAX_STEPS: Final = 14
 FOREVER: Final = "100000h"
 
 
-class History:
-    """One random world and its steps; the same seed gives the same."""
+Kind = Literal["any", "blocked", "searching"]  # what every world has: see ``History``
 
-    def __init__(self, seed: int) -> None:
-        self._random = Random(seed)
-        self.places = self._one("none", "none", "topology", "node fit")
+
+class History:
+    """One random world and its steps; the same seed and kind give the same.
+
+    In *blocked* worlds, admission waits for the pods of others.  In *searching* worlds, workloads compete for
+    several flavors of one cohort, and few preempt, so that they search for many rounds.
+    """
+
+    def __init__(self, seed: int, kind: Kind = "any") -> None:
+        self._random, self._kind = Random(seed), kind
+        self.places = self._one("none", "none", "topology", "node fit") if kind != "searching" else "none"
+        self._cpu_flavors = (*FLAVORS, "three") if kind == "searching" else FLAVORS
         self.has_checks, self.shares_admission = self._is(30), self._is(20)
         self.has_gpus = self.places == "none" and self._is(50)
-        self.flavors = (*FLAVORS, *GPU_FLAVORS) if self.has_gpus else FLAVORS
+        self.flavors = (*self._cpu_flavors, *GPU_FLAVORS) if self.has_gpus else self._cpu_flavors
         self.given: Json = self._given()
         self.steps: list[Any] = [self._step() for _ in range(self._random.randint(2, MAX_STEPS))]
 
@@ -67,7 +75,7 @@ class History:
             config["fairSharing"] = {}
         if self.places == "node fit":
             config["nodeFit"] = {"mode": self._one("Require", "Require", "Report")}
-        if self._is(10):
+        if self._is(100 if self._kind == "blocked" else 10):
             scope = self._one("AllQueues", "SameFlavors")
             config["waitForPodsReady"] = {
                 "timeout": FOREVER,
@@ -104,7 +112,9 @@ class History:
         """Return the fields of a queue or cohort with its quota."""
 
         def limits() -> Json:
-            found: Json = {"nominal": self._random.randint(0, 5)}
+            few = self._kind == "searching"
+            nominal = self._one(0, 0, 1, 1, 2, 4) if few else self._random.randint(0, 5)
+            found: Json = {"nominal": nominal}
             if in_cohort and self._is(25):
                 found["borrowingLimit"] = self._random.randint(0, 3)
             if in_cohort and self._is(25):
@@ -112,10 +122,11 @@ class History:
             return found
 
         def group(resource: str, flavors: tuple[str, ...]) -> Json:
-            some = [{"name": name, "quotas": {resource: limits()}} for name in flavors[: self._one(1, 2, 2)]]
-            return {"covered": [resource], "flavors": some}
+            some = flavors[: self._one(1, 2, 2, *((3,) if self._kind == "searching" else ()))]
+            of_flavors = [{"name": name, "quotas": {resource: limits()}} for name in some]
+            return {"covered": [resource], "flavors": of_flavors}
 
-        groups = [group("cpu", FLAVORS), *([group("gpu", GPU_FLAVORS)] if self.has_gpus else ())]
+        groups = [group("cpu", self._cpu_flavors), *([group("gpu", GPU_FLAVORS)] if self.has_gpus else ())]
         return {"resourceGroups": groups}
 
     def _check(self, name: str) -> Json:
@@ -141,7 +152,7 @@ class History:
             queue["strategy"] = "StrictFIFO"
         if self._is(20):
             queue["namespaceSelector"] = {"team": "x"}
-        if self._is(60):
+        if self._is(20 if self._kind == "searching" else 60):
             queue["preemption"] = self._preemption()
         if self.has_checks:
             queue["admissionChecks"] = self._checks_of_queue()
@@ -172,7 +183,7 @@ class History:
             "priority": self._one(0, 0, 1, 2),
             "podSets": [self._pod_set()],
         }
-        if self._is(20):
+        if self._is(50 if self._kind == "searching" else 20):
             workload["podSets"] = [
                 {"name": "driver", **self._pod_set()},
                 {"name": "workers", **self._pod_set()},
@@ -315,12 +326,12 @@ def failure(given: Json, steps: list[Any]) -> str:
         for step in copy.deepcopy(steps):
             world.run(step)
         world.rest()
-        return ", ".join(world.decided_anew())
+        return ", ".join(world.decided_anew() or world.decided_about_later())
     except Exception as error:  # of a bug: it is a counterexample too
         return f"{type(error).__name__}: {error}"
 
 
-def counterexample(seed: int) -> str:
+def counterexample(seed: int, kind: Kind = "any") -> str:
     """Return the smallest version of the history of ``seed`` that fails as it does; empty if none does."""
-    history = History(seed)
+    history = History(seed, kind)
     return smallest_failure(history.given, history.steps, failure)

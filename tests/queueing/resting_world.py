@@ -208,14 +208,29 @@ class RestingWorld(World):
     def decided_anew(self) -> list[str]:
         """Return what a new process decides about this world, which is at rest; it should be nothing."""
         fresh = self.fresh()
-        found: list[str] = []
-        for _ in range(3):
-            fresh.now += LONGER_THAN_DELAYS_S
-            found += [
-                f"{type(decision).__name__} {decision.key.name}"
-                for decision in fresh._run_cycle(None).decisions
-                if isinstance(decision, Reserve | Preempt | Evict | AssignTopology)
-            ]
-            if found:
-                return found
-        return found
+        return next(filter(None, (fresh._decided() for _ in range(3))), [])
+
+    def _decided(self) -> list[str]:
+        """Return what the next cycle decides."""
+        self.now += LONGER_THAN_DELAYS_S
+        return [
+            f"{type(decision).__name__} {decision.key.name}"
+            for decision in self._run_cycle(None).decisions
+            if isinstance(decision, Reserve | Preempt | Evict | AssignTopology)
+        ]
+
+    def decided_about_later(self) -> list[str]:
+        """Return what a new process decides about a pending workload that arrives after all others.
+
+        It should be nothing: otherwise the workload lost to others that are pending as well.
+        """
+        for name in sorted(self.workloads):
+            workload = self.workloads[name]
+            if workload.metadata.key in self.state.ledger.entries:
+                fresh = self.fresh()
+                fresh.state.remove_workload(workload.metadata.key)
+                fresh._decided()
+                fresh.state.put_workload(workload, fresh.now)
+                if found := fresh._decided():
+                    return [f"{name} later: {each}" for each in found]
+        return []

@@ -1,20 +1,22 @@
-"""At rest, a new process admits nothing more and preempts nothing more.
+"""At rest, a new process admits nothing more and preempts nothing more, in whatever order workloads arrived.
 
-``python -m tests.rest_search queueing`` looks at 10,000 worlds, and makes counterexamples small.
+``python -m tests.rest_search queueing`` looks at 10,000 worlds, and makes counterexamples small; so do
+``queueing-blocked`` and ``queueing-searching`` for worlds of one kind.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from tests.queueing.notation import Json
-from tests.queueing.resting_histories import History, failure
+from tests.queueing.resting_histories import History, Kind, failure
 from tests.queueing.resting_world import RestingWorld
 
 BLOCK = 20  # worlds of one test
 
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
+@pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize(
     "first",
     [
@@ -22,8 +24,8 @@ BLOCK = 20  # worlds of one test
         for first in range(0, 2_000, BLOCK)
     ],
 )
-def test_at_rest_a_new_process_decides_nothing(first: int) -> None:
-    histories = {seed: History(seed) for seed in range(first, first + BLOCK)}
+def test_at_rest_a_new_process_decides_nothing(first: int, kind: Kind) -> None:
+    histories = {seed: History(seed, kind) for seed in range(first, first + BLOCK)}
     failures = {seed: failure(history.given, history.steps) for seed, history in histories.items()}
     assert {seed: text for seed, text in failures.items() if text} == {}
 
@@ -366,6 +368,59 @@ def test_a_lost_host_of_a_workload_without_its_queue_is_no_fault() -> None:
         config={"nodeFit": {"mode": "Require"}},
     )
     steps = [{"run": None}, {"remove": {"nodes": ["n1"]}}, {"remove": {"clusterQueues": ["cq"]}}]
+    assert failure(given, steps) == ""
+
+
+def test_a_head_that_lost_waits_for_the_end_of_the_search_that_it_lost_to() -> None:
+    """``large`` reserves the rest of ``one`` in each round until it has tried all flavors of its driver."""
+    given = one_queue(
+        [
+            {"name": "runs", "requests": {"cpu": 2}},
+            {
+                "name": "large",
+                "created": 1,
+                "create": "later",
+                "podSets": [
+                    {"name": "driver", "requests": {"cpu": 1}},
+                    {"name": "workers", "requests": {"cpu": 3}},
+                ],
+            },
+            {"name": "small", "queue": "other", "created": 2, "create": "later", "requests": {"cpu": 2}},
+        ],
+        flavors={"one": {}, "two": {}, "three": {}},
+        clusterQueues={
+            "cq": {
+                "cohort": "both",
+                "quota": [{"one": {"cpu": 4}}, {"two": {"cpu": 1}}, {"three": {"cpu": 1}}],
+            },
+            "other": {"cohort": "both", "quota": [{"one": {"cpu": 0}}, {"two": {"cpu": 0}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    assert failure(given, [{"run": None}, {"create": ["large", "small"]}]) == ""
+
+
+def test_a_head_that_lost_to_one_that_is_gone_is_tried_again() -> None:
+    """``large`` is finished during a pause, after it reserved the rest of ``one``."""
+    given = one_queue(
+        [
+            {"name": "runs", "queue": "third", "requests": {"cpu": 5}},
+            {"name": "large", "queue": "other", "priority": 1, "create": "later", "requests": {"cpu": 4}},
+            {"name": "small", "create": "later"},
+        ],
+        flavors={"one": {}, "two": {}},
+        clusterQueues={
+            "cq": {"cohort": "all", "quota": [{"one": {"cpu": 4}}, {"two": {"cpu": 0}}]},
+            "other": {"cohort": "all", "quota": [{"one": {"cpu": 4}}]},
+            "third": {"cohort": "all", "quota": [{"one": {"cpu": 0}}]},
+        },
+        localQueues={
+            "q": {"clusterQueue": "cq"},
+            "other": {"clusterQueue": "other"},
+            "third": {"clusterQueue": "third"},
+        },
+    )
+    steps = [{"run": None}, {"create": ["large", "small"]}, {"run": 1}, {"finish": ["large"]}]
     assert failure(given, steps) == ""
 
 

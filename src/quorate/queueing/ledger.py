@@ -52,7 +52,7 @@ class Ledger(LocalQueues):
         # Pending workloads that became inadmissible with the outcome of another one, until this is reported.
         self.parked: dict[Key, None] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
-        # How often a head got quota, got preemption targets, or became inadmissible.
+        # How often a head got quota, got preemption targets, became inadmissible, or left its queue.
         self.progress = 0
         self.unready = UnreadyWorkloads()  # exactly the reservations of unready workloads
         self.now = 0.0  # the latest time that a caller passed, epoch seconds
@@ -152,6 +152,8 @@ class Ledger(LocalQueues):
     def _dequeue(self, entry: Entry) -> None:
         if entry.cluster_queue:
             queue = self.cluster_queues[entry.cluster_queue]
+            if queue.pending.in_flight is entry:
+                self.progress += 1  # others may have lost to it
             queue.pending.remove(entry)
             entry.cluster_queue = ""
             if queue.is_strict:

@@ -204,24 +204,28 @@ class Round:
         ledger.flush_requeues()
         untried: dict[Node, int] = {}  # by root with flavors left to try: the most rounds of a search
         # Last those that lost to others: these are tried again if one of the others becomes inadmissible.
-        self._to_requeue.sort(key=lambda requeued: requeued[1] is RequeueReason.FAILED_AFTER_NOMINATION)
+        self._to_requeue.sort(key=lambda requeued: _has_lost(requeued[0]))
         are_retried = False  # heads that others lost to: what they leave is not known yet
+        # Nor is what a head with flavors left to try will take: those that lost do not become inadmissible.
+        searching = [each for each, _ in self._to_requeue if _is_searching(each)]
+        rounds = max((most_rounds(each.queue, each.entry) for each in searching), default=0)
         for nomination, reason in self._to_requeue:
             entry, root, last = nomination.entry, nomination.queue.node.root, nomination.entry.last_assignment
-            has_untried_flavors = last is not None and last.has_untried_flavors
+            is_searching, has_lost = _is_searching(nomination), _has_lost(nomination)
             is_void = (
                 is_outdated(nomination, ledger.shapes)
                 or ledger.is_void(nomination.queue, nomination.version, last)
-                or (are_retried and last is not None and last.has_lost and not has_untried_flavors)
+                or (are_retried and has_lost and not is_searching)
             )
             are_retried = are_retried or is_void
             if root in self._disturbed_roots:
                 entry.last_assignment = None  # flavors that were tried before may have quota by now
-            is_active = ledger.requeue(entry, reason, tries_again=is_void or has_untried_flavors)
+            tries_again = is_void or is_searching or (has_lost and bool(searching))
+            is_active = ledger.requeue(entry, reason, tries_again=tries_again)
             if is_void or not is_active:
                 self._changed_roots.add(root)
-            elif has_untried_flavors:
-                untried[root] = max(untried.get(root, 0), most_rounds(nomination.queue, entry))
+            elif tries_again:
+                untried[root] = rounds
         for root in self._roots:
             has_changed = self._was_suspended or root in self._changed_roots
             unchanged_rounds = 0 if has_changed else ledger.dirty_trees.get(root, 0) + 1
@@ -422,6 +426,18 @@ class Round:
         else:
             self._ledger.assume(entry, admission, assignment.usage, admitted=admitted)
         return decision
+
+
+def _is_searching(nomination: Nomination) -> bool:
+    """Return True if the head has flavors left to try."""
+    last = nomination.entry.last_assignment
+    return last is not None and last.has_untried_flavors
+
+
+def _has_lost(nomination: Nomination) -> bool:
+    """Return True if another head took what the search of this one had found."""
+    last = nomination.entry.last_assignment
+    return last is not None and last.has_lost
 
 
 def _evaluation_failed(error: Exception) -> EvaluationFailed:
