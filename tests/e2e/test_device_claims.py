@@ -1,4 +1,4 @@
-"""Devices that the pods of a job claim need quota: the templates of claims are read from the cluster."""
+"""Devices that pods claim: they need quota, and gangs get them all or none."""
 
 from typing import Any
 
@@ -7,9 +7,20 @@ import pytest
 
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.queueing import ResourceOptions
-from quorate.kube.errors import NotFound
-from quorate.kube.resources import CLUSTER_QUEUES, JOBS, RESOURCE_CLAIM_TEMPLATES, untyped
+from quorate.api.meta import Key
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    DEVICE_CLASSES,
+    JOBS,
+    PLACEABLE_PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    untyped,
+)
 from quorate.kube.rest.discovery import plural_of
+from quorate.local.nodes import Fleet
+from tests.e2e.gangs import GangWorld, run_gang_story, settings
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -20,32 +31,50 @@ DEVICES = msgspec.structs.replace(
 DEFINITIONS = untyped(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
-# The local cluster has no such kind; a real one serves it from 1.34 on.
-TEMPLATE_DEFINITION: dict[str, Any] = {
-    "metadata": {
-        "name": "resourceclaimtemplates.resource.k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for this test"},
-    },
-    "spec": {
-        "group": "resource.k8s.io",
-        "scope": "Namespaced",
-        "names": {
-            "kind": "ResourceClaimTemplate",
-            "plural": "resourceclaimtemplates",
-            "singular": "resourceclaimtemplate",
-        },
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                },
-            }
-        ],
-    },
+# The local cluster has no such kinds; a real one serves them from 1.34 on.
+KINDS = {
+    "ResourceClaimTemplate": "Namespaced",
+    "ResourceClaim": "Namespaced",
+    "ResourceSlice": "Cluster",
+    "DeviceClass": "Cluster",
 }
+
+
+def a_definition(kind: str) -> dict[str, Any]:
+    singular = kind.lower()
+    plural = singular + ("es" if singular.endswith("s") else "s")
+    version: dict[str, Any] = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    if kind == "ResourceClaim":
+        version["subresources"] = {"status": {}}
+    return {
+        "metadata": {
+            "name": f"{plural}.resource.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for this test"},
+        },
+        "spec": {
+            "group": "resource.k8s.io",
+            "scope": KINDS[kind],
+            "names": {"kind": kind, "plural": plural, "singular": singular},
+            "versions": [version],
+        },
+    }
+
+
+async def define(world: World | GangWorld, *kinds: str) -> None:
+    """Define the kinds that the server does not serve, and wait until it does."""
+
+    async def is_served() -> bool:
+        return all([await plural_of(world.client, "resource.k8s.io/v1", kind) for kind in kinds])
+
+    for kind in kinds:
+        if not await plural_of(world.client, "resource.k8s.io/v1", kind):
+            await world.client.create(DEFINITIONS, a_definition(kind))
+    await world.until("the kinds are served", is_served)
 
 
 async def a_job(world: World, name: str, pods: int) -> None:
@@ -73,22 +102,14 @@ def test_claimed_devices_need_quota() -> None:
         waiting = await world.until_condition("fits", "QuotaReserved", "False")
         assert "ResourceClaimTemplate two-gpus does not exist" in str(waiting.status.conditions)
 
-        if not await plural_of(world.client, "resource.k8s.io/v1", "ResourceClaimTemplate"):
-            await world.client.create(DEFINITIONS, TEMPLATE_DEFINITION)
+        await define(world, "ResourceClaimTemplate")
         request = {"name": "r", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}
         template: dict[str, Any] = {
             "metadata": {"name": "two-gpus"},
             "spec": {"spec": {"devices": {"requests": [request]}}},
         }
 
-        async def is_created() -> bool:
-            try:
-                await world.client.create(RESOURCE_CLAIM_TEMPLATES, template, NAMESPACE)
-            except NotFound:
-                return False
-            return True
-
-        await world.until("the kind is served", is_created)
+        await world.client.create(RESOURCE_CLAIM_TEMPLATES, template, NAMESPACE)
         await world.until_admitted("fits")
         await a_job(world, "more", pods=1)
         held = await world.until_condition("more", "QuotaReserved", "False")
@@ -97,3 +118,66 @@ def test_claimed_devices_need_quota() -> None:
         )
 
     run_story(scenario, DEVICES)
+
+
+DRIVER = "gpu.example.com"
+GPUS: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]}
+
+
+async def offer_gpus(world: GangWorld, node: str, number: int, generation: int = 1) -> None:
+    """Publish devices of a node, as its driver does."""
+    spec = {
+        "driver": DRIVER,
+        "nodeName": node,
+        "pool": {"name": node, "generation": generation, "resourceSliceCount": 1},
+        "devices": [{"name": f"gpu-{at}"} for at in range(number)],
+    }
+    body = {"metadata": {"name": f"{node}-{generation}"}, "spec": spec}
+    await world.client.create(RESOURCE_SLICES, body)
+
+
+async def make_claims(world: GangWorld, group: str) -> None:
+    """Create the claims of pods from their template, as the controller of claims does."""
+    request = {
+        "name": "gpu",
+        "exactly": {"deviceClassName": "gpu", "count": 1, "allocationMode": "ExactCount"},
+    }
+    for pod in await world.members(group):
+        name = f"{pod.metadata.name}-gpu"
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid}
+        metadata = {"name": name, "ownerReferences": [owner | {"controller": True}]}
+        body = {"metadata": metadata, "spec": {"devices": {"requests": [request]}}}
+        await world.client.create(RESOURCE_CLAIMS, body, NAMESPACE)
+        status = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": name}]}}
+        await world.client.patch(PLACEABLE_PODS, pod.metadata.key, status, subresource="status")
+
+
+def test_a_gang_gets_all_its_devices_or_none_of_its_pods_is_bound() -> None:
+    async def story(world: GangWorld) -> None:
+        await define(world, *KINDS)
+        await world.stop_scheduler()
+        await world.start_scheduler(settings())
+        selectors = [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]
+        await world.client.create(
+            DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}
+        )
+        await offer_gpus(world, "node-1", 2)
+        await world.group("train", 3)
+        await world.pods("train", 3, **GPUS)
+        await world.until_waits("train", "NotEnoughResources", 'create the claim "gpu" of the pod')
+        await make_claims(world, "train")
+        await world.until_waits("train", "NotEnoughResources", "request gpu needs 1 of class gpu")
+        await offer_gpus(world, "node-2", 1)
+        await world.until_bound(train=3)
+        given = set()
+        for pod in await world.members("train"):
+            claim = await world.client.get(RESOURCE_CLAIMS, Key(NAMESPACE, f"{pod.metadata.name}-gpu"))
+            assert claim.status.allocation is not None
+            assert [each.uid for each in claim.status.reserved_for] == [pod.metadata.uid]
+            assert "resource.kubernetes.io/delete-protection" in claim.metadata.finalizers
+            (device,) = claim.status.allocation.devices.results
+            assert (device.driver, device.pool) == (DRIVER, pod.node_name)
+            given.add((device.pool, device.device))
+        assert len(given) == 3
+
+    run_gang_story(story, Fleet(2, cpu="8"), settings())

@@ -15,6 +15,10 @@ from tests.kube.fake_server import Answer, FakeServer, Request, refusal
 from tests.kube.virtual_clock import VirtualClock, settle
 
 
+async def release(bind: Bind) -> None:
+    """Give nothing back: the binds take nothing."""
+
+
 def a_bind(name: str) -> Bind:
     return Bind(Key("research", name), Uid(f"uid-{name}"), Key("research", "gang"), "node-1", 0.0)
 
@@ -48,7 +52,7 @@ def test_a_refused_bind_is_undone_after_its_delay_and_does_not_block_the_next(
 
             binder = Binder(
                 client, clock, EventRecorder(client, clock, "quorate"), on_bound, undone.append, pre_bind,
-                BindGate(), workers=1,
+                release, BindGate(), workers=1,
             )  # fmt: skip
             binder.start(tasks, (a_bind("first"), a_bind("second")))
             await asyncio.wait_for(second_bound.wait(), 30)
@@ -78,7 +82,7 @@ def test_a_bug_in_one_bind_undoes_it_and_is_reported_with_its_pod() -> None:
 
             binder = Binder(
                 client, clock, EventRecorder(client, clock, "quorate"), lambda _: second_bound.set(),
-                undone.append, pre_bind, BindGate(), workers=1,
+                undone.append, pre_bind, release, BindGate(), workers=1,
             )  # fmt: skip
             with client.faults.subscribed(faults.append):
                 binder.start(tasks, (a_bind("first"), a_bind("second")))

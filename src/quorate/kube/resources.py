@@ -112,6 +112,22 @@ DEVICE_CLASSES = Resource(
     device_claims.GROUP, device_claims.VERSION, "deviceclasses", "DeviceClass", False,
     device_claims.DeviceClass,
 )  # fmt: skip
+RESOURCE_CLAIMS = Resource(
+    device_claims.GROUP,
+    device_claims.VERSION,
+    "resourceclaims",
+    "ResourceClaim",
+    True,
+    device_claims.ResourceClaim,
+)
+RESOURCE_SLICES = Resource(
+    device_claims.GROUP,
+    device_claims.VERSION,
+    "resourceslices",
+    "ResourceSlice",
+    False,
+    device_claims.ResourceSlice,
+)
 RESOURCE_CLAIM_TEMPLATES = Resource(
     device_claims.GROUP, device_claims.VERSION, "resourceclaimtemplates", "ResourceClaimTemplate", True,
     device_claims.ResourceClaimTemplate,

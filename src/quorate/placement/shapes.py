@@ -26,6 +26,7 @@ from quorate.api.core.scheduling import (
     TopologySpreadConstraint,
 )
 from quorate.api.meta import LabelSelector
+from quorate.placement.filters.devices.demand import NO_DEVICES, DeviceDemand
 from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.volumes.requirements import NO_VOLUMES, VolumeRequirements
 from quorate.placement.resources import (
@@ -64,6 +65,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
     spread: tuple[TopologySpreadConstraint, ...] = ()
     host_ports: tuple[ContainerPort, ...] = ()
     volumes: VolumeRequirements = NO_VOLUMES
+    devices: DeviceDemand = NO_DEVICES
     node_groups: NodeGroupRule | None = None  # of the queue; None: the plugin nodegroup is not enabled
     images: tuple[str, ...] = ()  # one per container
     # These follow from the amounts; they are read several times for each pod that is placed.
@@ -113,14 +115,15 @@ class Shapes:
         volumes: VolumeRequirements = NO_VOLUMES,
         node_groups: NodeGroupRule | None = None,
         least: Amounts = EMPTY_AMOUNTS,
+        devices: DeviceDemand = NO_DEVICES,
     ) -> Shape:
-        """Return the shape of ``pod``; ``volumes`` are its current ``volume_requirements``.
+        """Return the shape of ``pod``; ``volumes`` and ``devices`` are what its claims require now.
 
         ``least``: amounts that it takes of a node at least.
         """
         self._add_selectors(pod.spec)
-        if volumes is not NO_VOLUMES or node_groups is not None or least:
-            return self._composed(pod, volumes, node_groups, least)
+        if volumes is not NO_VOLUMES or node_groups is not None or least or devices is not NO_DEVICES:
+            return self._composed(pod, volumes, node_groups, least, devices)
         in_use = pod.status.in_use
         identity = (
             id(pod.spec),
@@ -132,7 +135,7 @@ class Shapes:
         if template is None:
             if len(self._of_templates) >= _MAX_CACHED_TEMPLATES:
                 self._of_templates.clear()
-            shape = self._composed(pod, volumes, node_groups, least)
+            shape = self._composed(pod, volumes, node_groups, least, devices)
             spec = ref(pod.spec, lambda _: self._of_templates.pop(identity, None))
             template = self._of_templates[identity] = _Template(spec, in_use, shape)
         return template.shape
@@ -142,7 +145,12 @@ class Shapes:
         return (label for label in labels.items() if label[0] in selected)
 
     def _composed(
-        self, pod: Pod, volumes: VolumeRequirements, node_groups: NodeGroupRule | None, least: Amounts
+        self,
+        pod: Pod,
+        volumes: VolumeRequirements,
+        node_groups: NodeGroupRule | None,
+        least: Amounts,
+        devices: DeviceDemand,
     ) -> Shape:
         spec = pod.spec
         containers = (*spec.init_containers, *spec.containers)
@@ -161,6 +169,7 @@ class Shapes:
             spread=spec.topology_spread_constraints,
             host_ports=_host_ports(spec),
             volumes=volumes,
+            devices=devices,
             node_groups=node_groups,
             images=tuple(sorted(container.image for container in containers if container.image)),
         )

@@ -47,7 +47,8 @@ class _Refused:
 class Binder:
     """Calls ``on_bound`` for each successful bind, ``on_refusal`` for each that is refused for good.
 
-    ``pre_bind`` is called before each attempt; it returns False if the pod cannot be bound.
+    ``pre_bind`` is called before each attempt; it returns False if the pod cannot be bound.  ``release``
+    gives back what it took, after a refusal.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Binder:
         on_bound: Callable[[Bound], None],
         on_refusal: Callable[[Bind], None],
         pre_bind: Callable[[Bind], Awaitable[bool]],
+        release: Callable[[Bind], Awaitable[None]],
         gate: BindGate,
         *,
         workers: int,
@@ -68,6 +70,7 @@ class Binder:
         self._on_bound = on_bound
         self._on_refusal = on_refusal
         self._pre_bind = pre_bind
+        self._release = release
         self._gate = gate  # closed while binds are queued
         self._queue: deque[Bind] = deque()
         self._workers = workers
@@ -106,6 +109,7 @@ class Binder:
     async def _undo(self, bind: Bind, in_s: float) -> None:
         steady = self._clock.steady
         await steady.sleep_until(steady.now() + in_s)
+        await self._release(bind)
         self._on_refusal(bind)
 
     async def _try_to_bind(self, bind: Bind) -> Bound | _Refused:

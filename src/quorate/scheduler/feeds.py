@@ -28,6 +28,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import (
     CSI_NODES,
+    DEVICE_CLASSES,
     HYPER_NODES,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -38,7 +39,9 @@ from quorate.kube.resources import (
     POD_GROUPS,
     PRIORITY_CLASSES,
     QUEUES,
+    RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     Resource,
 )
@@ -142,13 +145,27 @@ def _queue_of(fault: ObjectFault) -> str:
         return ""
 
 
+def device_feeds(model: Model) -> tuple[Feed[Any], ...]:
+    """Return the feeds of devices and claims for them, which old clusters do not serve."""
+    devices = model.devices
+    return (
+        cluster_feed(DEVICE_CLASSES, devices.set_class, devices.remove_class),
+        cluster_feed(RESOURCE_SLICES, devices.set_slice, devices.remove_slice),
+        Feed(RESOURCE_CLAIMS, devices.set_claim, devices.remove_claim),
+    )
+
+
 async def load_model(
     client: Client, clock: Clock, schedulers: Collection[str], *, disruption_budgets: bool = False
 ) -> Model:
     """Return the model that a scheduler with the names ``schedulers`` would have if it started now."""
     model = Model(tuple(schedulers))
     feeds = gang_feeds(model, clock, disruption_budgets=disruption_budgets)
-    optional: tuple[Feed[Any], ...] = (hyper_node_feed(model), placed_workload_feed(model))
+    optional: tuple[Feed[Any], ...] = (
+        hyper_node_feed(model),
+        placed_workload_feed(model),
+        *device_feeds(model),
+    )
     served = [feed for feed in optional if await serves(client, feed.resource)]
     await load(client, (*served, *feeds))
     return model

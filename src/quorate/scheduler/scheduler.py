@@ -42,7 +42,9 @@ from quorate.kube.resources import (
 )
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.binder import Binder
+from quorate.scheduler.device_binder import DeviceBinder
 from quorate.scheduler.feeds import (
+    device_feeds,
     gang_feeds,
     hyper_node_feed,
     placed_workload_feed,
@@ -125,13 +127,16 @@ class Scheduler:
         self._fault_conditions = FaultConditionWriter(client, clock, {POD_GROUPS: unreadable_group})
         self._built_in_queues = BuiltInQueues(client, clock, self._queues)
         self._queue_statuses = QueueStatusWriter(client, clock, self._queues, self.model, self._gate)
+        self._volumes = VolumeBinder(client, self.model)
+        self._devices = DeviceBinder(client, self.model)
         self._binder = Binder(
             client,
             clock,
             self._events,
             self._bound,
             self._bind_failed,
-            VolumeBinder(client, self.model).bind_volumes,
+            self._pre_bind,
+            self._devices.release,
             self._gate,
             workers=options.bind_workers,
         )
@@ -160,6 +165,8 @@ class Scheduler:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
             await self._follow_if_served(tasks, hyper_node_feed(self.model))
             await self._follow_if_served(tasks, placed_workload_feed(self.model))
+            for feed in device_feeds(self.model):
+                await self._follow_if_served(tasks, feed)
             for informer in self._informers.values():
                 await informer.synced.wait()
             tasks.create_task(self._built_in_queues.run(), name="built-in queues")
@@ -298,6 +305,9 @@ class Scheduler:
 
     def _object_fault(self, fault: ObjectFault) -> None:
         self._notify(lambda observer: observer.object_fault(fault))
+
+    async def _pre_bind(self, bind: Bind) -> bool:
+        return await self._volumes.bind_volumes(bind) and await self._devices.allocate(bind)
 
     def _bound(self, bound: Bound) -> None:
         self._notify(lambda observer: observer.bound(bound))

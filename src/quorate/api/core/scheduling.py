@@ -115,9 +115,10 @@ class Volume(Struct):
 
 
 class PodResourceClaim(Struct):
-    """A device requested through dynamic resource allocation."""
+    """A claim for devices (dynamic resource allocation): one that exists, or one made for the pod."""
 
     name: str = ""
+    resource_claim_name: str = ""
 
 
 class PodSpec(Struct, weakref=True, gc=True):
@@ -178,6 +179,13 @@ class ContainerStatus(Struct):
     resources: ResourceRequirements | None = None
 
 
+class PodResourceClaimStatus(Struct):
+    """The claim that was made for a pod from a template; None: the pod needs none."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Struct):
     phase: str = "Pending"
     nominated_node_name: str = ""
@@ -187,6 +195,7 @@ class PodStatus(Struct):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: Resources = {}  # of the pod as a whole, as the next field
     resources: ResourceRequirements | None = None
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
     @property
     def in_use(self) -> tuple[object, ...]:

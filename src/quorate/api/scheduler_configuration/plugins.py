@@ -98,6 +98,7 @@ class PredicateArguments(msgspec.Struct, frozen=True, kw_only=True):
     volume_zone: bool = True
     volume_binding: bool = True
     pod_topology_spread: bool = True
+    devices: bool = True
 
 
 PluginArguments = (
@@ -192,9 +193,8 @@ def _predicates(given: Arguments) -> PredicateArguments:
 
     # Equal pods always share one result, whether this is enabled or not; the result is the same.
     given.value("predicate.CacheEnable", lenient_boolean, True)
-    for unserved in ("Proportional", "DynamicResourceAllocation"):
-        if given.value(f"predicate.{unserved}Enable", lenient_boolean, False):
-            given.at(f"predicate.{unserved}Enable").warn("is not supported and has no effect")
+    if given.value("predicate.ProportionalEnable", lenient_boolean, False):
+        given.at("predicate.ProportionalEnable").warn("is not supported and has no effect")
     return PredicateArguments(
         node_affinity=on("NodeAffinity"),
         node_ports=on("NodePorts"),
@@ -204,6 +204,7 @@ def _predicates(given: Arguments) -> PredicateArguments:
         volume_zone=on("VolumeZone"),
         volume_binding=on("VolumeBinding"),
         pod_topology_spread=on("PodTopologySpread"),
+        devices=on("DynamicResourceAllocation"),
     )
 
 

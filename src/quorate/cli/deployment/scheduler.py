@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quorate.api import kueue, volcano
+from quorate.api.core import device_claims
 from quorate.api.kueue import provisioning
 from quorate.api.scheduler_configuration import DEFAULT_FILE, in_force
 from quorate.api.volcano import legacy as volcano_legacy
@@ -30,6 +31,11 @@ SCHEDULER_RULES: Final = (
                ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
     PolicyRule("volume topology and volume limits", "storage.k8s.io",
                ("storageclasses", "csinodes"), READ),
+    PolicyRule("devices, and claims of pods for them", device_claims.GROUP,
+               ("resourceclaims", "resourceslices", "deviceclasses"), READ),
+    PolicyRule("protecting claims that get devices", device_claims.GROUP, ("resourceclaims",), ("patch",)),
+    PolicyRule("allocating devices to claims", device_claims.GROUP,
+               ("resourceclaims/status", "resourceclaims/binding"), ("patch",)),
     PolicyRule("writing the status of pod groups", volcano.GROUP, ("podgroups",), (*READ, "patch")),
     PolicyRule(
         "writing the status of pod groups as a subresource", volcano.GROUP, ("podgroups/status",),

@@ -46,7 +46,10 @@ them for a pipelined pod, which starts after they have terminated.
   bind of one of them is then refused, and its pod is scheduled again.
 - In-tree volumes, of drivers without CSI, in the spec of the pod itself.
 - The default topology spread that an administrator configures for the pods of services.
-- Devices that a pod claims by dynamic resource allocation (`predicate.DynamicResourceAllocationEnable`).
+- Of devices that a pod claims by dynamic resource allocation: those that share counters or wait for
+  conditions are not offered, and DeviceTaintRules are not read. Claims for a part of a device, with the
+  constraint `distinctAttribute`, and with selectors that call functions over lists are refused, with the
+  reason.
 - Tolerations with the operators `Lt` and `Gt`, which are disabled in Kubernetes 1.36: they tolerate
   nothing.
 """
@@ -63,6 +66,18 @@ REASONS: Final = (
     Reason(failures.claim_of_another_pod("NAME"), "a claim of that name exists, but not for this pod"),
     Reason(failures.claim_being_deleted("NAME"), "the claim has a deletion timestamp"),
     Reason(failures.claim_lost("NAME", "VOLUME"), "the claim is in the phase `Lost`"),
+    Reason(
+        failures.device_claim_not_created("NAME"),
+        "the claim for devices of a ResourceClaimTemplate does not exist yet; `NAME` is that in the pod",
+    ),
+    Reason(failures.device_claim_not_found("NAME"), "the pod uses a claim for devices that does not exist"),
+    Reason(failures.device_claim_of_another_pod("NAME"), "a claim of that name exists, but not for this pod"),
+    Reason(failures.device_claim_being_deleted("NAME"), "the claim has a deletion timestamp"),
+    Reason(failures.device_claim_in_use("NAME", 256), "no more pods may use one claim"),
+    Reason(
+        failures.device_request_not_evaluated("NAME", "REQUEST", "PROBLEM"),
+        "the device class does not exist, or the request or a selector cannot be evaluated",
+    ),
     Reason(
         failures.UNBOUND_CLAIMS,
         "a claim is not bound, and its class does not wait for the first consumer",
@@ -111,6 +126,23 @@ REASONS: Final = (
     Reason(
         failures.TOO_MANY_VOLUMES,
         "with the volumes of the pod, the volumes of one driver would exceed the limit in the `CSINode`",
+    ),
+    Reason(failures.DEVICES_ELSEWHERE, "the devices of a claim cannot be used on the node"),
+    Reason(
+        failures.device_claim_being_allocated("NAME"),
+        "the pod names a claim that gets devices with another pod; then it is placed where they are",
+    ),
+    Reason(
+        failures.devices_missing(
+            "request REQUEST needs 2 of class CLASS, 1 of 2 that match is free", is_permanent=False
+        ),
+        "too few devices that the request selects are free on the node",
+    ),
+    Reason(
+        failures.devices_missing(
+            "request REQUEST needs 2 of class CLASS, 1 of 1 that match is free", is_permanent=True
+        ),
+        "the node has too few devices that the request selects",
     ),
     Reason(failures.VOLUME_AFFINITY, "the `nodeAffinity` of a volume excludes the node"),
     Reason(

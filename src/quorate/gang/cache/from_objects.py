@@ -93,6 +93,7 @@ def differ_only_in_status(one: Pod, other: Pod) -> bool:
         and before.labels == after.labels
         and before.annotations == after.annotations
         and (one.spec is other.spec or one.spec == other.spec)
+        and one.status.resource_claim_statuses == other.status.resource_claim_statuses
         and (one.status.in_use == other.status.in_use or placed_pod_amounts(one) == placed_pod_amounts(other))
     )
 

@@ -46,6 +46,9 @@ from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 from quorate.gang.queue_accounts import Account, Ledger
 from quorate.placement.cluster import Cluster
+from quorate.placement.filters.devices.allocated_claim import DeviceAllocationStep
+from quorate.placement.filters.devices.allocation import DeviceShortage
+from quorate.placement.filters.devices.demand import unallocated_claims
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.volumes.binding import VolumeBinding, volume_bindings
@@ -72,10 +75,11 @@ class Model:
         self.hyper_nodes = HyperNodeIndex(self.cluster)
         # The watches of namespaces and of the drivers of nodes update it too.
         self.constraints = ConstraintEngine(self.cluster, PredicateArguments())
+        self.devices = self.constraints.devices
         self._schedulers = frozenset(schedulers)
         self._node_finder: NodeFinder | None = None  # of the last session
         self._node_finder_scoring: Scoring | None = None
-        self._shapes = PodShapes(self.storage)
+        self._shapes = PodShapes(self.storage, self.devices)
         self._quota_usages = QuotaUsageCache()
         self._on_nodes = PodsOnNodes(self.cluster)
         self._held = HeldPlaces(self.cluster, self._shapes.shapes)
@@ -98,7 +102,7 @@ class Model:
 
         The watches of namespaces, drivers and storage change the filters and not the model.
         """
-        return self.revision, self.constraints.revision, self.storage.version
+        return self.revision, self.constraints.revision, self.storage.version, self.devices.objects_version
 
     # Nodes and pods.
 
@@ -237,12 +241,29 @@ class Model:
 
     def volume_bindings(self, key: Key, node: str) -> tuple[VolumeBinding, ...]:
         """Return the writes to claims and volumes that must precede the bind of a pod to ``node``."""
-        pod, index = self._pod(key), self.cluster.index(node)
+        pod, index = self.pod(key), self.cluster.index(node)
         node_object = None if index is None else self.cluster.nodes[index]
         # Nothing for a pod or node that is gone by now: the bind itself will fail.
         if pod is None or node_object is None:
             return ()
         return volume_bindings(pod, node_object, self.storage)
+
+    def has_device_claims(self, key: Key) -> bool:
+        """Return whether devices are to be allocated for the pod, or were."""
+        pod = self.pod(key)
+        return pod is not None and bool(pod.spec.resource_claims) and self.constraints.evaluates_devices
+
+    def device_allocations(self, key: Key, node: str) -> tuple[DeviceAllocationStep, ...] | DeviceShortage:
+        """Return the devices that the claims of a pod get before it is bound to ``node``."""
+        self.refresh_shapes()  # claims may just have been written
+        pod, task = self.pod(key), self._tasks.get(key)
+        if pod is None or task is None or not pod.spec.resource_claims:
+            return ()
+        chosen = self.constraints.chosen_devices(node, task.shape)
+        if isinstance(chosen, DeviceShortage):
+            return chosen
+        claims = unallocated_claims(pod, self.devices.claims)
+        return tuple(DeviceAllocationStep(claim, each) for claim, each in zip(claims, chosen, strict=True))
 
     def tasks_on(self, node: str) -> Collection[Task]:
         """Return the tasks on ``node``, whatever their status."""
@@ -251,9 +272,11 @@ class Model:
     def refresh_shapes(self) -> None:
         """Recompute the shapes of the pods that a new selector distinguishes.
 
-        Pods with claims are also recomputed when the storage objects change what follows from the claims.
+        Pods with claims are also recomputed when other objects change what follows from the claims.
         """
-        for key, pod in self._shapes.with_changed_volumes(self._pod):
+        for key, pod in self._shapes.with_changed_volumes(self.pod):
+            self._replace_pod(key, pod)
+        for key, pod in self._shapes.with_changed_devices(self.pod):
             self._replace_pod(key, pod)
         while self._shapes.is_outdated:
             added = self._shapes.take_added_keys()
@@ -281,15 +304,15 @@ class Model:
         """Return ``shape`` for a queue that may not allocate another such pod in the node groups ``full``."""
         return self._shapes.shapes.without_node_groups(shape, full)
 
-    def _pod(self, key: Key) -> Pod | None:
+    def pod(self, key: Key) -> Pod | None:
         task = self._tasks.get(key)
         return self._foreign_pods.get(key) if task is None else task.pod
 
     def _remove_pod(self, key: Key) -> None:
-        pod = self._pod(key)
+        pod = self.pod(key)
         if pod is None:
             return
-        self._shapes.remove(key)
+        self._shapes.remove(key, pod)
         if self.cluster.allocation(pod.metadata.uid) is not None:
             self.cluster.remove_pod(pod.metadata.uid)
         self._foreign_pods.pop(key, None)

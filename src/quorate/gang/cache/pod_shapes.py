@@ -1,13 +1,15 @@
-"""The shapes of all pods, which follow from the pods, from selectors and from storage objects.
+"""The shapes of all pods, which follow from the pods, from selectors, and from what they claim.
 
-A pod with claims has other volume requirements when a claim, a volume or a class changes, and any pod has
-another shape when a new selector tells pods apart by their labels.  The model then sets these pods again.
+A pod with claims has other requirements when a claim, a volume or a class changes, and any pod has another
+shape when a new selector tells pods apart by their labels.  The model then sets these pods again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
+from quorate.placement.filters.devices.demand import DeviceDemand, claim_keys, device_demand
+from quorate.placement.filters.devices.index import DeviceIndex
 from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.volumes.requirements import VolumeRequirements, volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
@@ -17,21 +19,53 @@ from quorate.placement.shapes import Shape, Shapes
 class PodShapes:
     """See the module."""
 
-    def __init__(self, storage: StorageIndex) -> None:
+    def __init__(self, storage: StorageIndex, devices: DeviceIndex) -> None:
         self.shapes = Shapes()  # shared with those of pods that do not exist yet
         self._generation = self.shapes.generation  # of the shapes of all pods
         self._storage = storage
         self._volumes: dict[Key, VolumeRequirements] = {}  # of pods with claims, as in their shapes
         self._volumes_version = storage.version  # of the storage that ``_volumes`` follows from
+        self._device_index = devices
+        self._devices: dict[Key, DeviceDemand] = {}  # of pods with claims for devices, as in their shapes
+        self._pods_of_claim: dict[Key, set[Key]] = {}
 
     def of(self, key: Key, pod: Pod, node_groups: NodeGroupRule | None = None) -> Shape:
         volumes = volume_requirements(pod, self._storage)
         if pod.spec.volumes:
             self._volumes[key] = volumes
-        return self.shapes.of(pod, volumes, node_groups)
+        if not pod.spec.resource_claims:
+            return self.shapes.of(pod, volumes, node_groups)
+        devices = self._devices[key] = self._demand(pod)
+        for claim in claim_keys(pod):
+            if isinstance(claim, Key):
+                self._pods_of_claim.setdefault(claim, set()).add(key)
+        return self.shapes.of(pod, volumes, node_groups, devices=devices)
 
-    def remove(self, key: Key) -> None:
+    def _demand(self, pod: Pod) -> DeviceDemand:
+        return device_demand(pod, self._device_index.claims, self._device_index.classes)
+
+    def remove(self, key: Key, pod: Pod) -> None:
         self._volumes.pop(key, None)
+        if self._devices.pop(key, None) is not None:
+            for claim in claim_keys(pod):
+                if isinstance(claim, Key) and (users := self._pods_of_claim.get(claim)) is not None:
+                    users.discard(key)
+                    if not users:
+                        del self._pods_of_claim[claim]
+
+    def with_changed_devices(self, pod_of: Callable[[Key], Pod | None]) -> Iterator[tuple[Key, Pod]]:
+        """Yield the pods with other demands for devices than in their shapes, once."""
+        claims = self._device_index.take_changed_claims()
+        changed = (
+            sorted(self._devices)
+            if claims is None
+            else sorted({key for claim in claims for key in self._pods_of_claim.get(claim, ())})
+        )
+        for key in changed:
+            pod = pod_of(key)
+            assert pod is not None, f"{key} has claims and is not known"
+            if self._demand(pod) != self._devices[key]:
+                yield key, pod
 
     def with_changed_volumes(self, pod_of: Callable[[Key], Pod | None]) -> Iterator[tuple[Key, Pod]]:
         """Yield the pods that have other volume requirements than in their shapes, once."""

@@ -17,6 +17,8 @@ from quorate.api.core.volumes import CSINode
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.change_log import ChangeLog
 from quorate.placement.cluster import NO_PODS, AllocationState, Cluster, PodCounts
+from quorate.placement.filters.devices.allocation import Chosen, DeviceShortage
+from quorate.placement.filters.devices.index import DeviceIndex
 from quorate.placement.filters.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.inter_pod.pod_selectors import Labels
 from quorate.placement.filters.inter_pod.topology_spread import SpreadSkew
@@ -136,6 +138,22 @@ class ConstraintEngine:
     def _set_limits(self, node: str, limits: VolumeLimits) -> None:
         self._index.nodes.set_limits(node, limits)
         self.revision += 1
+
+    @property
+    def devices(self) -> DeviceIndex:
+        return self._index.devices
+
+    @property
+    def evaluates_devices(self) -> bool:
+        return self._index.enabled_predicates.devices
+
+    def chosen_devices(self, node: str, shape: Shape) -> Chosen | DeviceShortage:
+        """Return the devices kept for a pod of ``shape`` that was placed on ``node``, by claim."""
+        self.refresh()
+        index = self._cluster.index(node)
+        if index is None:
+            return ()
+        return self._index.devices.chosen(index, self._requirements_of(shape).devices)
 
     def filter(self, shape: Shape) -> LazyFilterResult:
         """Return the current filter result of ``shape``: the same object until it changes."""

@@ -67,6 +67,7 @@ NO_VOLUME_TO_BIND: Final = FilterFailure(
     Remedy.WAITING, "node(s) didn't find available persistent volumes to bind"
 )
 NO_VOLUME_ZONE: Final = FilterFailure(Remedy.OTHER_NODES, "node(s) had no available volume zone")
+DEVICES_ELSEWHERE: Final = FilterFailure(Remedy.WAITING, "resourceclaim not available on the node")
 TOPOLOGY_SPREAD: Final = FilterFailure(
     Remedy.PREEMPTION, "node(s) didn't match pod topology spread constraints"
 )
@@ -113,6 +114,45 @@ def claim_being_deleted(name: str) -> FilterFailure:
 
 def claim_of_another_pod(name: str) -> FilterFailure:
     return FilterFailure(Remedy.WAITING, f'persistentvolumeclaim "{name}" was not created for the pod')
+
+
+def device_claim_not_created(name: str) -> FilterFailure:
+    return FilterFailure(
+        Remedy.WAITING, f'waiting for the resource claim controller to create the claim "{name}" of the pod'
+    )
+
+
+def device_claim_not_found(name: str) -> FilterFailure:
+    return FilterFailure(Remedy.WAITING, f'resourceclaim "{name}" not found')
+
+
+def device_claim_being_deleted(name: str) -> FilterFailure:
+    return FilterFailure(Remedy.WAITING, f'resourceclaim "{name}" is being deleted')
+
+
+def device_claim_of_another_pod(name: str) -> FilterFailure:
+    return FilterFailure(Remedy.WAITING, f'resourceclaim "{name}" was not created for the pod')
+
+
+def device_claim_in_use(name: str, most: int) -> FilterFailure:
+    return FilterFailure(Remedy.WAITING, f'resourceclaim "{name}" is reserved for {most} pods, the most')
+
+
+def device_claim_being_allocated(name: str) -> FilterFailure:
+    return FilterFailure(
+        Remedy.WAITING, f'resourceclaim "{name}" is being allocated for a pod on another node'
+    )
+
+
+def device_request_not_evaluated(claim: str, request: str, problem: str) -> FilterFailure:
+    subject = f'resourceclaim "{claim}"' + (f": request {request}" if request else "")
+    return FilterFailure(Remedy.WAITING, f"{subject}: {problem}")
+
+
+def devices_missing(shortage: str, *, is_permanent: bool) -> FilterFailure:
+    """Return the failure of a node without the devices; permanent: whatever pods are removed."""
+    remedy = Remedy.OTHER_NODES if is_permanent else Remedy.PREEMPTION
+    return FilterFailure(remedy, f"cannot allocate all claims: {shortage}")
 
 
 class NodeStatuses:

@@ -6,6 +6,8 @@ import numpy as np
 
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.filters import failures, taints
+from quorate.placement.filters.devices.demand import NO_DEVICES
+from quorate.placement.filters.devices.index import DeviceIndex
 from quorate.placement.filters.failures import NodeStatuses
 from quorate.placement.filters.image_locality import ImageIndex
 from quorate.placement.filters.inter_pod import pod_affinity, topology_spread
@@ -35,6 +37,7 @@ class NodeConstraintIndex:
         self.pods = AffinityIndex(self.nodes)
         self.host_ports = HostPortIndex()
         self.volumes = AttachedVolumes()
+        self.devices = DeviceIndex(self.nodes)
         self.images = ImageIndex(self.nodes)
 
     def add(self, node: int, requirements: PodRequirements, releasing: bool, count: int) -> None:
@@ -44,6 +47,8 @@ class NodeConstraintIndex:
             self.host_ports.add(node, requirements.host_ports, releasing, count)
         if requirements.volumes.attachments:
             self.volumes.add(node, requirements.volumes.attachments, releasing, count)
+        if requirements.devices is not NO_DEVICES:
+            self.devices.add(node, requirements.devices, releasing, count)
 
     def retain(self, wanted: Iterable[PodRequirements]) -> None:
         """Drop index entries that no requirement in ``wanted`` uses."""
@@ -66,6 +71,7 @@ class NodeConstraintIndex:
             self.images.version if requirements.images else 0,
             self.host_ports.version if requirements.host_ports else 0,
             self.volumes.version if requirements.volumes.attachments else 0,
+            self.devices.version if requirements.devices is not NO_DEVICES else 0,
             *counts,
             *placed_terms,
         )
@@ -79,6 +85,8 @@ class NodeConstraintIndex:
         statuses = NodeStatuses(self.nodes.size, self.nodes.generation)
         if enabled.volume_binding and requirements.volumes.failure is not None:
             statuses.reject(~self.nodes.vacant, requirements.volumes.failure)
+        if enabled.devices and requirements.devices.failure is not None:
+            statuses.reject(~self.nodes.vacant, requirements.devices.failure)
         statuses.reject(~self.nodes.ready, failures.NOT_READY)
         for pod in self.nodes.unreadable_pod.values:
             having = self.nodes.unreadable_pod.in_values((pod,))
@@ -99,6 +107,7 @@ class NodeConstraintIndex:
         return bool(
             requirements.host_ports
             or requirements.volumes != NO_VOLUMES
+            or requirements.devices is not NO_DEVICES
             or requirements.required_affinity
             or requirements.required_anti_affinity
             or requirements.required_spread
@@ -134,6 +143,8 @@ class NodeConstraintIndex:
                 statuses.reject(elsewhere, failures.NO_VOLUME_TO_BIND)
         if enabled.volume_zone:
             filter_volume_zone(nodes, volumes, statuses)
+        if enabled.devices:
+            self.devices.filter(requirements.devices, capacity, statuses)
         if enabled.pod_topology_spread:
             for skew in self.spread_skews(requirements) if skews is None else skews:
                 skew.reject(statuses)
@@ -172,7 +183,7 @@ class NodeConstraintIndex:
             return InvalidationScope.ONE_PER_NODE
         if self.enabled_predicates.pod_affinity and any(map(self._excludes_second_pod, own_terms)):
             return InvalidationScope.ONE_PER_NODE
-        if own_terms or requirements.volumes.attachments:
+        if own_terms or requirements.volumes.attachments or requirements.devices.claims:
             return InvalidationScope.OWN_NODE
         return InvalidationScope.NONE
 
@@ -196,6 +207,7 @@ class NodeConstraintIndex:
         affinity = tuple(term.selector for term in requirements.required_affinity)
         return (
             bool(requirements.volumes.unselected or requirements.volumes.read_write_once_pod)
+            or bool(requirements.devices.claims and self.devices.affects_other_nodes(requirements.devices))
             or any(self.pods.matches((each.selector,), label_set) for each in constraints)
             or (bool(affinity) and self.pods.matches(affinity, label_set))
             or any(

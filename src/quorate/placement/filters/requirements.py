@@ -10,6 +10,7 @@ from quorate.api.core.scheduling import (
     PodAffinity,
     PodAffinityTerm,
 )
+from quorate.placement.filters.devices.demand import DeviceDemand
 from quorate.placement.filters.image_locality import full_name
 from quorate.placement.filters.inter_pod.affinity_index import OwnTerm, PodSelectors
 from quorate.placement.filters.inter_pod.pod_affinity import HARD_AFFINITY_WEIGHT
@@ -42,6 +43,7 @@ class PodRequirements:
     tolerations: Tolerations
     host_ports: tuple[HostPort, ...]
     volumes: VolumeRequirements
+    devices: DeviceDemand
     required_affinity: tuple[AffinityTerm, ...]
     required_anti_affinity: tuple[AffinityTerm, ...]
     required_spread: tuple[SpreadConstraint, ...]
@@ -57,7 +59,10 @@ class PodRequirements:
 
         Pods with equal ones share its result.
         """
-        return self.node_labels, self.node_affinity, self.node_groups, self.tolerations, self.volumes.failure
+        return (
+            self.node_labels, self.node_affinity, self.node_groups, self.tolerations, self.volumes.failure,
+            self.devices.failure,
+        )  # fmt: skip
 
     def node_inclusion(self, constraint: SpreadConstraint, keys: frozenset[str]) -> NodeInclusion:
         """Return the nodes that ``constraint`` counts; ``keys`` are those of all constraints of the pod."""
@@ -113,6 +118,7 @@ def pod_requirements(shape: Shape) -> PodRequirements:
         tolerations=shape.tolerations,
         host_ports=host_ports(shape.host_ports),
         volumes=shape.volumes,
+        devices=shape.devices,
         required_affinity=required_affinity,
         required_anti_affinity=required_anti_affinity,
         required_spread=tuple(one for action, one in constraints if action == "DoNotSchedule"),

@@ -1,0 +1,168 @@
+"""Choose devices for the claims of one pod on one node.
+
+The first devices that satisfy all requests together are taken, in the order of the inventory, as
+kube-scheduler does; alternatives of a request in their order.  The search ends after a number of steps,
+because constraints between many requests have many combinations.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from quorate.api.core import Toleration
+from quorate.placement.filters.devices.demand import MAX_DEVICES, ClaimDemand, Wanted
+from quorate.placement.filters.devices.inventory import DeviceId, Offer, Usable
+from quorate.placement.filters.devices.selectors import SelectorProblem
+from quorate.placement.filters.taints import first_untolerated
+
+MAX_STEPS: Final = 10_000
+
+
+class ChosenDevice(NamedTuple):
+    request: str
+    id: DeviceId
+    admin_access: bool
+    tolerations: tuple[Toleration, ...]
+    usable: Usable
+    device_class: str
+
+
+Chosen = tuple[tuple[ChosenDevice, ...], ...]  # by claim, in the order of the demand
+
+
+class DeviceShortage(NamedTuple):
+    """Why no devices can be chosen; ``request`` is the first one without enough, or empty."""
+
+    request: str
+    device_class: str
+    needed: int  # 0: all that match, of which some are in use, or none exist
+    free: int
+    matching: int
+    problem: str = ""  # an expression that fails, or what else keeps the requests from being met
+
+    def __str__(self) -> str:
+        if self.problem:
+            return self.problem
+        needed = self.needed or "all"
+        return (
+            f"request {self.request} needs {needed} of class {self.device_class}, "
+            f"{self.free} of {self.matching} that match {'is' if self.free == 1 else 'are'} free"
+        )
+
+
+def choose_devices(
+    claims: Sequence[ClaimDemand], offers: Sequence[Offer], is_free: Callable[[Offer], bool]
+) -> Chosen | DeviceShortage:
+    """Return devices among ``offers`` for all ``claims`` of a pod, or why there are none."""
+    search = _Search(claims, offers, is_free)
+    if shortage := search.shortage():
+        return shortage
+    return search.run()
+
+
+class _Search:
+    def __init__(
+        self, claims: Sequence[ClaimDemand], offers: Sequence[Offer], is_free: Callable[[Offer], bool]
+    ) -> None:
+        self._claims = claims
+        self._requests = [(at, each) for at, claim in enumerate(claims) for each in claim.requests]
+        self._offers = offers
+        self._is_free = is_free
+        self._matching: dict[Wanted, list[Offer]] = {}
+        self._taken: list[tuple[int, Wanted, Offer]] = []  # with the claim
+        self._taken_ids: set[DeviceId] = set()
+        self._steps = 0
+
+    def shortage(self) -> DeviceShortage | None:
+        """Return the first request that has not enough devices whatever is chosen for the others."""
+        for _, alternatives in self._requests:
+            shortages = [self._shortage_of(wanted) for wanted in alternatives]
+            if all(shortages):
+                return shortages[0]
+        return None
+
+    def _shortage_of(self, wanted: Wanted) -> DeviceShortage | None:
+        matching: list[Offer] = []
+        for offer in self._offers:
+            selected = offer.is_selected(wanted.expressions)
+            if isinstance(selected, SelectorProblem):
+                device = "/".join(offer.id)
+                problem = f"request {wanted.request}: a selector failed for {device}: {selected.message}"
+                return DeviceShortage(wanted.request, wanted.device_class, wanted.count, 0, 0, problem)
+            if selected and first_untolerated(offer.device.taints, wanted.tolerations) is None:
+                matching.append(offer)
+        self._matching[wanted] = matching
+        free = len(matching) if wanted.admin_access else sum(map(self._is_free, matching))
+        enough = 0 < free == len(matching) if wanted.count == 0 else free >= wanted.count
+        if enough and (wanted.count or free) <= MAX_DEVICES:
+            return None
+        return DeviceShortage(wanted.request, wanted.device_class, wanted.count, free, len(matching))
+
+    def run(self) -> Chosen | DeviceShortage:
+        if self._request(0):
+            return tuple(tuple(self._chosen(at)) for at in range(len(self._claims)))
+        problem = "its requests cannot be met together"
+        if self._steps >= MAX_STEPS:
+            problem += f" (not within {MAX_STEPS} attempts)"
+        return DeviceShortage("", "", 0, 0, 0, problem)
+
+    def _chosen(self, claim: int) -> Iterator[ChosenDevice]:
+        for at, wanted, offer in self._taken:
+            if at == claim:
+                yield ChosenDevice(
+                    wanted.request, offer.id, wanted.admin_access, wanted.tolerations, offer.usable,
+                    wanted.device_class,
+                )  # fmt: skip
+
+    def _request(self, at: int) -> bool:
+        """Choose for the request at this position and all later ones."""
+        if at == len(self._requests):
+            return True
+        claim, alternatives = self._requests[at]
+        for wanted in alternatives:
+            matching = self._matching.get(wanted, [])
+            candidates = [offer for offer in matching if self._is_available(offer, wanted)]
+            count = wanted.count or len(matching)
+            if 0 < count <= len(candidates) and self._choose(at, claim, wanted, candidates, 0, count):
+                return True
+        return False
+
+    def _choose(
+        self, at: int, claim: int, wanted: Wanted, candidates: list[Offer], first: int, count: int
+    ) -> bool:
+        """Take ``count`` of the candidates from ``first`` on, and go on with the next request."""
+        if count == 0:
+            return self._request(at + 1)
+        for position in range(first, len(candidates) - count + 1):
+            self._steps += 1
+            if self._steps >= MAX_STEPS:
+                return False
+            offer = candidates[position]
+            if not self._is_consistent(claim, wanted, offer):
+                continue
+            self._taken.append((claim, wanted, offer))
+            if not wanted.admin_access:
+                self._taken_ids.add(offer.id)
+            if self._choose(at, claim, wanted, candidates, position + 1, count - 1):
+                return True
+            self._taken.pop()
+            if not wanted.admin_access:
+                self._taken_ids.discard(offer.id)
+        return False
+
+    def _is_available(self, offer: Offer, wanted: Wanted) -> bool:
+        return wanted.admin_access or (offer.id not in self._taken_ids and self._is_free(offer))
+
+    def _is_consistent(self, claim: int, wanted: Wanted, offer: Offer) -> bool:
+        """Return whether the device has the attributes of those taken that must have equal ones."""
+        for same in self._claims[claim].same:
+            if not same.concerns(wanted.request):
+                continue
+            value = offer.attribute(same.attribute)
+            if value is None:
+                return False
+            for at, other, taken in self._taken:
+                if at == claim and same.concerns(other.request):
+                    if taken.attribute(same.attribute) != value:
+                        return False
+                    break
+        return True

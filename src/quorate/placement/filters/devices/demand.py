@@ -1,0 +1,194 @@
+"""What the resource claims of a pod, as they are now, require of its node.
+
+Source: kube-scheduler's plugin DynamicResources (KEP-4381, KEP-4816), with its messages.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from quorate.api.core import NodeSelector, Toleration
+from quorate.api.core.device_claims import (
+    ALL,
+    DeviceClass,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from quorate.api.core.scheduling import Pod
+from quorate.api.meta import Key
+from quorate.placement.filters import failures
+from quorate.placement.filters.devices.inventory import DeviceId
+from quorate.placement.filters.devices.selectors import SelectorProblem, compiled
+from quorate.placement.filters.failures import FilterFailure
+
+MAX_CONSUMERS: Final = 256  # pods that one claim may be reserved for
+MAX_DEVICES: Final = 32  # of one claim
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One request, or one alternative of it, as devices are chosen for it."""
+
+    request: str  # its name; of an alternative after a slash
+    device_class: str
+    expressions: tuple[str, ...]  # of the class and of the request
+    count: int  # 0: all that match
+    tolerations: tuple[Toleration, ...]
+    admin_access: bool
+
+
+class SameAttribute(NamedTuple):
+    """The devices of these requests have one value of an attribute; no requests: of all requests."""
+
+    requests: frozenset[str]
+    attribute: str
+
+    def concerns(self, request: str) -> bool:
+        return not self.requests or not self.requests.isdisjoint((request, request.partition("/")[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimDemand:
+    """What one claim without devices requests."""
+
+    shared: str  # the claim that pods name themselves, of which the first pod chooses the node; else ""
+    requests: tuple[tuple[Wanted, ...], ...]  # each has alternatives, of which the first that fits is taken
+    same: tuple[SameAttribute, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDemand:
+    """What the claims of a pod require of its node.  Pods of one template have equal ones."""
+
+    failure: FilterFailure | None = None  # rejects all nodes until the claims change
+    nodes: tuple[NodeSelector, ...] = ()  # where the devices of allocated claims can be used
+    held: tuple[DeviceId, ...] = ()  # devices of allocated claims
+    claims: tuple[ClaimDemand, ...] = ()  # to be allocated on the node of the pod
+
+
+NO_DEVICES: Final = DeviceDemand()
+
+
+def claim_keys(pod: Pod) -> Iterator[Key | str]:
+    """Yield the key of each claim of ``pod``, or the name in the pod of one that is not created yet."""
+    created = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    for claim in pod.spec.resource_claims:
+        name = claim.resource_claim_name or created.get(claim.name, "")
+        if name is None:
+            continue  # the controller found that the pod needs none
+        yield Key(pod.metadata.namespace, name) if name else claim.name
+
+
+def unallocated_claims(pod: Pod, claims: Mapping[Key, ResourceClaim]) -> Iterator[ResourceClaim]:
+    """Yield the existing claims of ``pod`` that have no devices, in the order of ``DeviceDemand.claims``."""
+    for key in claim_keys(pod):
+        claim = claims.get(key) if isinstance(key, Key) else None
+        if claim is not None and claim.status.allocation is None:
+            yield claim
+
+
+def device_demand(
+    pod: Pod, claims: Mapping[Key, ResourceClaim], classes: Mapping[str, DeviceClass]
+) -> DeviceDemand:
+    """Return what the claims of ``pod``, as they are now, require of its node."""
+    if not pod.spec.resource_claims:
+        return NO_DEVICES
+    nodes: list[NodeSelector] = []
+    held: list[DeviceId] = []
+    wanted: list[ClaimDemand] = []
+    named = {claim.resource_claim_name for claim in pod.spec.resource_claims}
+    for key in claim_keys(pod):
+        if not isinstance(key, Key):
+            return DeviceDemand(failure=failures.device_claim_not_created(key))
+        claim = claims.get(key)
+        if claim is None:
+            return DeviceDemand(failure=failures.device_claim_not_found(key.name))
+        if problem := _unusable(claim, pod, is_named=key.name in named):
+            return DeviceDemand(failure=problem)
+        allocation = claim.status.allocation
+        if allocation is not None:
+            if allocation.node_selector is not None:
+                nodes.append(allocation.node_selector)
+            held.extend(allocated_devices(claim))
+            continue
+        demand = _claim_demand(claim, classes, key.name if key.name in named else "")
+        if isinstance(demand, FilterFailure):
+            return DeviceDemand(failure=demand)
+        wanted.append(demand)
+    return DeviceDemand(None, tuple(nodes), tuple(sorted(held)), tuple(wanted))
+
+
+def allocated_devices(claim: ResourceClaim) -> Iterator[DeviceId]:
+    """Yield the devices that no other claim can have."""
+    allocation = claim.status.allocation
+    for each in () if allocation is None else allocation.devices.results:
+        if not each.admin_access:
+            yield DeviceId(each.driver, each.pool, each.device)
+
+
+def _unusable(claim: ResourceClaim, pod: Pod, *, is_named: bool) -> FilterFailure | None:
+    name, owner = claim.metadata.name, claim.metadata.controller
+    if claim.metadata.deletion_timestamp is not None:
+        return failures.device_claim_being_deleted(name)
+    if not is_named and (owner is None or owner.uid != pod.metadata.uid):
+        return failures.device_claim_of_another_pod(name)
+    consumers = claim.status.reserved_for
+    if len(consumers) >= MAX_CONSUMERS and all(each.uid != pod.metadata.uid for each in consumers):
+        return failures.device_claim_in_use(name, MAX_CONSUMERS)
+    return None
+
+
+def _claim_demand(
+    claim: ResourceClaim, classes: Mapping[str, DeviceClass], shared: str
+) -> ClaimDemand | FilterFailure:
+    requests: list[tuple[Wanted, ...]] = []
+    for request in claim.spec.devices.requests:
+        alternatives: tuple[DeviceSubRequest, ...] = request.first_available
+        if request.exactly is not None:
+            alternatives = (request.exactly,)
+        wanted: list[Wanted] = []
+        for each in alternatives:
+            name = f"{request.name}/{each.name}" if each.name else request.name
+            one = _wanted(name, each, classes)
+            if isinstance(one, str):
+                return failures.device_request_not_evaluated(claim.metadata.name, name, one)
+            wanted.append(one)
+        if not wanted:
+            problem = "has neither exactly nor firstAvailable"
+            return failures.device_request_not_evaluated(claim.metadata.name, request.name, problem)
+        requests.append(tuple(wanted))
+    constraints = claim.spec.devices.constraints
+    if any(not each.match_attribute for each in constraints):
+        problem = "a constraint other than matchAttribute is not evaluated"
+        return failures.device_request_not_evaluated(claim.metadata.name, "", problem)
+    same = (SameAttribute(frozenset(each.requests), each.match_attribute) for each in constraints)
+    return ClaimDemand(shared, tuple(requests), tuple(same))
+
+
+def _wanted(name: str, request: DeviceSubRequest, classes: Mapping[str, DeviceClass]) -> Wanted | str:
+    """Return a request as devices are chosen for it, or why it is not evaluated."""
+    device_class = classes.get(request.device_class_name)
+    if device_class is None:
+        return f"device class {request.device_class_name} does not exist"
+    if request.capacity:
+        return "capacity is not evaluated: devices are given whole"
+    expressions = tuple(_expressions((*device_class.spec.selectors, *request.selectors)))
+    for text in expressions:
+        if isinstance(problem := compiled(text), SelectorProblem):
+            return f"selector {text:.80}: {problem.message}"
+    return Wanted(
+        name,
+        request.device_class_name,
+        expressions,
+        0 if request.allocation_mode == ALL else max(request.count, 1),
+        request.tolerations,
+        isinstance(request, ExactDeviceRequest) and request.admin_access,
+    )
+
+
+def _expressions(selectors: Iterable[DeviceSelector]) -> Iterator[str]:
+    for each in selectors:
+        if each.cel is not None:
+            yield each.cel.expression

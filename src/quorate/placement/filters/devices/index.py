@@ -1,0 +1,276 @@
+"""The devices in use, by allocated claims and by pods that are placed before their claims are allocated.
+
+Claims are allocated when a pod is bound.  Until then the devices that were chosen for the pod when it was
+placed are kept for it, so that the pods of a gang do not count on the same device.  A claim that several pods
+name is allocated with the first of them: until it is, the others can be placed only on its node.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from quorate.api.core.device_claims import DeviceClass, ResourceClaim, ResourceSlice
+from quorate.api.meta import Key
+from quorate.placement.change_log import ChangeLog
+from quorate.placement.filters import failures
+from quorate.placement.filters.devices.allocation import Chosen, DeviceShortage, choose_devices
+from quorate.placement.filters.devices.demand import ClaimDemand, DeviceDemand, allocated_devices
+from quorate.placement.filters.devices.inventory import DeviceId, DeviceInventory, Offer
+from quorate.placement.filters.failures import FilterFailure, NodeStatuses
+from quorate.placement.filters.node_affinity import match_any_term
+from quorate.placement.filters.node_columns import NodeColumns
+from quorate.placement.framework import Capacity
+
+_MAX_EVALUATED: Final = 128  # demands whose results are retained
+
+
+@dataclass(slots=True)
+class _Placed:
+    """What was chosen for one placed pod whose claims are not allocated."""
+
+    chosen: Chosen  # empty if there was nothing to choose: the pod cannot be bound
+    releasing: bool
+
+
+class _Evaluated:
+    """The failure of each node for one demand and capacity, as of a position in the log of changes."""
+
+    def __init__(self, epoch: Hashable, position: int, failed: list[FilterFailure | None]) -> None:
+        self.epoch, self.position, self.failed = epoch, position, failed
+
+
+class DeviceIndex:
+    """See the module.  ``version`` is incremented with every change."""
+
+    def __init__(self, nodes: NodeColumns) -> None:
+        self.version = 0
+        self.objects_version = 0  # of slices, classes and claims
+        self.claims: dict[Key, ResourceClaim] = {}
+        self.classes: dict[str, DeviceClass] = {}
+        self._nodes = nodes
+        self._inventory = DeviceInventory()
+        self._allocated: Counter[DeviceId] = Counter()  # by claims
+        self._staying: Counter[DeviceId] = Counter()  # of allocated claims of pods that stay, and that leave
+        self._releasing: Counter[DeviceId] = Counter()
+        self._placed: dict[tuple[int, DeviceDemand], list[_Placed]] = {}
+        self._kept: Counter[DeviceId] = Counter()  # chosen for placed pods that stay, and that leave
+        self._kept_releasing: Counter[DeviceId] = Counter()
+        self._node_of_shared: dict[str, Counter[int]] = {}  # of claims that pods name, not allocated yet
+        self._changes = ChangeLog()  # nodes whose devices are in use differently
+        self._epoch = 0  # incremented when those of all nodes may be
+        self._node_of: dict[DeviceId, int] = {}
+        self._seen: Hashable = None  # versions of slices and nodes of ``_node_of``
+        self._evaluated: dict[tuple[DeviceDemand, Capacity], _Evaluated] = {}
+        self._changed_claims: set[Key] | None = set()  # not taken yet; None: any
+
+    # The objects of the API.
+
+    def set_slice(self, piece: ResourceSlice) -> None:
+        self._inventory.set_slice(piece)
+        self._object_changed()
+
+    def remove_slice(self, name: str) -> None:
+        self._inventory.remove_slice(name)
+        self._object_changed()
+
+    def set_class(self, device_class: DeviceClass) -> None:
+        known = self.classes.get(device_class.metadata.name)
+        self.classes[device_class.metadata.name] = device_class
+        if known is None or known.spec.selectors != device_class.spec.selectors:
+            self._changed_claims = None
+            self._object_changed()
+
+    def remove_class(self, name: str) -> None:
+        self.classes.pop(name, None)
+        self._changed_claims = None
+        self._object_changed()
+
+    def set_claim(self, claim: ResourceClaim) -> None:
+        self._count_claim(claim.metadata.key, -1)
+        self.claims[claim.metadata.key] = claim
+        self._count_claim(claim.metadata.key, 1)
+
+    def remove_claim(self, key: Key) -> None:
+        self._count_claim(key, -1)
+        self.claims.pop(key, None)
+
+    def _count_claim(self, key: Key, count: int) -> None:
+        self._object_changed()
+        if self._changed_claims is not None:
+            self._changed_claims.add(key)
+        claim = self.claims.get(key)
+        if claim is not None:
+            for device in allocated_devices(claim):
+                _count(self._allocated, device, count)
+                self._device_changed(device)
+
+    def _object_changed(self) -> None:
+        self.version += 1
+        self.objects_version += 1
+
+    def take_changed_claims(self) -> set[Key] | None:
+        """Return the claims that changed since this was asked; None: any may have, by a class."""
+        changed, self._changed_claims = self._changed_claims, set()
+        return changed
+
+    # Placed pods.
+
+    def add(self, node: int, demand: DeviceDemand, releasing: bool, count: int) -> None:
+        """Add ``count`` pods with ``demand`` on the node; remove them if it is negative."""
+        self.version += 1
+        held = self._releasing if releasing else self._staying
+        for device in demand.held:
+            _count(held, device, count)
+            self._device_changed(device)
+        if demand.claims:
+            for _ in range(abs(count)):
+                (self._keep if count > 0 else self._give_back)(node, demand, releasing)
+
+    def _keep(self, node: int, demand: DeviceDemand, releasing: bool) -> None:
+        chosen = self._choose(node, demand, Capacity.IDLE)
+        if isinstance(chosen, DeviceShortage):
+            chosen = self._choose(node, demand, Capacity.FUTURE_IDLE)
+        placed = _Placed(() if isinstance(chosen, DeviceShortage) else chosen, releasing)
+        self._placed.setdefault((node, demand), []).append(placed)
+        self._count_placed(node, demand, placed, 1)
+
+    def _give_back(self, node: int, demand: DeviceDemand, releasing: bool) -> None:
+        of_demand = self._placed[node, demand]
+        at = next(at for at, each in enumerate(of_demand) if each.releasing == releasing)
+        placed = of_demand.pop(at)
+        if not of_demand:
+            del self._placed[node, demand]
+        self._count_placed(node, demand, placed, -1)
+
+    def _count_placed(self, node: int, demand: DeviceDemand, placed: _Placed, count: int) -> None:
+        kept = self._kept_releasing if placed.releasing else self._kept
+        for device in _ids(placed.chosen):
+            _count(kept, device, count)
+            self._device_changed(device)
+        for claim in demand.claims:
+            if claim.shared:
+                users = self._node_of_shared.setdefault(claim.shared, Counter())
+                users[node] += count
+                if not users[node]:
+                    del users[node]
+                if not users:
+                    del self._node_of_shared[claim.shared]
+                self._epoch += 1
+
+    def chosen(self, node: int, demand: DeviceDemand) -> Chosen | DeviceShortage:
+        """Return what is kept for one of the pods with ``demand`` that were placed on the node."""
+        for placed in self._placed.get((node, demand), ()):
+            if placed.chosen and not any(self._allocated[device] for device in _ids(placed.chosen)):
+                return placed.chosen
+        return self._choose(node, demand, Capacity.IDLE)
+
+    # Filtering.
+
+    def filter(self, demand: DeviceDemand, capacity: Capacity, statuses: NodeStatuses) -> None:
+        """Reject the nodes that cannot reach the devices of allocated claims, or have none for others."""
+        for selector in demand.nodes:
+            matching = match_any_term(self._nodes, selector.node_selector_terms)
+            statuses.reject(~matching & ~self._nodes.vacant, failures.DEVICES_ELSEWHERE)
+        if not demand.claims:
+            return
+        by_failure: dict[FilterFailure, list[int]] = {}
+        for node, failure in enumerate(self._evaluate(demand, capacity)):
+            if failure is not None:
+                by_failure.setdefault(failure, []).append(node)
+        for failure, rejected in by_failure.items():
+            mask = np.zeros(self._nodes.size, np.bool_)
+            mask[rejected] = True
+            statuses.reject(mask, failure)
+
+    def _evaluate(self, demand: DeviceDemand, capacity: Capacity) -> list[FilterFailure | None]:
+        epoch = (self._epoch, self._inventory.version, self._nodes.generation)
+        known = self._evaluated.get((demand, capacity))
+        changed = None if known is None or known.epoch != epoch else self._changes.since(known.position)
+        if known is None or changed is None:
+            if len(self._evaluated) >= _MAX_EVALUATED:
+                self._evaluated.clear()
+            vacant = self._nodes.vacant.tolist()
+            failed = [
+                None if vacant[at] else self._failure(at, demand, capacity) for at in range(len(vacant))
+            ]
+            known = self._evaluated[demand, capacity] = _Evaluated(epoch, self._changes.end, failed)
+        else:
+            for node in changed:
+                known.failed[node] = self._failure(node, demand, capacity)
+            known.position = self._changes.end
+        return known.failed
+
+    def _failure(self, node: int, demand: DeviceDemand, capacity: Capacity) -> FilterFailure | None:
+        for claim in self._elsewhere(demand, node):
+            return failures.device_claim_being_allocated(claim.shared)
+        chosen = self._choose(node, demand, capacity)
+        if not isinstance(chosen, DeviceShortage):
+            return None
+        visible = self._inventory.visible(self._nodes)[node]
+        ever = choose_devices(demand.claims, visible, lambda _: True)
+        return failures.devices_missing(str(chosen), is_permanent=isinstance(ever, DeviceShortage))
+
+    def _elsewhere(self, demand: DeviceDemand, node: int) -> Iterator[ClaimDemand]:
+        """Yield the claims that a pod on another node is about to get devices for."""
+        for claim in demand.claims:
+            users = self._node_of_shared.get(claim.shared) if claim.shared else None
+            if users is not None and node not in users:
+                yield claim
+
+    def _choose(self, node: int, demand: DeviceDemand, capacity: Capacity) -> Chosen | DeviceShortage:
+        claims = [
+            replace(claim, requests=()) if node in self._node_of_shared.get(claim.shared, ()) else claim
+            for claim in demand.claims
+        ]
+        visible = self._inventory.visible(self._nodes)[node]
+
+        def is_free(offer: Offer) -> bool:
+            return self._is_free(offer.id, capacity)
+
+        return choose_devices(claims, visible, is_free)
+
+    def _is_free(self, device: DeviceId, capacity: Capacity) -> bool:
+        if self._kept[device]:
+            return False
+        if not self._allocated[device] and not self._kept_releasing[device]:
+            return True
+        is_leaving = not self._staying[device] and (self._releasing[device] or not self._allocated[device])
+        return capacity is Capacity.FUTURE_IDLE and bool(is_leaving)
+
+    def affects_other_nodes(self, demand: DeviceDemand) -> bool:
+        """Return whether a pod may take devices that other nodes can use too."""
+        return any(claim.shared for claim in demand.claims) or any(
+            not offer.is_local for offer in self._inventory.offers()
+        )
+
+    def _device_changed(self, device: DeviceId) -> None:
+        seen = (self._inventory.version, self._nodes.generation)
+        if seen != self._seen:
+            self._seen = seen
+            self._node_of = {
+                offer.id: node
+                for node, visible in enumerate(self._inventory.visible(self._nodes))
+                for offer in visible
+                if offer.is_local
+            }
+        node = self._node_of.get(device)
+        if node is None:
+            self._epoch += 1
+        else:
+            self._changes.append(node)
+
+
+def _ids(chosen: Chosen) -> Iterator[DeviceId]:
+    for claim in chosen:
+        for device in claim:
+            if not device.admin_access:
+                yield device.id
+
+
+def _count(counter: Counter[DeviceId], device: DeviceId, count: int) -> None:
+    counter[device] += count
+    if not counter[device]:
+        del counter[device]

@@ -1,0 +1,159 @@
+"""The devices of each node, as drivers publish them in resource slices.
+
+A pool counts once all slices of its newest generation are known: a driver that replaces slices one by one
+would otherwise offer devices twice or not at all.  Devices that share counters with others, or that wait for
+conditions after their allocation, are not offered: what they take cannot be counted here.
+
+Source: resource.k8s.io/v1 and kube-scheduler's plugin DynamicResources (KEP-4381).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from quorate.api.core import NodeSelector
+from quorate.api.core.device_claims import Device, ResourceSlice, ResourceSliceSpec
+from quorate.placement.filters.devices.selectors import SelectorProblem, attribute_of, compiled
+from quorate.placement.filters.node_affinity import match_any_term
+from quorate.placement.filters.node_columns import NodeColumns
+from quorate.placement.vectors import Mask
+
+
+class DeviceId(NamedTuple):
+    driver: str
+    pool: str
+    device: str
+
+
+class Offer:
+    """One device of a pool; compared by identity, and replaced when its slice changes."""
+
+    __slots__ = ("_selected", "device", "id", "usable")
+
+    def __init__(self, id: DeviceId, device: Device, usable: "Usable") -> None:
+        self.id, self.device, self.usable = id, device, usable
+        self._selected: dict[str, bool | SelectorProblem] = {}
+
+    def is_selected(self, expressions: Iterable[str]) -> bool | SelectorProblem:
+        """Return whether all ``expressions`` select the device, or why one of them cannot be evaluated."""
+        for text in expressions:
+            selected = self._selected.get(text)
+            if selected is None:
+                selector = compiled(text)
+                selected = self._selected[text] = (
+                    selector if isinstance(selector, SelectorProblem)
+                    else selector.matches(self.id.driver, self.device)
+                )  # fmt: skip
+            if selected is not True:
+                return selected
+        return True
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only one node can use it."""
+        return bool(self.usable.node)
+
+    def attribute(self, name: str) -> object:
+        return attribute_of(self.id.driver, self.device, name)
+
+
+class Usable(NamedTuple):
+    """Where devices can be used: on one node, on those that match, or on all."""
+
+    node: str = ""
+    selector: NodeSelector | None = None
+
+
+_NO_OFFERS: Final[tuple[Offer, ...]] = ()
+
+
+class DeviceInventory:
+    """See the module.  ``version`` is incremented with every change."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._slices: dict[str, ResourceSlice] = {}
+        self._by_place: dict[Usable, list[Offer]] | None = None  # None: to be computed from the slices
+        self._seen: tuple[int, int] | None = None  # versions of slices and nodes of ``_visible``
+        self._visible: list[tuple[Offer, ...]] = []
+
+    def set_slice(self, piece: ResourceSlice) -> None:
+        known = self._slices.get(piece.metadata.name)
+        if known is None or known.spec != piece.spec:
+            self._slices[piece.metadata.name] = piece
+            self._changed()
+
+    def remove_slice(self, name: str) -> None:
+        if self._slices.pop(name, None) is not None:
+            self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._by_place = None
+
+    def visible(self, nodes: NodeColumns) -> Sequence[tuple[Offer, ...]]:
+        """Return the devices that each node can use, by node index, ordered by driver, pool and slice."""
+        seen = (self.version, nodes.generation)
+        if seen != self._seen:
+            self._seen = seen
+            self._visible = list(self._divided(nodes))
+        return self._visible
+
+    def _divided(self, nodes: NodeColumns) -> Iterator[tuple[Offer, ...]]:
+        if self._by_place is None:
+            self._by_place = _by_place(self._slices)
+        local = {place.node: offers for place, offers in self._by_place.items() if place.node}
+        shared = [
+            (_usable_on(nodes, place.selector), offers)
+            for place, offers in self._by_place.items()
+            if not place.node
+        ]
+        values = nodes.names.values
+        for index, code in enumerate(nodes.names.codes.tolist()):
+            own = local.get(values[code], ()) if code >= 0 else ()
+            others = [offer for mask, offers in shared if mask[index] for offer in offers]
+            yield (*own, *others) if own or others else _NO_OFFERS
+
+    def offers(self) -> Iterator[Offer]:
+        """Yield all devices that are offered anywhere."""
+        if self._by_place is None:
+            self._by_place = _by_place(self._slices)
+        for offers in self._by_place.values():
+            yield from offers
+
+
+def _usable_on(nodes: NodeColumns, selector: NodeSelector | None) -> Mask:
+    return ~nodes.vacant if selector is None else match_any_term(nodes, selector.node_selector_terms)
+
+
+def _by_place(slices: Mapping[str, ResourceSlice]) -> dict[Usable, list[Offer]]:
+    pools: dict[tuple[str, str], list[ResourceSliceSpec]] = {}
+    for name in sorted(slices):
+        spec = slices[name].spec
+        pools.setdefault((spec.driver, spec.pool.name), []).append(spec)
+    by_place: dict[Usable, list[Offer]] = {}
+    for (driver, pool), pieces in sorted(pools.items()):
+        newest = max(piece.pool.generation for piece in pieces)
+        current = [piece for piece in pieces if piece.pool.generation == newest]
+        if len(current) != current[0].pool.resource_slice_count:
+            continue
+        devices = [(piece, device) for piece in current for device in piece.devices]
+        if len({device.name for _, device in devices}) != len(devices):
+            continue  # the driver made a mistake: no device is known by its name
+        for piece, device in devices:
+            if device.consumes_counters or device.binding_conditions:
+                continue
+            place = _place(piece, device)
+            if place is not None:
+                offer = Offer(DeviceId(driver, pool, device.name), device, place)
+                by_place.setdefault(place, []).append(offer)
+    return by_place
+
+
+def _place(piece: ResourceSliceSpec, device: Device) -> Usable | None:
+    """Return where a device can be used; None if nothing says so."""
+    where = device if piece.per_device_node_selection else piece
+    if where.node_name:
+        return Usable(where.node_name)
+    if where.node_selector is not None:
+        return Usable(selector=where.node_selector)
+    return Usable() if where.all_nodes else None

@@ -1,0 +1,101 @@
+"""Allocation of claimed devices before a pod is bound (PreBind of kube-scheduler's DynamicResources).
+
+A claim is protected by a finalizer, gets its devices, and is reserved for the pod, in the order in which
+kube-scheduler writes it, so that the controller of claims gives the devices back when the pod has ended.
+"""
+
+import asyncio
+from typing import Any
+
+from quorate.api.core.device_claims import DELETE_PROTECTION, ResourceClaim
+from quorate.api.core.scheduling import Pod
+from quorate.api.meta import Key
+from quorate.gang.cache.model import Model
+from quorate.gang.outcome import Bind
+from quorate.kube.client import Client
+from quorate.kube.errors import ApiError, NotFound
+from quorate.kube.log import logger
+from quorate.kube.resources import PLACEABLE_PODS, RESOURCE_CLAIMS
+from quorate.placement.filters.devices.allocation import DeviceShortage
+from quorate.placement.filters.devices.demand import claim_keys
+
+
+class DeviceBinder:
+    """Allocates the claims of one pod at a time, so that no device is given to two pods."""
+
+    def __init__(self, client: Client, model: Model) -> None:
+        self._client = client
+        self._model = model
+        self._lock = asyncio.Lock()
+        self._log = logger(__name__)
+
+    async def allocate(self, bind: Bind) -> bool:
+        """Return whether the pod's claims have devices on its node; raise the errors of the client."""
+        if not self._model.has_device_claims(bind.task):
+            return True
+        async with self._lock:
+            steps = self._model.device_allocations(bind.task, bind.node)
+            if isinstance(steps, DeviceShortage):
+                self._log.info("no devices", pod=bind.task, node=bind.node, problem=str(steps))
+                return False
+            for step in steps:
+                claim = await self._protect(step.claim)
+                allocation = step.allocation(self._model.devices.classes, bind.node)
+                await self._write(claim, {"allocation": allocation, "reservedFor": [_consumer(bind)]})
+            for claim in self._claims(bind):
+                consumers = claim.status.reserved_for
+                if all(each.uid != bind.uid for each in consumers):
+                    others = [
+                        {"resource": each.resource, "name": each.name, "uid": each.uid} for each in consumers
+                    ]
+                    await self._write(claim, {"reservedFor": [*others, _consumer(bind)]})
+        return True
+
+    async def release(self, bind: Bind) -> None:
+        """Take back the devices of a pod that was not bound, so that it may be placed on another node."""
+        if not self._model.has_device_claims(bind.task):
+            return
+        try:
+            pod: Pod = await self._client.get(PLACEABLE_PODS, bind.task)
+        except NotFound:
+            return  # the controller of claims gives them back
+        except ApiError as error:
+            self._log.warning("devices not taken back", pod=bind.task, problem=str(error))
+            return
+        if pod.node_name or pod.metadata.uid != bind.uid:
+            return
+        async with self._lock:
+            for claim in self._claims(bind):
+                others = [each for each in claim.status.reserved_for if each.uid != bind.uid]
+                if len(others) < len(claim.status.reserved_for) and not others:
+                    try:
+                        await self._write(claim, {"allocation": None, "reservedFor": None})
+                    except ApiError as error:
+                        self._log.warning(
+                            "devices not taken back", claim=claim.metadata.key, problem=str(error)
+                        )
+
+    def _claims(self, bind: Bind) -> list[ResourceClaim]:
+        """Return the claims of the pod as they are known now."""
+        pod = self._model.pod(bind.task)
+        keys = () if pod is None else claim_keys(pod)
+        known = (self._model.devices.claims.get(key) for key in keys if isinstance(key, Key))
+        return [claim for claim in known if claim is not None]
+
+    async def _protect(self, claim: ResourceClaim) -> ResourceClaim:
+        metadata = claim.metadata
+        if DELETE_PROTECTION in metadata.finalizers:
+            return claim
+        finalizers = [*metadata.finalizers, DELETE_PROTECTION]
+        patch = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": finalizers}}
+        return await self._client.patch(RESOURCE_CLAIMS, metadata.key, patch)
+
+    async def _write(self, claim: ResourceClaim, status: dict[str, Any]) -> None:
+        metadata = claim.metadata
+        patch = {"metadata": {"resourceVersion": metadata.resource_version}, "status": status}
+        written = await self._client.patch(RESOURCE_CLAIMS, metadata.key, patch, subresource="status")
+        self._model.devices.set_claim(written)
+
+
+def _consumer(bind: Bind) -> dict[str, str]:
+    return {"resource": "pods", "name": bind.task.name, "uid": bind.uid}
