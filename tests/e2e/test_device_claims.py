@@ -1,5 +1,6 @@
 """Devices that pods claim: they need quota, and gangs get them all or none."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import pytest
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.meta import Key
+from quorate.cli.deployment import scheduler
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     DEVICE_CLASSES,
@@ -20,7 +22,10 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.discovery import plural_of
 from quorate.local.nodes import Fleet
-from tests.e2e.gangs import GangWorld, run_gang_story, settings
+from quorate.scheduler.scheduler import Options
+from tests.e2e.gangs import GangWorld, running_gang_cluster
+from tests.e2e.service_accounts import as_account
+from tests.e2e.test_scheduler_rights import running_scheduler
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -120,6 +125,7 @@ def test_claimed_devices_need_quota() -> None:
     run_story(scenario, DEVICES)
 
 
+SYSTEM = scheduler.NAMESPACE
 DRIVER = "gpu.example.com"
 GPUS: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]}
 
@@ -152,32 +158,41 @@ async def make_claims(world: GangWorld, group: str) -> None:
         await world.client.patch(PLACEABLE_PODS, pod.metadata.key, status, subresource="status")
 
 
-def test_a_gang_gets_all_its_devices_or_none_of_its_pods_is_bound() -> None:
-    async def story(world: GangWorld) -> None:
-        await define(world, *KINDS)
-        await world.stop_scheduler()
-        await world.start_scheduler(settings())
-        selectors = [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]
-        await world.client.create(
-            DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}
-        )
-        await offer_gpus(world, "node-1", 2)
-        await world.group("train", 3)
-        await world.pods("train", 3, **GPUS)
-        await world.until_waits("train", "NotEnoughResources", 'create the claim "gpu" of the pod')
-        await make_claims(world, "train")
-        await world.until_waits("train", "NotEnoughResources", "request gpu needs 1 of class gpu")
-        await offer_gpus(world, "node-2", 1)
-        await world.until_bound(train=3)
-        given = set()
-        for pod in await world.members("train"):
-            claim = await world.client.get(RESOURCE_CLAIMS, Key(NAMESPACE, f"{pod.metadata.name}-gpu"))
-            assert claim.status.allocation is not None
-            assert [each.uid for each in claim.status.reserved_for] == [pod.metadata.uid]
-            assert "resource.kubernetes.io/delete-protection" in claim.metadata.finalizers
-            (device,) = claim.status.allocation.devices.results
-            assert (device.driver, device.pool) == (DRIVER, pod.node_name)
-            given.add((device.pool, device.device))
-        assert len(given) == 3
+async def live_with_devices(world: GangWorld) -> None:
+    """A gang on two nodes waits for its claims, then for devices, and is bound when all have them."""
+    selectors = [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]
+    await world.client.create(DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}})
+    await offer_gpus(world, "node-1", 2)
+    await world.group("train", 3)
+    await world.pods("train", 3, **GPUS)
+    await world.until_waits("train", "NotEnoughResources", 'create the claim "gpu" of the pod')
+    await make_claims(world, "train")
+    await world.until_waits("train", "NotEnoughResources", "request gpu needs 1 of class gpu")
+    await offer_gpus(world, "node-2", 1)
+    await world.until_bound(train=3)
+    given = set()
+    for pod in await world.members("train"):
+        claim = await world.client.get(RESOURCE_CLAIMS, Key(NAMESPACE, f"{pod.metadata.name}-gpu"))
+        assert claim.status.allocation is not None
+        assert [each.uid for each in claim.status.reserved_for] == [pod.metadata.uid]
+        assert "resource.kubernetes.io/delete-protection" in claim.metadata.finalizers
+        (device,) = claim.status.allocation.devices.results
+        assert (device.driver, device.pool) == (DRIVER, pod.node_name)
+        given.add((device.pool, device.device))
+    assert len(given) == 3
 
-    run_gang_story(story, Fleet(2, cpu="8"), settings())
+
+def test_a_gang_gets_all_its_devices_or_none_of_its_pods_is_bound() -> None:
+    """As the account of the scheduler: its roles suffice."""
+
+    async def story() -> None:
+        async with (
+            running_gang_cluster(Fleet(2, cpu="8")) as world,
+            as_account(world.client, scheduler.ACCOUNT, SYSTEM, scheduler.roles(SYSTEM)) as client,
+        ):
+            await define(world, *KINDS)
+            async with running_scheduler(world, client, Options()):
+                await live_with_devices(world)
+            assert client.forbidden == []
+
+    asyncio.run(story())

@@ -13,6 +13,7 @@ from quorate.api import codec
 from quorate.api.core.device_claims import DeviceClass, ResourceClaim, ResourceClaimStatus, ResourceSlice
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
+from quorate.gang.cache.claims_to_bind import devices_to_allocate
 from quorate.placement.filters.devices.allocated_claim import DeviceAllocationStep
 from quorate.placement.filters.devices.allocation import DeviceShortage
 from tests.gang.vectors import settings_of
@@ -140,7 +141,7 @@ class Devices:
         return bound
 
     def steps(self, pod: str, node: str) -> tuple[DeviceAllocationStep, ...]:
-        steps = self.world.model.device_allocations(Key("default", pod), node)
+        steps = devices_to_allocate(self.world.model, Key("default", pod), node)
         assert not isinstance(steps, DeviceShortage), f"{pod} was placed on {node} without devices: {steps}"
         return steps
 

@@ -14,6 +14,7 @@ from quorate.api.scheduler_configuration import (
     default_scheduler_configuration,
     load_scheduler_configuration,
 )
+from quorate.gang.cache.claims_to_bind import volumes_to_bind
 from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
 from quorate.kube.object_faults import ObjectFault
@@ -120,15 +121,15 @@ def test_a_pod_of_a_configured_scheduler_is_evaluated_with_its_volumes(
     async def story() -> tuple[Model, set[str]]:
         async with FakeServer(script) as server, server.client() as client:
             model = await asyncio.wait_for(build(client), 30)
-            discovery = ("/v1alpha1", "/v1beta2")
+            discovery = ("/v1alpha1", "/v1beta2", "/resource.k8s.io/v1")
             listed = [request for request in server.requests if not request.path.endswith(discovery)]
             return model, {request.path.rpartition("/")[2] for request in listed}
 
     model, kinds = asyncio.run(story())
     assert kinds == STORED.keys() | {"csinodes", "resourcequotas", "priorityclasses"}
     assert [task.key for task in model.gangs[GANG].tasks.values()] == [POD]
-    (here,) = model.volume_bindings(POD, "n1")
-    (elsewhere,) = model.volume_bindings(POD, "n2")
+    (here,) = volumes_to_bind(model, POD, "n1")
+    (elsewhere,) = volumes_to_bind(model, POD, "n2")
     assert isinstance(here, StaticBinding)
     assert isinstance(elsewhere, NoMatchingVolume)
 

@@ -10,6 +10,7 @@ from typing import Any
 from quorate.api.core.device_claims import DELETE_PROTECTION, ResourceClaim
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
+from quorate.gang.cache.claims_to_bind import claims_devices, devices_to_allocate
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind
 from quorate.kube.client import Client
@@ -31,10 +32,10 @@ class DeviceBinder:
 
     async def allocate(self, bind: Bind) -> bool:
         """Return whether the pod's claims have devices on its node; raise the errors of the client."""
-        if not self._model.has_device_claims(bind.task):
+        if not claims_devices(self._model, bind.task):
             return True
         async with self._lock:
-            steps = self._model.device_allocations(bind.task, bind.node)
+            steps = devices_to_allocate(self._model, bind.task, bind.node)
             if isinstance(steps, DeviceShortage):
                 self._log.info("no devices", pod=bind.task, node=bind.node, problem=str(steps))
                 return False
@@ -53,7 +54,7 @@ class DeviceBinder:
 
     async def release(self, bind: Bind) -> None:
         """Take back the devices of a pod that was not bound, so that it may be placed on another node."""
-        if not self._model.has_device_claims(bind.task):
+        if not claims_devices(self._model, bind.task):
             return
         try:
             pod: Pod = await self._client.get(PLACEABLE_PODS, bind.task)

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from quorate.api.core.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE
 from quorate.api.meta import Key
+from quorate.gang.cache.claims_to_bind import volumes_to_bind
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind
 from quorate.kube.client import Client
@@ -29,7 +30,7 @@ class VolumeBinder:
     async def bind_volumes(self, bind: Bind) -> bool:
         """Return whether the pod's claims can be used on its node; raise the errors of the client."""
         async with self._lock:
-            for step in self._model.volume_bindings(bind.task, bind.node):
+            for step in volumes_to_bind(self._model, bind.task, bind.node):
                 match step:
                     case NoMatchingVolume():
                         self._log.info("no matching volume", pod=bind.task, claim=step.claim.metadata.key)

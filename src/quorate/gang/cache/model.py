@@ -46,12 +46,8 @@ from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 from quorate.gang.queue_accounts import Account, Ledger
 from quorate.placement.cluster import Cluster
-from quorate.placement.filters.devices.allocated_claim import DeviceAllocationStep
-from quorate.placement.filters.devices.allocation import DeviceShortage
-from quorate.placement.filters.devices.demand import unallocated_claims
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.node_groups import NodeGroupRule
-from quorate.placement.filters.volumes.binding import VolumeBinding, volume_bindings
 from quorate.placement.filters.volumes.storage import StorageIndex
 from quorate.placement.hyper_nodes.index import HyperNodeIndex
 from quorate.placement.node_finder import NodeFinder
@@ -239,31 +235,11 @@ class Model:
         first = min(pods, default=None)
         self.constraints.set_unreadable_pod(node, "" if first is None else str(first))
 
-    def volume_bindings(self, key: Key, node: str) -> tuple[VolumeBinding, ...]:
-        """Return the writes to claims and volumes that must precede the bind of a pod to ``node``."""
-        pod, index = self.pod(key), self.cluster.index(node)
-        node_object = None if index is None else self.cluster.nodes[index]
-        # Nothing for a pod or node that is gone by now: the bind itself will fail.
-        if pod is None or node_object is None:
-            return ()
-        return volume_bindings(pod, node_object, self.storage)
-
-    def has_device_claims(self, key: Key) -> bool:
-        """Return whether devices are to be allocated for the pod, or were."""
-        pod = self.pod(key)
-        return pod is not None and bool(pod.spec.resource_claims) and self.constraints.evaluates_devices
-
-    def device_allocations(self, key: Key, node: str) -> tuple[DeviceAllocationStep, ...] | DeviceShortage:
-        """Return the devices that the claims of a pod get before it is bound to ``node``."""
-        self.refresh_shapes()  # claims may just have been written
-        pod, task = self.pod(key), self._tasks.get(key)
-        if pod is None or task is None or not pod.spec.resource_claims:
-            return ()
-        chosen = self.constraints.chosen_devices(node, task.shape)
-        if isinstance(chosen, DeviceShortage):
-            return chosen
-        claims = unallocated_claims(pod, self.devices.claims)
-        return tuple(DeviceAllocationStep(claim, each) for claim, each in zip(claims, chosen, strict=True))
+    def shape_of(self, key: Key) -> Shape | None:
+        """Return the current shape of a pod of a gang; None if there is none."""
+        self.refresh_shapes()
+        task = self._tasks.get(key)
+        return None if task is None else task.shape
 
     def tasks_on(self, node: str) -> Collection[Task]:
         """Return the tasks on ``node``, whatever their status."""
@@ -305,6 +281,7 @@ class Model:
         return self._shapes.shapes.without_node_groups(shape, full)
 
     def pod(self, key: Key) -> Pod | None:
+        """Return a pod that can be read; None if there is none."""
         task = self._tasks.get(key)
         return self._foreign_pods.get(key) if task is None else task.pod
 
