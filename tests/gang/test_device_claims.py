@@ -1,4 +1,4 @@
-"""Gangs whose pods claim devices: all pods get their devices, or none is bound."""
+"""Gangs of pods that claim devices: all pods get their devices, or none is bound."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from quorate.api.core import Toleration
 from quorate.placement.filters.devices.demand import MAX_DEVICES, ClaimDemand, Wanted
-from quorate.placement.filters.devices.inventory import DeviceId, Offer, Usable
+from quorate.placement.filters.devices.inventory import DeviceId, PublishedDevice, Usable
 from quorate.placement.filters.devices.selectors import SelectorProblem
 from quorate.placement.filters.taints import first_untolerated
 
@@ -50,10 +50,12 @@ class DeviceShortage(NamedTuple):
 
 
 def choose_devices(
-    claims: Sequence[ClaimDemand], offers: Sequence[Offer], is_free: Callable[[Offer], bool]
+    claims: Sequence[ClaimDemand],
+    devices: Sequence[PublishedDevice],
+    is_free: Callable[[PublishedDevice], bool],
 ) -> Chosen | DeviceShortage:
-    """Return devices among ``offers`` for all ``claims`` of a pod, or why there are none."""
-    search = _Search(claims, offers, is_free)
+    """Return devices among ``devices`` for all ``claims`` of a pod, or why there are none."""
+    search = _Search(claims, devices, is_free)
     if shortage := search.shortage():
         return shortage
     return search.run()
@@ -61,14 +63,17 @@ def choose_devices(
 
 class _Search:
     def __init__(
-        self, claims: Sequence[ClaimDemand], offers: Sequence[Offer], is_free: Callable[[Offer], bool]
+        self,
+        claims: Sequence[ClaimDemand],
+        devices: Sequence[PublishedDevice],
+        is_free: Callable[[PublishedDevice], bool],
     ) -> None:
         self._claims = claims
         self._requests = [(at, each) for at, claim in enumerate(claims) for each in claim.requests]
-        self._offers = offers
+        self._devices = devices
         self._is_free = is_free
-        self._matching: dict[Wanted, list[Offer]] = {}
-        self._taken: list[tuple[int, Wanted, Offer]] = []  # with the claim
+        self._matching: dict[Wanted, list[PublishedDevice]] = {}
+        self._taken: list[tuple[int, Wanted, PublishedDevice]] = []  # with the claim
         self._taken_ids: set[DeviceId] = set()
         self._steps = 0
 
@@ -81,15 +86,15 @@ class _Search:
         return None
 
     def _shortage_of(self, wanted: Wanted) -> DeviceShortage | None:
-        matching: list[Offer] = []
-        for offer in self._offers:
-            selected = offer.is_selected(wanted.expressions)
+        matching: list[PublishedDevice] = []
+        for published in self._devices:
+            selected = published.is_selected(wanted.expressions)
             if isinstance(selected, SelectorProblem):
-                device = "/".join(offer.id)
+                device = "/".join(published.id)
                 problem = f"request {wanted.request}: a selector failed for {device}: {selected.message}"
                 return DeviceShortage(wanted.request, wanted.device_class, wanted.count, 0, 0, problem)
-            if selected and first_untolerated(offer.device.taints, wanted.tolerations) is None:
-                matching.append(offer)
+            if selected and first_untolerated(published.device.taints, wanted.tolerations) is None:
+                matching.append(published)
         self._matching[wanted] = matching
         free = len(matching) if wanted.admin_access else sum(map(self._is_free, matching))
         enough = 0 < free == len(matching) if wanted.count == 0 else free >= wanted.count
@@ -106,10 +111,10 @@ class _Search:
         return DeviceShortage("", "", 0, 0, 0, problem)
 
     def _chosen(self, claim: int) -> Iterator[ChosenDevice]:
-        for at, wanted, offer in self._taken:
+        for at, wanted, published in self._taken:
             if at == claim:
                 yield ChosenDevice(
-                    wanted.request, offer.id, wanted.admin_access, wanted.tolerations, offer.usable,
+                    wanted.request, published.id, wanted.admin_access, wanted.tolerations, published.usable,
                     wanted.device_class,
                 )  # fmt: skip
 
@@ -120,14 +125,14 @@ class _Search:
         claim, alternatives = self._requests[at]
         for wanted in alternatives:
             matching = self._matching.get(wanted, [])
-            candidates = [offer for offer in matching if self._is_available(offer, wanted)]
+            candidates = [published for published in matching if self._is_available(published, wanted)]
             count = wanted.count or len(matching)
             if 0 < count <= len(candidates) and self._choose(at, claim, wanted, candidates, 0, count):
                 return True
         return False
 
     def _choose(
-        self, at: int, claim: int, wanted: Wanted, candidates: list[Offer], first: int, count: int
+        self, at: int, claim: int, wanted: Wanted, candidates: list[PublishedDevice], first: int, count: int
     ) -> bool:
         """Take ``count`` of the candidates from ``first`` on, and go on with the next request."""
         if count == 0:
@@ -136,28 +141,28 @@ class _Search:
             self._steps += 1
             if self._steps >= MAX_STEPS:
                 return False
-            offer = candidates[position]
-            if not self._is_consistent(claim, wanted, offer):
+            published = candidates[position]
+            if not self._is_consistent(claim, wanted, published):
                 continue
-            self._taken.append((claim, wanted, offer))
+            self._taken.append((claim, wanted, published))
             if not wanted.admin_access:
-                self._taken_ids.add(offer.id)
+                self._taken_ids.add(published.id)
             if self._choose(at, claim, wanted, candidates, position + 1, count - 1):
                 return True
             self._taken.pop()
             if not wanted.admin_access:
-                self._taken_ids.discard(offer.id)
+                self._taken_ids.discard(published.id)
         return False
 
-    def _is_available(self, offer: Offer, wanted: Wanted) -> bool:
-        return wanted.admin_access or (offer.id not in self._taken_ids and self._is_free(offer))
+    def _is_available(self, published: PublishedDevice, wanted: Wanted) -> bool:
+        return wanted.admin_access or (published.id not in self._taken_ids and self._is_free(published))
 
-    def _is_consistent(self, claim: int, wanted: Wanted, offer: Offer) -> bool:
+    def _is_consistent(self, claim: int, wanted: Wanted, published: PublishedDevice) -> bool:
         """Return whether the device has the attributes of those taken that must have equal ones."""
         for same in self._claims[claim].same:
             if not same.concerns(wanted.request):
                 continue
-            value = offer.attribute(same.attribute)
+            value = published.attribute(same.attribute)
             if value is None:
                 return False
             for at, other, taken in self._taken:

@@ -18,18 +18,18 @@ from quorate.placement.change_log import ChangeLog
 from quorate.placement.filters import failures
 from quorate.placement.filters.devices.allocation import Chosen, DeviceShortage, choose_devices
 from quorate.placement.filters.devices.demand import ClaimDemand, DeviceDemand, allocated_devices
-from quorate.placement.filters.devices.inventory import DeviceId, DeviceInventory, Offer
+from quorate.placement.filters.devices.inventory import DeviceId, DeviceInventory, PublishedDevice
 from quorate.placement.filters.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.framework import Capacity
 
-_MAX_EVALUATED: Final = 128  # demands whose results are retained
+_MAX_EVALUATED: Final = 128  # demands with retained results
 
 
 @dataclass(slots=True)
 class _Placed:
-    """What was chosen for one placed pod whose claims are not allocated."""
+    """What was chosen for one placed pod with claims that are not allocated."""
 
     chosen: Chosen  # empty if there was nothing to choose: the pod cannot be bound
     releasing: bool
@@ -59,7 +59,7 @@ class DeviceIndex:
         self._kept: Counter[DeviceId] = Counter()  # chosen for placed pods that stay, and that leave
         self._kept_releasing: Counter[DeviceId] = Counter()
         self._node_of_shared: dict[str, Counter[int]] = {}  # of claims that pods name, not allocated yet
-        self._changes = ChangeLog()  # nodes whose devices are in use differently
+        self._changes = ChangeLog()  # nodes on which other devices are in use now
         self._epoch = 0  # incremented when those of all nodes may be
         self._node_of: dict[DeviceId, int] = {}
         self._seen: Hashable = None  # versions of slices and nodes of ``_node_of``
@@ -227,8 +227,8 @@ class DeviceIndex:
         ]
         visible = self._inventory.visible(self._nodes)[node]
 
-        def is_free(offer: Offer) -> bool:
-            return self._is_free(offer.id, capacity)
+        def is_free(published: PublishedDevice) -> bool:
+            return self._is_free(published.id, capacity)
 
         return choose_devices(claims, visible, is_free)
 
@@ -243,7 +243,7 @@ class DeviceIndex:
     def affects_other_nodes(self, demand: DeviceDemand) -> bool:
         """Return whether a pod may take devices that other nodes can use too."""
         return any(claim.shared for claim in demand.claims) or any(
-            not offer.is_local for offer in self._inventory.offers()
+            not published.is_local for published in self._inventory.devices()
         )
 
     def _device_changed(self, device: DeviceId) -> None:
@@ -251,10 +251,10 @@ class DeviceIndex:
         if seen != self._seen:
             self._seen = seen
             self._node_of = {
-                offer.id: node
+                published.id: node
                 for node, visible in enumerate(self._inventory.visible(self._nodes))
-                for offer in visible
-                if offer.is_local
+                for published in visible
+                if published.is_local
             }
         node = self._node_of.get(device)
         if node is None:

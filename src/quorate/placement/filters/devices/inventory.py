@@ -1,8 +1,8 @@
 """The devices of each node, as drivers publish them in resource slices.
 
-A pool counts once all slices of its newest generation are known: a driver that replaces slices one by one
-would otherwise offer devices twice or not at all.  Devices that share counters with others, or that wait for
-conditions after their allocation, are not offered: what they take cannot be counted here.
+A pool counts once all slices of its newest generation are known: else a device would count twice, or not at
+all, while a driver replaces slices one by one.  Devices that share counters with others, or that wait for
+conditions after their allocation, do not count: what they take is not known here.
 
 Source: resource.k8s.io/v1 and kube-scheduler's plugin DynamicResources (KEP-4381).
 """
@@ -24,7 +24,7 @@ class DeviceId(NamedTuple):
     device: str
 
 
-class Offer:
+class PublishedDevice:
     """One device of a pool; compared by identity, and replaced when its slice changes."""
 
     __slots__ = ("_selected", "device", "id", "usable")
@@ -63,7 +63,7 @@ class Usable(NamedTuple):
     selector: NodeSelector | None = None
 
 
-_NO_OFFERS: Final[tuple[Offer, ...]] = ()
+_NO_DEVICES: Final[tuple[PublishedDevice, ...]] = ()
 
 
 class DeviceInventory:
@@ -72,9 +72,11 @@ class DeviceInventory:
     def __init__(self) -> None:
         self.version = 0
         self._slices: dict[str, ResourceSlice] = {}
-        self._by_place: dict[Usable, list[Offer]] | None = None  # None: to be computed from the slices
+        self._by_place: dict[Usable, list[PublishedDevice]] | None = (
+            None  # None: to be computed from the slices
+        )
         self._seen: tuple[int, int] | None = None  # versions of slices and nodes of ``_visible``
-        self._visible: list[tuple[Offer, ...]] = []
+        self._visible: list[tuple[PublishedDevice, ...]] = []
 
     def set_slice(self, piece: ResourceSlice) -> None:
         known = self._slices.get(piece.metadata.name)
@@ -90,7 +92,7 @@ class DeviceInventory:
         self.version += 1
         self._by_place = None
 
-    def visible(self, nodes: NodeColumns) -> Sequence[tuple[Offer, ...]]:
+    def visible(self, nodes: NodeColumns) -> Sequence[tuple[PublishedDevice, ...]]:
         """Return the devices that each node can use, by node index, ordered by driver, pool and slice."""
         seen = (self.version, nodes.generation)
         if seen != self._seen:
@@ -98,39 +100,39 @@ class DeviceInventory:
             self._visible = list(self._divided(nodes))
         return self._visible
 
-    def _divided(self, nodes: NodeColumns) -> Iterator[tuple[Offer, ...]]:
+    def _divided(self, nodes: NodeColumns) -> Iterator[tuple[PublishedDevice, ...]]:
         if self._by_place is None:
             self._by_place = _by_place(self._slices)
-        local = {place.node: offers for place, offers in self._by_place.items() if place.node}
+        local = {place.node: devices for place, devices in self._by_place.items() if place.node}
         shared = [
-            (_usable_on(nodes, place.selector), offers)
-            for place, offers in self._by_place.items()
+            (_usable_on(nodes, place.selector), devices)
+            for place, devices in self._by_place.items()
             if not place.node
         ]
         values = nodes.names.values
         for index, code in enumerate(nodes.names.codes.tolist()):
             own = local.get(values[code], ()) if code >= 0 else ()
-            others = [offer for mask, offers in shared if mask[index] for offer in offers]
-            yield (*own, *others) if own or others else _NO_OFFERS
+            others = [published for mask, devices in shared if mask[index] for published in devices]
+            yield (*own, *others) if own or others else _NO_DEVICES
 
-    def offers(self) -> Iterator[Offer]:
-        """Yield all devices that are offered anywhere."""
+    def devices(self) -> Iterator[PublishedDevice]:
+        """Yield all devices that count, whatever nodes can use them."""
         if self._by_place is None:
             self._by_place = _by_place(self._slices)
-        for offers in self._by_place.values():
-            yield from offers
+        for devices in self._by_place.values():
+            yield from devices
 
 
 def _usable_on(nodes: NodeColumns, selector: NodeSelector | None) -> Mask:
     return ~nodes.vacant if selector is None else match_any_term(nodes, selector.node_selector_terms)
 
 
-def _by_place(slices: Mapping[str, ResourceSlice]) -> dict[Usable, list[Offer]]:
+def _by_place(slices: Mapping[str, ResourceSlice]) -> dict[Usable, list[PublishedDevice]]:
     pools: dict[tuple[str, str], list[ResourceSliceSpec]] = {}
     for name in sorted(slices):
         spec = slices[name].spec
         pools.setdefault((spec.driver, spec.pool.name), []).append(spec)
-    by_place: dict[Usable, list[Offer]] = {}
+    by_place: dict[Usable, list[PublishedDevice]] = {}
     for (driver, pool), pieces in sorted(pools.items()):
         newest = max(piece.pool.generation for piece in pieces)
         current = [piece for piece in pieces if piece.pool.generation == newest]
@@ -144,8 +146,8 @@ def _by_place(slices: Mapping[str, ResourceSlice]) -> dict[Usable, list[Offer]]:
                 continue
             place = _place(piece, device)
             if place is not None:
-                offer = Offer(DeviceId(driver, pool, device.name), device, place)
-                by_place.setdefault(place, []).append(offer)
+                published = PublishedDevice(DeviceId(driver, pool, device.name), device, place)
+                by_place.setdefault(place, []).append(published)
     return by_place
 
 
