@@ -97,7 +97,7 @@ class NamespaceQuotaExceeded(_ShortageReason):
 class InvalidQueueHierarchy:
     """The queue of the group, or a queue above it, has no place in the hierarchy where groups are served."""
 
-    reason: ClassVar[str] = "QueueQuotaExceeded"
+    reason: ClassVar[str] = "InvalidQueueHierarchy"
     queue: str
     problem: str
 
