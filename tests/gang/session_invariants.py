@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from quorate.api.meta import Key
+from quorate.api.volcano import COMPLETED
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES
 from quorate.gang.outcome import Outcome
@@ -20,6 +21,10 @@ class SessionStart:
         self.ready = {key: gang.task_counts.ready for key, gang in gangs.items()}
         self.status = {task.key: task.status for gang in gangs.values() for task in gang.tasks.values()}
         self.pods = dict(world.pods)
+        # Completed groups of which no member waits or runs, so that only their phase can reserve anything.
+        self.over = {
+            key for key, gang in gangs.items() if gang.phase == COMPLETED and not gang.task_counts.unfinished
+        }
 
 
 def violations(world: World, before: SessionStart, outcome: Outcome) -> list[str]:
@@ -30,6 +35,11 @@ def violations(world: World, before: SessionStart, outcome: Outcome) -> list[str
         *_overfull_nodes(world),
         *_vain_evictions(before, outcome, gangs),
         *_broken_victims(world, before, outcome, gangs),
+        *(
+            f"{key} was over and is {gangs[key].phase}"
+            for key in before.over
+            if gangs[key].phase != COMPLETED
+        ),
     ]
 
 
@@ -86,6 +96,16 @@ def _broken_victims(
         elif gang.task_counts.ready < min(gang.min_member, before.ready[gang.key]):
             found.append(f"{eviction.gang} is below its minimum since {eviction.task} was evicted")
     return found
+
+
+def may_remove_ended_pods(operation: str, world: World) -> bool:
+    """Return True if the operation may remove pods that ended since the last session.
+
+    A leader that starts afterwards cannot know that their group has completed.
+    """
+    return operation in ("deletePods", "removeNodes", "reap") and any(
+        pod.status.phase in ("Succeeded", "Failed") for pod in world.pods.values()
+    )
 
 
 def comparable(outcome: Outcome) -> Json:

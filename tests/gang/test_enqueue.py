@@ -258,7 +258,7 @@ def test_the_quota_check_can_be_turned_off() -> None:
         pytest.param(
             [{"name": "q", "maxPodGroups": 1}],
             [group("done", queue="q", phase="Completed", minMember=0), group("a", queue="q")],
-            {"done": "Pending", "a": "Inqueue"}, id="only active groups count",
+            {"done": "Completed", "a": "Inqueue"}, id="only active groups count",
         ),
         pytest.param(
             [{"name": "q", "maxPodGroups": 1}],

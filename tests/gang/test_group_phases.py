@@ -31,13 +31,23 @@ def task_counts(members: str) -> TaskCounts:
         ("Running", 2, "Running=1 Binding=1", False, "Pending", "Unknown"),
         ("Unknown", 2, "Running=1 Pending=1", False, "Pending", "Unknown"),
         ("Unknown", 2, "Pending=2", True, "Pending", "Pending"),
-        ("Unknown", 2, "Releasing=2", False, "Pending", "Pending"),
+        ("Unknown", 2, "Releasing=2", False, "Pending", "Unknown"),
+        ("Running", 2, "Releasing=2 Pending=2", True, "Pending", "Running"),
+        ("Running", 3, "Releasing=1 Succeeded=2", False, "Pending", "Running"),
+        ("Inqueue", 2, "Releasing=2", False, "Inqueue", "Inqueue"),
+        ("Pending", 2, "Releasing=2", False, "Pending", "Pending"),
         ("Running", 2, "Releasing=1 Running=1", False, "Pending", "Unknown"),
         ("Running", 2, "Succeeded=1 Running=1", False, "Running", "Running"),
         ("Running", 2, "Succeeded=1 Failed=1", True, "Completed", "Completed"),
         ("Running", 2, "Failed=1 Pending=1", True, "Pending", "Pending"),
-        ("Running", 1, "Succeeded=2 Pending=1", False, "Completed", "Completed"),
-        ("Completed", 2, "", False, "Pending", "Pending"),
+        ("Running", 1, "Succeeded=2 Pending=1", False, "Completed", "Running"),
+        ("Running", 1, "Succeeded=2 Releasing=1", False, "Completed", "Running"),
+        ("Completed", 1, "Succeeded=1 Pending=1", False, "Completed", "Running"),
+        ("Completed", 2, "", False, "Completed", "Completed"),
+        ("Completed", 2, "Succeeded=1", False, "Completed", "Completed"),
+        ("Completed", 2, "Releasing=1", False, "Completed", "Completed"),
+        ("Completed", 2, "Pending=2", True, "Pending", "Pending"),  # new members wait for admission
+        ("Completed", 0, "", False, "Completed", "Completed"),
         ("", 0, "", False, "Completed", "Pending"),  # nothing of nothing is done
         ("Inqueue", 0, "", False, "Completed", "Inqueue"),
         ("Inqueue", 0, "Pending=1", False, "Completed", "Inqueue"),
@@ -53,3 +63,40 @@ def test_phase_after(
             phase, least, task_counts(members), unschedulable=unschedulable, keeps_live_groups=keeps
         )
         assert got == want, f"keeps_live_groups={keeps}"
+
+
+@pytest.mark.parametrize(
+    ("phase", "least", "members", "ended", "want"),
+    [
+        ("Running", 2, "", 2, "Completed"),
+        ("Unknown", 2, "Failed=1", 1, "Completed"),
+        ("Running", 2, "", 1, "Pending"),  # the others did not finish
+        ("Running", 2, "Running=1", 1, None),
+        ("Running", 2, "Pending=1", 2, "Pending"),
+        ("Inqueue", 2, "", 2, "Inqueue"),
+        ("Pending", 2, "", 2, "Pending"),
+        ("Running", 0, "", 0, None),
+    ],
+)
+def test_members_that_finished_and_were_deleted_between_sessions_have_ended(
+    phase: str, least: int, members: str, ended: int, want: str | None
+) -> None:
+    """``want``: None is the phase that is right without them."""
+    for keeps in (False, True):
+
+        def after(ended: int, keeps: bool = keeps) -> str:
+            counts = task_counts(members)
+            return phase_after(
+                phase, least, counts, ended=ended, unschedulable=False, keeps_live_groups=keeps
+            )
+
+        assert after(ended) == (want or after(0)), f"keeps_live_groups={keeps}"
+
+
+def test_the_group_of_members_that_the_scheduler_evicts_waits_at_once() -> None:
+    counts = task_counts("Releasing=2")
+    for evicted, want in ((False, "Running"), (True, "Pending")):
+        after = phase_after(
+            "Running", 2, counts, evicted=evicted, unschedulable=False, keeps_live_groups=True
+        )
+        assert after == want

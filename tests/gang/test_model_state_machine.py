@@ -22,6 +22,7 @@ from quorate.gang.namespace_quota.evaluation import normalised
 from quorate.gang.outcome import Outcome
 from quorate.gang.reservations import node_claim_of, quota_claim_of
 from quorate.placement.resources import in_base_units, pod_amounts
+from tests.gang.session_invariants import may_remove_ended_pods
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of, name_of
 from tests.search import examples
@@ -186,8 +187,13 @@ class Machine(RuleBasedStateMachine):
             self.add_group(name=name, request=request)
 
     def do(self, operation: str, argument: Any) -> None:
+        removes_ended_pods = may_remove_ended_pods(operation, self.world)
+        if removes_ended_pods:
+            self._session()
         for world in self.worlds:
             world.do(operation, argument)
+        if removes_ended_pods:
+            self._session()
 
     @property
     def world(self) -> World:

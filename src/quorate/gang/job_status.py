@@ -4,8 +4,10 @@ Only the plugin gang has the readiness of groups with members reported.  In prof
 admitted groups only, and with the actual reason; waiting groups report why the action ``enqueue`` did not
 admit them; and Unschedulable is removed as soon as the group is ready.
 
-Source of the phases: Volcano's job updater.  In profile ``design`` a group never returns to Pending
-while members have nodes, and a group without members is not Completed.
+Source of the phases: Volcano's job updater.  In either profile a Completed group stays so until further
+members need nodes, although its pods are deleted.  In profile ``design`` a group never returns to Pending
+while members have nodes, and it is not Completed while a member waits, nor without having had members.
+Members that terminate have nodes, unless the scheduler evicts them: their group waits from then on.
 """
 
 from collections import Counter
@@ -64,6 +66,7 @@ def job_statuses(session: Session) -> tuple[GangStatus, ...]:
         if gang.status_is_current and gang.current_reason == reason:
             continue
         status = updater.update(gang)
+        gang.ended = 0
         if status is not None:
             statuses.append(status)
         gang.status_is_current = gang.phase in (RUNNING, COMPLETED) or (
@@ -74,25 +77,37 @@ def job_statuses(session: Session) -> tuple[GangStatus, ...]:
 
 
 def phase_after(
-    phase: str, min_member: int, counts: TaskCounts, *, unschedulable: bool, keeps_live_groups: bool
+    phase: str,
+    min_member: int,
+    counts: TaskCounts,
+    *,
+    ended: int = 0,
+    evicted: bool = False,
+    unschedulable: bool,
+    keeps_live_groups: bool,
 ) -> str:
     """Return the phase of a group that was in ``phase``, at the end of a session.
 
-    ``unschedulable``: this session found that the group cannot be scheduled.  ``keeps_live_groups``: the
-    rules of profile ``design``.  Tasks that are being bound do not count yet, so that a group that was just
-    placed is Running one session later.
+    ``ended``: members that had finished and were deleted since the last session.  ``evicted``: this session
+    evicts members.  ``unschedulable``: this session found that the group cannot be scheduled.
+    ``keeps_live_groups``: the rules of profile ``design``.  Tasks that are being bound do not count yet, so
+    that a group that was just placed is Running one session later.
     """
     if unschedulable and counts.by_status[TaskStatus.RUNNING]:
         return UNKNOWN
+    if phase == COMPLETED and counts.unfinished == counts.by_status[TaskStatus.RELEASING]:
+        return COMPLETED  # although its pods are deleted
+    if phase in (RUNNING, UNKNOWN) and not counts.unfinished and 0 < counts.finished + ended >= min_member:
+        return COMPLETED
     scheduled = counts.scheduled
     if scheduled >= min_member and (scheduled or not keeps_live_groups):
-        return COMPLETED if scheduled == counts.finished else RUNNING
-    if (
-        keeps_live_groups
-        and phase in (RUNNING, UNKNOWN)
-        and any(counts.by_status[each] for each in ALLOCATED_STATUSES)
-    ):
-        return UNKNOWN
+        is_over = not counts.unfinished if keeps_live_groups else scheduled == counts.finished
+        return COMPLETED if is_over else RUNNING
+    if keeps_live_groups and phase in (RUNNING, UNKNOWN):
+        if any(counts.by_status[each] for each in ALLOCATED_STATUSES):
+            return UNKNOWN
+        if counts.by_status[TaskStatus.RELEASING] and not evicted:
+            return phase
     return INQUEUE if phase == INQUEUE else PENDING
 
 
@@ -102,6 +117,7 @@ class _StatusUpdater:
         self._design = session.settings.profile == "design"
         self._has_gang_plugin = any(entry.name == "gang" for tier in session.settings.tiers for entry in tier)
         self._stamp = transition_stamp(session.now)
+        self._evicted = {eviction.gang for eviction in session.evictions}
 
     def update(self, gang: Gang) -> GangStatus | None:
         """Update phase and conditions of ``gang``; return its status if it has to be written."""
@@ -116,7 +132,9 @@ class _StatusUpdater:
 
     def _update_with_members(self, gang: Gang, reason: PendingReason | None) -> None:
         reports_readiness = (
-            self._has_gang_plugin and bool(gang.tasks) and not (self._design and gang.is_pending)
+            self._has_gang_plugin
+            and bool(gang.tasks)
+            and not (self._design and (gang.is_pending or gang.has_lost_all))
         )
         # Whatever the roles of members: the minima of roles only decide what is placed.
         is_ready = not gang.missing_members(with_best_effort=self._session.counts_best_effort)
@@ -125,6 +143,8 @@ class _StatusUpdater:
             gang.phase,
             gang.min_member,
             gang.task_counts,
+            ended=gang.ended,
+            evicted=gang.key in self._evicted,
             unschedulable=not_admitted or (reports_readiness and not is_ready),
             keeps_live_groups=self._design,
         )

@@ -169,9 +169,11 @@ class NotEnoughTasks:
     reason: ClassVar[str] = "NotEnoughTasks"
     members: int
     needed: int
+    ended: int = 0  # pods that have failed or are being deleted
 
     def __str__(self) -> str:
-        return _members_exist(self.members, self.needed)
+        text = _members_exist(self.members, self.needed)
+        return f"{text}, {self.ended} more failed or being deleted" if self.ended else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,7 @@ def allocate(session: Session) -> None:
         gang
         for gang in session.gangs
         if gang.schedulable
-        and not gang.is_pending
-        and not gang.is_suspended
+        and session.may_have_nodes(gang)
         and _shapes(session, gang)
         and session.invalid_reason(gang) is None
     ]

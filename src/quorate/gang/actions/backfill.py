@@ -24,8 +24,6 @@ def backfill(session: Session) -> None:
 
 
 def _is_candidate(session: Session, gang: Gang) -> bool:
-    if gang.is_suspended:
-        return False
     if not gang.schedulable and not gang.task_counts.pipelined:
         return False
     if gang.topology is not None:  # ``allocate`` places all its members, within its HyperNode
@@ -35,7 +33,7 @@ def _is_candidate(session: Session, gang: Gang) -> bool:
     )
     if not may_have_tasks and not gang.task_counts.pipelined:
         return False
-    if gang.is_pending or not _tasks_to_backfill(session, gang):
+    if not session.may_have_nodes(gang) or not _tasks_to_backfill(session, gang):
         return False
     if session.settings.profile == "design" and not session.is_ready(gang):
         return False

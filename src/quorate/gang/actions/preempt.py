@@ -70,8 +70,7 @@ def is_preemptor(session: Session, gang: Gang) -> bool:
     Not for a gang that must be within a HyperNode: the victims would be anywhere.
     """
     return (
-        not gang.is_pending
-        and not gang.is_suspended
+        session.may_have_nodes(gang)
         and (gang.topology is None or not gang.topology.limits)
         and bool(gang.schedulable)
         and session.is_starving(gang)

@@ -91,6 +91,7 @@ class Gang:
     schedulable: dict[Key, Task] = field(default_factory=dict)  # the pending tasks without gates
     shapes: Counter[Shape] = field(default_factory=Counter)  # of the schedulable tasks, no zeros
     task_counts: TaskCounts = field(default_factory=TaskCounts)
+    ended: int = 0  # members that had finished and were deleted since the last session
     roles: dict[str, TaskCounts] = field(default_factory=dict)
     # The sums of the requests of tasks:
     allocated: Counter[str] = field(default_factory=_empty)  # with a node
@@ -219,8 +220,26 @@ class Gang:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it is not admitted: its pods should not exist, and none is placed."""
-        return self.phase in ("", "Pending")
+        """Whether it is not admitted: its pods should not exist, and none is placed.
+
+        A completed group with new members, but too few that are left of those before, waits like a new one.
+        """
+        if self.phase != "Completed":
+            return self.phase in ("", "Pending")
+        counts = self.task_counts
+        return counts.by_status[TaskStatus.PENDING] > 0 and counts.scheduled < self.min_member
+
+    @property
+    def has_lost_all(self) -> bool:
+        """Whether it ran, and has no members with a node left but too few finished ones.
+
+        Members that are being deleted do not count.  New members wait until the group is admitted anew.
+        """
+        if self.phase not in ("Running", "Unknown"):
+            return False
+        counts = self.task_counts
+        has_nodes = any(counts.by_status[status] for status in ALLOCATED_STATUSES)
+        return not has_nodes and counts.finished + self.ended < self.min_member
 
     @property
     def is_active(self) -> bool:

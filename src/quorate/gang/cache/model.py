@@ -41,7 +41,7 @@ from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.quota_admission import QuotaAdmission, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
 from quorate.gang.cache.status_annotations import spec_digest, status_from_object
-from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
+from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 from quorate.gang.queue_accounts import Account, Ledger
@@ -191,6 +191,9 @@ class Model:
 
     def remove_pod(self, key: Key) -> None:
         self.revision += 1
+        task = self._tasks.get(key)
+        if task is not None and task.status in FINISHED_STATUSES:
+            self.gangs[task.gang].ended += 1
         self._remove_pod(key)
         self._held.remove_pod(key)
         self.remove_unreadable_pod(key)
@@ -374,7 +377,7 @@ class Model:
         self._set_quota_admission(gang, quota_admission(group))
         if recreated:
             self._assumed.drop_status(gang.key)
-            gang.reported_conditions, gang.last_events = None, {}
+            gang.reported_conditions, gang.last_events, gang.ended = None, {}, 0
         if not self._assumed.is_status_stale(group):
             self._assumed.drop_status(gang.key)
             gang.set_status(status_from_object(group))

@@ -124,6 +124,11 @@ class TaskCounts:
         return sum(self.by_status[status] for status in FINISHED_STATUSES)
 
     @property
+    def unfinished(self) -> int:
+        """Members that may still need a node or hold one."""
+        return self.by_status.total() - self.finished
+
+    @property
     def valid(self) -> int:
         """Members that count or may still count for the minimum: neither failed nor releasing."""
         return self.ready + self.pipelined + self.by_status[TaskStatus.PENDING]

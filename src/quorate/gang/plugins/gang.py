@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.task import Task
+from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import (
     NotEnoughPodsOfTask,
     NotEnoughSubGroups,
@@ -68,7 +68,9 @@ def invalid_reason(gang: Gang) -> PendingReason | None:
         if members < minimum:
             return NotEnoughPodsOfTask(role, members, minimum)
     if gang.task_counts.valid < gang.min_member:
-        return NotEnoughTasks(gang.task_counts.valid, gang.min_member)
+        counts = gang.task_counts.by_status
+        ended = counts[TaskStatus.FAILED] + counts[TaskStatus.RELEASING]
+        return NotEnoughTasks(gang.task_counts.valid, gang.min_member, ended)
     if gang.sub_groups is not None:
         short = gang.sub_groups.first_short(lambda counts: counts.valid)
         if short is not None:

@@ -116,6 +116,14 @@ class Session:
                 if gang.phase == INQUEUE and not gang.has_started:
                     gang.phase, gang.inqueue_since = PENDING, None
 
+    def may_have_nodes(self, gang: Gang) -> bool:
+        """Return True if members of ``gang`` may get nodes: it is admitted, and has not lost them all.
+
+        In profile ``compat`` a gang that has lost all members is still admitted for a session.
+        """
+        has_lost_all = self.settings.profile == "design" and gang.has_lost_all
+        return not (gang.is_pending or gang.is_suspended or has_lost_all)
+
     @property
     def counts_best_effort(self) -> bool:
         """Whether pending best-effort members count as ready (profile ``compat``)."""

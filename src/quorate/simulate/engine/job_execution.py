@@ -4,7 +4,7 @@ Pods run on the nodes in the admission of their workload, or where a session of 
 world without nodes they run on none.  What the controller of a job writes to its workload is written here.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -91,10 +91,10 @@ class JobExecution:
             self._pods.remove(job)
             self._pods.release(job.key)
 
-    def end_pods(self, job: SimulatedJob, pods: Iterable[Key]) -> bool:
+    def end_pods(self, job: SimulatedJob, pods: Sequence[Key]) -> bool:
         """End pods of a job which run by themselves; return True if the job ends with them."""
         assert self._pods is not None, "pods are bound by the scheduler"
-        return self._pods.end_pods(job, pods) or fails(job.submission)
+        return self._pods.finish_pods(job, pods) or fails(job.submission)
 
     def start(self, job: SimulatedJob) -> None:
         """Start an admitted job, or wait for nodes for its pods."""

@@ -7,7 +7,7 @@ scheduler, unless sessions evict pods: then a session costs as much as what wait
 the pods of a bind run, and evicted pods are gone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -174,6 +174,13 @@ class PodScheduler:
         self._model.set_group(members.group)
         for name, shape in lost:
             self._create(members, name, shape, now)
+
+    def finish_pods(self, job: SimulatedJob, pods: Sequence[Key]) -> bool:
+        """Remove pods that have finished; return True if the job has none left."""
+        for key in pods:
+            pod, _ = self._members[job.key].pods[key]
+            self._model.set_pod(replace(pod, status=PodStatus(phase="Succeeded")))
+        return self.end_pods(job, pods)
 
     def end_pods(self, job: SimulatedJob, pods: Iterable[Key]) -> bool:
         """Remove pods that have ended; return True if the job has none left."""

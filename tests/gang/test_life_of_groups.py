@@ -1,0 +1,129 @@
+"""The life of a pod group: its phase and what it reserves while its pods end, are deleted and replaced."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pytest
+
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+
+Json = dict[str, Any]
+PLUGINS: Final = [
+    ["priority", "gang", "conformance"],
+    [{"name": "overcommit", "arguments": {"overcommit-factor": 1.0}}, "drf", "predicates", "proportion"],
+]
+CONF: Final = {"actions": "enqueue, allocate, preempt, reclaim, backfill", "tiers": PLUGINS}
+PROFILES: Final = ("compat", "design")
+
+
+def a_world(profile: str, groups: Sequence[Json], pods: Sequence[Json] = (), nodes: int = 1) -> World:
+    """Return nodes n1, n2 … of 2 cpus, and groups with ``minResources`` of 1 cpu for each member."""
+    given = {
+        "nodes": [{"name": f"n{number}", "cpu": 2} for number in range(1, nodes + 1)],
+        "podGroups": [{"minResources": {"cpu": group["minMember"]}, **group} for group in groups],
+        "pods": [{"cpu": 1, **pod} for pod in pods],
+    }
+    return World(given, settings_of(CONF, profile), restarting=False)
+
+
+def phases(world: World) -> dict[str, str]:
+    return {key.name: group.status.phase for key, group in world.groups.items()}
+
+
+def next_gang(world: World) -> None:
+    world.do("addPodGroups", [{"name": "next", "minMember": 2, "minResources": {"cpu": 2}, "created": 1001}])
+    world.do("addPods", [{"name": "next", "count": 2, "group": "next", "cpu": 1, "created": 1001}])
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("sessions_between", [2, 0])
+def test_a_group_stays_completed_without_its_pods_and_reserves_nothing(
+    profile: str, sessions_between: int
+) -> None:
+    world = a_world(profile, [{"name": "p", "minMember": 2}], [{"name": "p", "count": 2, "group": "p"}])
+    world.session()
+    world.do("start", "all")
+    world.session()
+    world.do("finish", {"pods": ["p-0", "p-1"]})
+    for _ in range(sessions_between):
+        world.session()
+    world.do("deletePods", ["p-0", "p-1"])
+    for _ in range(3):
+        world.session()
+    assert phases(world) == {"p": "Completed"}
+    next_gang(world)
+    world.session()
+    assert sorted(world.binds) == ["next-0", "next-1", "p-0", "p-1"]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_completed_group_is_admitted_anew_for_new_pods(profile: str) -> None:
+    """The next generation of pods waits like a new gang; another one that is admitted comes first."""
+    group = {"name": "s", "minMember": 2, "phase": "Completed"}
+    filler = {"name": "f", "group": "f", "node": "n1", "phase": "Running"}
+    world = a_world(profile, [group, {"name": "f", "minMember": 1, "phase": "Running"}], [filler])
+    world.do("addPods", [{"name": "s", "count": 2, "group": "s", "cpu": 1, "created": 9}])
+    world.session()
+    assert phases(world)["s"] == "Pending"
+    assert world.binds == {}
+    world.do("finish", {"pods": ["f"]})
+    world.session()
+    world.session()
+    assert sorted(world.binds) == ["s-0", "s-1"]
+    assert phases(world)["s"] in ("Inqueue", "Running")
+
+
+def test_a_group_is_not_completed_while_a_member_waits() -> None:
+    world = a_world(
+        "design",
+        [
+            {"name": "s", "minMember": 1, "phase": "Running"},
+            {"name": "f", "minMember": 1, "phase": "Running"},
+        ],
+        [
+            {"name": "s-0", "group": "s", "node": "n1", "phase": "Succeeded"},
+            {"name": "s-1", "group": "s", "cpu": 2, "created": 9},
+            {"name": "f-0", "group": "f", "node": "n1", "phase": "Running"},
+        ],
+    )
+    world.session()
+    assert phases(world) == {"s": "Running", "f": "Running"}
+    world.do("finish", {"pods": ["f-0"]})
+    world.session()
+    world.do("start", "all")
+    world.do("finish", {"pods": ["s-1"]})
+    world.session()
+    assert phases(world) == {"s": "Completed", "f": "Completed"}
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_group_keeps_its_phase_while_all_its_pods_terminate(replaced: bool) -> None:
+    terminating = {"name": "a", "count": 2, "group": "a", "node": "n1", "phase": "Running", "deleting": True}
+    world = a_world("design", [{"name": "a", "minMember": 2, "phase": "Running"}], [terminating])
+    if replaced:
+        world.do("addPods", [{"name": "b", "count": 2, "group": "a", "cpu": 1, "created": 9}])
+    for _ in range(3):
+        world.session()
+        assert phases(world) == {"a": "Running"}
+        assert world.condition("a", "Unschedulable") is None
+    world.do("reap", "all")
+    for _ in range(2):
+        world.session()
+    assert phases(world) == {"a": "Inqueue"}, "it is admitted anew"
+    assert sorted(world.binds) == (["b-0", "b-1"] if replaced else [])
+
+
+def test_the_reason_of_a_group_tells_members_that_terminate_from_those_that_do_not_exist() -> None:
+    world = a_world(
+        "design",
+        [{"name": "a", "minMember": 3, "phase": "Running"}],
+        [
+            {"name": "a-0", "group": "a", "node": "n1", "phase": "Running", "deleting": True},
+            {"name": "a-1", "group": "a", "node": "n1", "phase": "Running"},
+        ],
+    )
+    world.session()
+    (condition,) = (each for each in next(iter(world.groups.values())).status.conditions)
+    assert condition.message == "1 of 3 members exist, 1 more failed or being deleted"
+    assert phases(world) == {"a": "Unknown"}
