@@ -17,7 +17,13 @@ from quorate.api.volcano import INQUEUE
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task
 from quorate.gang.deserved import dominant_share
-from quorate.gang.reservations import elastic_of, reserved_for, reserved_on_admission, without_gated
+from quorate.gang.reservations import (
+    elastic_of,
+    missing_claim_of,
+    reserved_for,
+    reserved_on_admission,
+    without_gated,
+)
 from quorate.gang.shortage import Shortage
 from quorate.placement.resources import EMPTY_AMOUNTS, Amounts, FractionalAmounts
 from quorate.quota.amount import PODS, Amount
@@ -35,6 +41,9 @@ class Account:
     demand: Counter[str] = field(default_factory=Counter)
     reserved: Counter[str] = field(default_factory=Counter)  # what admitted gangs may still allocate
     reserved_in_full: Counter[str] = field(default_factory=Counter)  # the same, but of Inqueue gangs all
+    # What members may take that gangs lack while others hold nodes, and its part without pending tasks.
+    missing: Counter[str] = field(default_factory=Counter)
+    missing_pods: Counter[str] = field(default_factory=Counter)
     elastic: Counter[str] = field(default_factory=Counter)  # what gangs have beyond their minResources
 
     def add(self, other: "Account", factor: int = 1) -> None:
@@ -44,6 +53,8 @@ class Account:
         add(self.demand, other.demand, factor)
         add(self.reserved, other.reserved, factor)
         add(self.reserved_in_full, other.reserved_in_full, factor)
+        add(self.missing, other.missing, factor)
+        add(self.missing_pods, other.missing_pods, factor)
         add(self.elastic, other.elastic, factor)
 
     def shortages(self, request: Amounts, limits: "ResourceLimits") -> tuple[Shortage, ...]:
@@ -102,6 +113,7 @@ class _Entry:
     min_member: int
     min_resources: Mapping[str, int] | None
     is_terminating: bool
+    replaces_failed: bool
     generation: int
     takes_part: bool
     part: Account
@@ -116,6 +128,7 @@ class _Entry:
             and self.queue == gang.queue
             and self.min_member == gang.min_member
             and self.is_terminating == gang.is_terminating
+            and self.replaces_failed == gang.replaces_failed
         )
 
 
@@ -152,6 +165,7 @@ class Ledger:
             gang.min_member,
             gang.min_resources,
             gang.is_terminating,
+            gang.replaces_failed,
             gang.generation,
             takes_part,
             part := _part_of(gang) if takes_part else _occupied_part(gang),
@@ -168,7 +182,7 @@ class Ledger:
 
 
 def _part_of(gang: Gang) -> Account:
-    reserved = Counter(reserved_for(gang))
+    reserved, missing = Counter(reserved_for(gang)), Counter(missing_claim_of(gang))
     occupied = gang.occupied
     return Account(
         gangs=1,
@@ -177,6 +191,8 @@ def _part_of(gang: Gang) -> Account:
         demand=occupied + (gang.pending_request | reserved),
         reserved=reserved,
         reserved_in_full=Counter(reserved_on_admission(gang)) if gang.phase == INQUEUE else reserved,
+        missing=missing,
+        missing_pods=missing - gang.pending_request,
         elastic=Counter(elastic_of(gang)),
     )
 
@@ -194,7 +210,7 @@ class SessionAccounts:
 
     A gang counts in all queues on the path of its queue.  ``path``: from a queue's name to the names of the
     queues above it and itself, the root first. ``request_of``: from a gang that is to be admitted to the
-    amounts that it requests.
+    amounts that it requests.  ``reserves_missing``: reserve what members may take that gangs lack.
     """
 
     def __init__(
@@ -203,6 +219,8 @@ class SessionAccounts:
         gangs: Mapping[Key, Gang],
         path: Path,
         request_of: Callable[[Gang], Amounts],
+        *,
+        reserves_missing: bool,
     ) -> None:
         self._gangs = gangs
         self._path = path
@@ -210,7 +228,11 @@ class SessionAccounts:
         self.by_queue: dict[str, Account] = {}  # of queues with gangs, in them or in queues below
         for queue, account in accounts.items():
             for each in path(queue):
-                self.by_queue.setdefault(each, Account()).add(account)
+                total = self.by_queue.setdefault(each, Account())
+                total.add(account)
+                if reserves_missing:
+                    add(total.reserved, account.missing)
+                    add(total.demand, account.missing_pods)
         self._shares: dict[str, Fraction] = {}  # the results of ``share`` that are still valid
 
     def allocated(self, queue: str) -> Mapping[str, int]:

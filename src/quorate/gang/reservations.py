@@ -2,15 +2,19 @@
 
 An admitted group has its ``minResources`` reserved until its members use them.  The requests of existing
 members are in the used amounts of nodes and quotas already, so they are subtracted from the reservation, and
-nothing counts twice.  Source of the reservations on nodes and quotas: the design note "Delay Pod Creation",
-made precise; of those in queues: Volcano's plugins proportion and capacity.
+nothing counts twice.  Members that failed are subtracted only if they are not replaced: the reservation of a
+gang that is short without them belongs to their replacements.  Source of the reservations on nodes and
+quotas: the design note "Delay Pod Creation", made precise; of those in queues: Volcano's plugins proportion
+and capacity.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from quorate.api.volcano import INQUEUE, RUNNING
+from quorate.api.volcano import INQUEUE, RUNNING, UNKNOWN
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.left_room import failed_to_replace
 from quorate.gang.cache.task import ALLOCATED_STATUSES
 from quorate.gang.namespace_quota.evaluation import ScopeAttributes, quota_claim
 from quorate.quota.amount import PODS
@@ -24,8 +28,9 @@ def node_claim_of(gang: Gang) -> Mapping[str, int]:
     """Return what is still reserved on nodes for ``gang`` once it is active, without zeros.
 
     Finished members have used up their part: a driver that has finished does not get resources again.  A
-    releasing member has not, so that its replacement has resources.  Places for pods are not reserved.  What
-    the admission of its workload holds for it on nodes is in their used amounts, as that of members is.
+    releasing member has not, nor one that failed and is to be replaced, so that the replacement has
+    resources.  Places for pods are not reserved.  What nodes hold for it is in their used amounts, as that
+    of members is.
     """
     minimum, held = gang.min_resources, gang.held.amounts
     if not minimum or gang.is_terminating:
@@ -33,12 +38,28 @@ def node_claim_of(gang: Gang) -> Mapping[str, int]:
     if not (gang.tasks or held):
         return {name: amount for name, amount in minimum.items() if amount > 0 and name != PODS}
     claim = {}
-    for name, amount in minimum.items():
-        used = gang.allocated.get(name, 0) + gang.finished_request.get(name, 0)
-        left = amount - used - held.get(name, 0)
+    for name, amount in _minus(minimum, _used_up(gang)).items():
+        left = amount - held.get(name, 0) - gang.left_room.get(name, 0)
         if left > 0 and name != PODS:
             claim[name] = left
     return claim
+
+
+def _used_up(gang: Gang) -> Mapping[str, int]:
+    """Return what members have of ``minResources``, or had and need no more."""
+    used = {name: gang.allocated[name] + gang.finished_request[name] for name in gang.min_resources or ()}
+    for task in failed_to_replace(gang):
+        for name in used:
+            used[name] -= task.request.get(name, 0)
+    return used
+
+
+def missing_claim_of(gang: Gang) -> Mapping[str, int]:
+    """Return what is reserved for members that a gang lacks while other members hold nodes for nothing."""
+    is_short = gang.task_counts.ready < gang.min_member and any(gang.allocated.values())
+    if gang.phase not in (RUNNING, UNKNOWN) or not is_short or gang.is_terminating:
+        return NOTHING
+    return _minus(gang.min_resources or NOTHING, _used_up(gang))
 
 
 # Quotas of the namespace.
@@ -47,11 +68,15 @@ def node_claim_of(gang: Gang) -> Mapping[str, int]:
 def quota_claim_of(gang: Gang) -> Mapping[str, int]:
     """Return what ``gang`` may still take of the quotas of its namespace, by normalised name.
 
-    All members are subtracted, in any phase: the quota controller counted each when it was created.
+    All members are subtracted, in any phase: the quota controller counted each when it was created.  It no
+    longer counts those that failed, and their replacements need quota.
     """
     if gang.min_resources is None or gang.is_terminating:
         return NOTHING
-    return quota_claim(gang.quota_minimum, gang.quota_used)
+    used = gang.quota_used
+    for task in failed_to_replace(gang):
+        used = used - Counter(task.quota_usage)
+    return quota_claim(gang.quota_minimum, used)
 
 
 def scope_attributes_of(gang: Gang) -> ScopeAttributes:

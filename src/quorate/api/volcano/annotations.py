@@ -49,6 +49,8 @@ HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 # object by role.
 MEMBER_REQUESTS: Final = "quorate.dev/member-requests"
 EVERY_ROLE: Final = ""  # the role for which the former stands
+# On a pod group: "false" if pods that fail are not replaced, so that nothing is reserved for replacements.
+REPLACES_FAILED: Final = "quorate.dev/replaces-failed-pods"
 # On a pod group: "true" while a cluster queue has not admitted its Workload.  It is Pending until then.
 SUSPENDED: Final = "quorate.dev/suspended"
 # On a Volcano Job or a pod group: the record of its admission by a cluster queue.

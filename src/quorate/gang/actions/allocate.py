@@ -63,23 +63,27 @@ def _report_members_without_quota(session: Session, gang: Gang, admission: Quota
 
 
 def _parts(session: Session, gangs: Sequence[Gang]) -> Sequence[Sequence[Gang]]:
-    """Divide ``gangs`` into partially bound ones, those for which pods were evicted, and the rest.
+    """Divide ``gangs`` into partially bound ones, those for which pods were evicted, short ones and the rest.
 
-    A partially bound gang holds nodes to no effect until it is complete; profile ``compat`` does not prefer
-    it.  Nominated gangs must precede the rest: else an evicted gang might get its nodes back, and be evicted
-    again, without end.
+    A partially bound gang holds nodes to no effect until it is complete, as does one that is short since it
+    lost members; profile ``compat`` prefers neither.  Nominated gangs must precede the rest: else an evicted
+    gang might get its nodes back, and be evicted again, without end.
     """
+    is_design = session.settings.profile == "design"
     partial: list[Gang] = []
     nominated: list[Gang] = []
+    short: list[Gang] = []
     rest: list[Gang] = []
     for gang in gangs:
-        if session.settings.profile == "design" and is_partially_bound(gang):
+        if is_design and is_partially_bound(gang):
             partial.append(gang)
         elif any(task.nominated_node for task in gang.schedulable.values()):
             nominated.append(gang)
+        elif is_design and gang.allocated and gang.task_counts.ready < gang.min_member:
+            short.append(gang)
         else:
             rest.append(gang)
-    return partial, nominated, rest
+    return partial, nominated, short, rest
 
 
 def _allocate(
@@ -114,8 +118,10 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
     return [shape for shape in gang.shapes if best_effort or not shape.best_effort]
 
 
-def _not_allocatable(gang: Gang) -> str:
+def _not_allocatable(session: Session, gang: Gang) -> str:
     """Return why members that fit nodes get none."""
+    if gang.key in session.left_for_missing:
+        return "the idle room is kept for missing members of other pod groups"
     queue = "their queue may not allocate more now"
     return queue if gang.quota_admission is None else f"they request more than minResources, or {queue}"
 
@@ -186,7 +192,7 @@ class GangPlacement:
                 task = self._tasks.popleft()
                 if self._is_known_to_fail(task):
                     continue
-                if not session.allocatable(self._queue, task):
+                if not session.may_take_idle(self._queue, task):
                     self._note_refused_by_queue(task.shape)
                     continue
                 if not self._place(task, statement):
@@ -296,5 +302,5 @@ class GangPlacement:
         never_fits = gang.task_counts.valid - never < gang.min_member
         causes = sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()})
         if not causes or (self._by_queue and not never_fits):
-            causes.append(_not_allocatable(gang))
+            causes.append(_not_allocatable(self._session, gang))
         return GangUnschedulable(missing, gang.min_member, "; ".join(causes), never_fits)

@@ -28,6 +28,7 @@ from quorate.api.volcano.annotations import (
     MEMBER_REQUESTS,
     NODE_GROUP_LIMITS,
     PREEMPTABLE,
+    REPLACES_FAILED,
     TASK_PRIORITY,
     TASK_SPEC,
     is_removed_on_admission,
@@ -263,6 +264,8 @@ def set_group_fields(gang: Gang, group: PodGroup) -> None:
     gang.quota_minimum = quota_amounts(spec.min_resources or {})
     gang.has_equal_members = has_equal_members(group)
     gang.member_requests = member_requests(group)
+    gang.is_recreated = metadata.controller is not None
+    gang.replaces_failed = annotations.get(REPLACES_FAILED) != "false"
     if spec.network_topology is not None or spec.sub_group_policy:
         gang.set_topology(gang_topology(spec))
     elif gang.topology is not None:

@@ -63,6 +63,9 @@ class Gang:
     min_resources: Mapping[str, int] | None = None  # in base units; None: no reservation is made
     has_equal_members: bool = False  # whether all members have one template, which is known of some owners
     member_requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by role, if known
+    is_recreated: bool = False  # whether a controller owns it, which creates missing members
+    replaces_failed: bool = True  # whether members that failed are replaced
+    left_room: Mapping[str, int] = field(default_factory=dict)  # what nodes hold for their replacements
     quota_minimum: Mapping[str, int] = field(default_factory=dict)  # minResources, by the names of quotas
     topology: GangTopology | None = None  # None: its members may be anywhere, and it has no sub groups
     sub_groups: SubGroups | None = None  # of its tasks; None without policies

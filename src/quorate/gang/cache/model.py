@@ -34,6 +34,7 @@ from quorate.gang.cache.from_objects import (
 )
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.held_places import NO_ROOM, HeldPlaces
+from quorate.gang.cache.left_room import LeftRoom
 from quorate.gang.cache.pod_shapes import PodShapes
 from quorate.gang.cache.pods_on_nodes import PodsOnNodes
 from quorate.gang.cache.priority_classes import PriorityClasses
@@ -79,6 +80,7 @@ class Model:
         self._quota_usages = QuotaUsageCache()
         self._on_nodes = PodsOnNodes(self.cluster)
         self._held = HeldPlaces(self.cluster, self._shapes.shapes)
+        self.left_room = LeftRoom(self.cluster)
         self._gang_of_owner: dict[Uid, Key] = {}  # by the owner of the places that its members may have
         self._any_node_groups = False  # whether any gang may have ``node_groups``
         self._tasks: dict[Key, Task] = {}  # each is in the gang that it names
@@ -146,7 +148,9 @@ class Model:
 
     def room_lent_to(self, gang: Gang) -> AbstractContextManager[None]:
         """Leave the room free that nodes hold for members of ``gang``, while nodes are chosen for them."""
-        return self._held.lent_to(gang.owner) if gang.held.pods else nullcontext()
+        if gang.held.pods:
+            return self._held.lent_to(gang.owner)
+        return self.left_room.lent_to(gang) if gang.left_room else nullcontext()
 
     def node_finder(self, predicates: PredicateArguments, scoring: Scoring) -> NodeFinder:
         """Return the filtered and scored nodes, which are kept up to date from session to session."""

@@ -1,6 +1,7 @@
 """One session from opening to close."""
 
 import traceback
+from contextlib import nullcontext
 from typing import Final
 
 from quorate.api.core.scheduling import Node, Pod
@@ -65,9 +66,10 @@ def _subject_of(error: Exception, model: Model) -> Gang | Pod | Node | None:
 
 def _run(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatch) -> Outcome:
     model = session.model
-    for action in settings.actions:
-        stopwatch.begin("action", action)
-        ACTIONS[action](session)
+    with model.left_room.held_for(session.gangs) if settings.profile == "design" else nullcontext():
+        for action in settings.actions:
+            stopwatch.begin("action", action)
+            ACTIONS[action](session)
     stopwatch.begin("closing")
     evict_partial_gangs(session)
     report_pipelined(session)

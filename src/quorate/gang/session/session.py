@@ -20,6 +20,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
+from quorate.gang.missing_members import MissingMembers
 from quorate.gang.outcome import (
     AdmittedGang,
     Bind,
@@ -80,6 +81,7 @@ class Session:
         self.refused: list[RefusedGang] = []
         self.rolled_back: list[RefusedGang] = []
         self.wake_at: float | None = None  # when the next session is due even if no object changes
+        self.left_for_missing: set[Key] = set()  # gangs that leave idle resources for members of others
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
         self._limited_shapes: dict[tuple[Shape, tuple[str, ...]], Shape] = {}  # by the full node groups
@@ -90,8 +92,14 @@ class Session:
 
     def open_accounts(self, path: Path) -> SessionAccounts:
         """Return accounts for one plugin to update.  ``path``: see ``SessionAccounts``."""
-        request_of = requested if self.settings.profile == "compat" else requested_beside_members
-        return SessionAccounts(self.queue_accounts, self.model.gangs, path, request_of)
+        is_design = self.settings.profile == "design"
+        return SessionAccounts(
+            self.queue_accounts,
+            self.model.gangs,
+            path,
+            requested_beside_members if is_design else requested,
+            reserves_missing=is_design,
+        )
 
     @cached_property
     def queue_accounts(self) -> Mapping[str, Account]:
@@ -216,6 +224,20 @@ class Session:
         if not self.gang_of(task).has_quota_for(task):
             return False
         return self.allows(queue, task.request)
+
+    def may_take_idle(self, queue: Queue, task: Task) -> bool:
+        """Return True if ``task`` is allocatable and leaves the room that members of other gangs lack."""
+        if not self.allocatable(queue, task):
+            return False
+        if self._missing_members is None or self._missing_members.leave_room_for(task.gang, task.request):
+            return True
+        self.left_for_missing.add(task.gang)
+        return False
+
+    @cached_property
+    def _missing_members(self) -> MissingMembers | None:
+        """What gangs lack when the first task is placed; profile ``compat`` keeps nothing for it."""
+        return MissingMembers(self.gangs, self.cluster) if self.settings.profile == "design" else None
 
     def allows(self, queue: Queue, request: Amounts) -> bool:
         """Return True if ``queue`` may allocate ``request`` now."""

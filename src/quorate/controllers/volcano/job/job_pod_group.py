@@ -6,6 +6,7 @@ their tasks; their quota usage is summed exactly.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -17,8 +18,15 @@ from quorate.api.core.pod_resources import pod_requests, quota_usage, sum_resour
 from quorate.api.kueue import STOPPING
 from quorate.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from quorate.api.volcano import PENDING, PodGroup, PodGroupSpec, SubGroupPolicy
-from quorate.api.volcano.annotations import ADMITTED_POD_SETS, MEMBER_REQUESTS, SUSPENDED, TASK_SPEC
+from quorate.api.volcano.annotations import (
+    ADMITTED_POD_SETS,
+    MEMBER_REQUESTS,
+    REPLACES_FAILED,
+    SUSPENDED,
+    TASK_SPEC,
+)
 from quorate.api.volcano.job import GROUP, PARTITION, VERSION, Job, TaskSpec, task_min_available
+from quorate.controllers.volcano.job.lifecycle_policies import ANY, POD_EVICTED, POD_FAILED, TASK_FAILED
 from quorate.controllers.volcano.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from quorate.kube.patches import merge_patch
 
@@ -26,6 +34,9 @@ _NOT_COPIED: Final = (
     "kubectl.kubernetes.io/last-applied-configuration", ADMITTED_POD_SETS, MEMBER_REQUESTS, SUSPENDED,
     STOPPING,
 )  # fmt: skip
+
+_REPLACING_ACTIONS: Final = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
+_FAILURES: Final = frozenset({ANY, POD_EVICTED, POD_FAILED, TASK_FAILED})  # events of a pod that fails
 
 
 def group_name(job: Job) -> str:
@@ -40,6 +51,8 @@ def build_pod_group(
     pods = [defaults.stored(decode_template(task.template).spec) for task in job.spec.tasks]
     annotations = {name: text for name, text in metadata.annotations.items() if name not in _NOT_COPIED}
     annotations |= _member_requests(job, pods)
+    if not replaces_failed_pods(job):
+        annotations[REPLACES_FAILED] = "false"
     return PodGroup(
         metadata=ObjectMeta(
             name=group_name(job),
@@ -59,6 +72,16 @@ def build_pod_group(
                 _sub_group_policy(task) for task in job.spec.tasks if task.partition_policy
             ),
         ),
+    )
+
+
+def replaces_failed_pods(job: Job) -> bool:
+    """Return True if a policy of the job replaces pods that fail and keeps the others."""
+    policies = chain(job.spec.policies, *(task.policies for task in job.spec.tasks))
+    return any(
+        policy.action in _REPLACING_ACTIONS
+        and (policy.exit_code is not None or not _FAILURES.isdisjoint({*policy.events, policy.event}))
+        for policy in policies
     )
 
 
