@@ -36,9 +36,9 @@ class _Placed:
 
 
 class _Evaluated:
-    """The failure of each node for one demand and capacity, as of a position in the log of changes."""
+    """The failures of nodes for one demand and capacity, as of a position in the log of changes."""
 
-    def __init__(self, epoch: Hashable, position: int, failed: list[FilterFailure | None]) -> None:
+    def __init__(self, epoch: Hashable, position: int, failed: dict[int, FilterFailure]) -> None:
         self.epoch, self.position, self.failed = epoch, position, failed
 
 
@@ -177,30 +177,29 @@ class DeviceIndex:
         if not demand.claims:
             return
         by_failure: dict[FilterFailure, list[int]] = {}
-        for node, failure in enumerate(self._evaluate(demand, capacity)):
-            if failure is not None:
-                by_failure.setdefault(failure, []).append(node)
+        for node, failure in self._evaluate(demand, capacity).items():
+            by_failure.setdefault(failure, []).append(node)
         for failure, rejected in by_failure.items():
             mask = np.zeros(self._nodes.size, np.bool_)
             mask[rejected] = True
             statuses.reject(mask, failure)
 
-    def _evaluate(self, demand: DeviceDemand, capacity: Capacity) -> list[FilterFailure | None]:
+    def _evaluate(self, demand: DeviceDemand, capacity: Capacity) -> dict[int, FilterFailure]:
         epoch = (self._epoch, self._inventory.version, self._nodes.generation)
         known = self._evaluated.get((demand, capacity))
         changed = None if known is None or known.epoch != epoch else self._changes.since(known.position)
         if known is None or changed is None:
             if len(self._evaluated) >= _MAX_EVALUATED:
                 self._evaluated.clear()
-            vacant = self._nodes.vacant.tolist()
-            failed = [
-                None if vacant[at] else self._failure(at, demand, capacity) for at in range(len(vacant))
-            ]
-            known = self._evaluated[demand, capacity] = _Evaluated(epoch, self._changes.end, failed)
-        else:
-            for node in changed:
-                known.failed[node] = self._failure(node, demand, capacity)
-            known.position = self._changes.end
+            known = self._evaluated[demand, capacity] = _Evaluated(epoch, self._changes.end, {})
+            changed = np.flatnonzero(~self._nodes.vacant).tolist()
+        for node in changed:
+            failure = self._failure(node, demand, capacity)
+            if failure is None:
+                known.failed.pop(node, None)
+            else:
+                known.failed[node] = failure
+        known.position = self._changes.end
         return known.failed
 
     def _failure(self, node: int, demand: DeviceDemand, capacity: Capacity) -> FilterFailure | None:
@@ -242,9 +241,7 @@ class DeviceIndex:
 
     def affects_other_nodes(self, demand: DeviceDemand) -> bool:
         """Return whether a pod may take devices that other nodes can use too."""
-        return any(claim.shared for claim in demand.claims) or any(
-            not published.is_local for published in self._inventory.devices()
-        )
+        return any(claim.shared for claim in demand.claims) or self._inventory.has_shared
 
     def _device_changed(self, device: DeviceId) -> None:
         seen = (self._inventory.version, self._nodes.generation)

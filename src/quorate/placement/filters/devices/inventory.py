@@ -71,25 +71,36 @@ class DeviceInventory:
 
     def __init__(self) -> None:
         self.version = 0
-        self._slices: dict[str, ResourceSlice] = {}
-        self._by_place: dict[Usable, list[PublishedDevice]] | None = (
-            None  # None: to be computed from the slices
-        )
+        self._slices: dict[str, ResourceSliceSpec] = {}  # by name
+        self._pools: dict[tuple[str, str], set[str]] = {}  # names of the slices of each
+        self._of_pool: dict[
+            tuple[str, str], list[tuple[Usable, PublishedDevice]]
+        ] = {}  # those that are computed
+        self._by_place: dict[Usable, list[PublishedDevice]] | None = {}  # None: to be computed
+        self._has_shared = False
         self._seen: tuple[int, int] | None = None  # versions of slices and nodes of ``_visible``
         self._visible: list[tuple[PublishedDevice, ...]] = []
 
     def set_slice(self, piece: ResourceSlice) -> None:
-        known = self._slices.get(piece.metadata.name)
-        if known is None or known.spec != piece.spec:
-            self._slices[piece.metadata.name] = piece
-            self._changed()
+        name, spec = piece.metadata.name, piece.spec
+        if self._slices.get(name) != spec:
+            self.remove_slice(name)
+            self._slices[name] = spec
+            self._pools.setdefault(_pool(spec), set()).add(name)
+            self._changed(spec)
 
     def remove_slice(self, name: str) -> None:
-        if self._slices.pop(name, None) is not None:
-            self._changed()
+        spec = self._slices.pop(name, None)
+        if spec is not None:
+            names = self._pools[_pool(spec)]
+            names.discard(name)
+            if not names:
+                del self._pools[_pool(spec)]
+            self._changed(spec)
 
-    def _changed(self) -> None:
+    def _changed(self, spec: ResourceSliceSpec) -> None:
         self.version += 1
+        self._of_pool.pop(_pool(spec), None)
         self._by_place = None
 
     def visible(self, nodes: NodeColumns) -> Sequence[tuple[PublishedDevice, ...]]:
@@ -101,12 +112,11 @@ class DeviceInventory:
         return self._visible
 
     def _divided(self, nodes: NodeColumns) -> Iterator[tuple[PublishedDevice, ...]]:
-        if self._by_place is None:
-            self._by_place = _by_place(self._slices)
-        local = {place.node: devices for place, devices in self._by_place.items() if place.node}
+        places = self._places()
+        local = {place.node: devices for place, devices in places.items() if place.node}
         shared = [
             (_usable_on(nodes, place.selector), devices)
-            for place, devices in self._by_place.items()
+            for place, devices in places.items()
             if not place.node
         ]
         values = nodes.names.values
@@ -115,40 +125,49 @@ class DeviceInventory:
             others = [published for mask, devices in shared if mask[index] for published in devices]
             yield (*own, *others) if own or others else _NO_DEVICES
 
-    def devices(self) -> Iterator[PublishedDevice]:
-        """Yield all devices that count, whatever nodes can use them."""
+    @property
+    def has_shared(self) -> bool:
+        """Whether any device can be used by several nodes."""
+        self._places()
+        return self._has_shared
+
+    def _places(self) -> Mapping[Usable, Sequence[PublishedDevice]]:
         if self._by_place is None:
-            self._by_place = _by_place(self._slices)
-        for devices in self._by_place.values():
-            yield from devices
+            self._by_place = {}
+            for pool in sorted(self._pools):
+                if pool not in self._of_pool:
+                    pieces = [self._slices[name] for name in sorted(self._pools[pool])]
+                    self._of_pool[pool] = list(_devices_of_pool(pieces))
+                for place, published in self._of_pool[pool]:
+                    self._by_place.setdefault(place, []).append(published)
+            self._has_shared = any(not place.node for place in self._by_place)
+        return self._by_place
 
 
 def _usable_on(nodes: NodeColumns, selector: NodeSelector | None) -> Mask:
     return ~nodes.vacant if selector is None else match_any_term(nodes, selector.node_selector_terms)
 
 
-def _by_place(slices: Mapping[str, ResourceSlice]) -> dict[Usable, list[PublishedDevice]]:
-    pools: dict[tuple[str, str], list[ResourceSliceSpec]] = {}
-    for name in sorted(slices):
-        spec = slices[name].spec
-        pools.setdefault((spec.driver, spec.pool.name), []).append(spec)
-    by_place: dict[Usable, list[PublishedDevice]] = {}
-    for (driver, pool), pieces in sorted(pools.items()):
-        newest = max(piece.pool.generation for piece in pieces)
-        current = [piece for piece in pieces if piece.pool.generation == newest]
-        if len(current) != current[0].pool.resource_slice_count:
+def _pool(spec: ResourceSliceSpec) -> tuple[str, str]:
+    return spec.driver, spec.pool.name
+
+
+def _devices_of_pool(pieces: Sequence[ResourceSliceSpec]) -> Iterator[tuple[Usable, PublishedDevice]]:
+    """Yield the devices of one pool that count, with where they can be used."""
+    newest = max(piece.pool.generation for piece in pieces)
+    current = [piece for piece in pieces if piece.pool.generation == newest]
+    if len(current) != current[0].pool.resource_slice_count:
+        return
+    devices = [(piece, device) for piece in current for device in piece.devices]
+    if len({device.name for _, device in devices}) != len(devices):
+        return  # the driver made a mistake: no device is known by its name
+    for piece, device in devices:
+        if device.consumes_counters or device.binding_conditions:
             continue
-        devices = [(piece, device) for piece in current for device in piece.devices]
-        if len({device.name for _, device in devices}) != len(devices):
-            continue  # the driver made a mistake: no device is known by its name
-        for piece, device in devices:
-            if device.consumes_counters or device.binding_conditions:
-                continue
-            place = _place(piece, device)
-            if place is not None:
-                published = PublishedDevice(DeviceId(driver, pool, device.name), device, place)
-                by_place.setdefault(place, []).append(published)
-    return by_place
+        place = _place(piece, device)
+        if place is not None:
+            driver, pool = _pool(piece)
+            yield place, PublishedDevice(DeviceId(driver, pool, device.name), device, place)
 
 
 def _place(piece: ResourceSliceSpec, device: Device) -> Usable | None:
