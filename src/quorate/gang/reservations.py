@@ -16,7 +16,7 @@ from quorate.api.volcano import INQUEUE, RUNNING, UNKNOWN
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.left_room import failed_to_replace
 from quorate.gang.cache.task import ALLOCATED_STATUSES
-from quorate.gang.namespace_quota.evaluation import ScopeAttributes, quota_claim
+from quorate.gang.namespace_quota.evaluation import COUNT_PODS, ScopeAttributes, group_minimum, quota_claim
 from quorate.quota.amount import PODS
 
 NOTHING: Final[Mapping[str, int]] = {}
@@ -69,14 +69,14 @@ def quota_claim_of(gang: Gang) -> Mapping[str, int]:
     """Return what ``gang`` may still take of the quotas of its namespace, by normalised name.
 
     All members are subtracted, in any phase: the quota controller counted each when it was created.  It no
-    longer counts those that failed, and their replacements need quota.
+    longer counts those that failed, except as objects, and their replacements need quota.
     """
     if gang.min_resources is None or gang.is_terminating:
         return NOTHING
     used = gang.quota_used
     for task in failed_to_replace(gang):
-        used = used - Counter(task.quota_usage)
-    return quota_claim(gang.quota_minimum, used)
+        used = used - Counter({name: n for name, n in task.quota_usage.items() if name != COUNT_PODS})
+    return quota_claim(group_minimum(gang.quota_minimum, gang.min_member), used)
 
 
 def scope_attributes_of(gang: Gang) -> ScopeAttributes:

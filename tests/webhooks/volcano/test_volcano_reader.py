@@ -54,8 +54,11 @@ def test_recent_usage_counts_only_if_status_and_cache_agree(
     assert with_agreed_usage(quota, counted, 1001.0).used == {"requests.cpu": status}
 
 
+PODS_OF_ONE = {"pods": 1, "count/pods": 1}
+
+
 def a_group(phase: str = "Inqueue", minimum: Any = None, **metadata: Any) -> PodGroup:
-    spec = {"priorityClassName": "high", "minResources": minimum}
+    spec = {"minMember": 1, "priorityClassName": "high", "minResources": minimum}
     body = {"metadata": {"name": "a", **metadata}, "spec": spec, "status": {"phase": phase}}
     return codec.convert(PodGroup, body)
 
@@ -65,12 +68,14 @@ def a_group(phase: str = "Inqueue", minimum: Any = None, **metadata: Any) -> Pod
     [
         pytest.param(
             a_group(minimum={"cpu": "1"}),
-            GroupQuotaMinimum(ScopeAttributes("high"), {"cpu": 1000}, True),
+            GroupQuotaMinimum(ScopeAttributes("high"), {**PODS_OF_ONE, "cpu": 1000}, True),
             id="active",
         ),
         pytest.param(a_group(), GroupQuotaMinimum(ScopeAttributes("high"), None, True), id="no minResources"),
         pytest.param(
-            a_group(minimum={}), GroupQuotaMinimum(ScopeAttributes("high"), {}, True), id="empty minResources"
+            a_group(minimum={}),
+            GroupQuotaMinimum(ScopeAttributes("high"), PODS_OF_ONE, True),
+            id="empty minResources",
         ),
         pytest.param(
             a_group("Pending"), GroupQuotaMinimum(ScopeAttributes("high"), None, False), id="pending"

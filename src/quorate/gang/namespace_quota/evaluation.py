@@ -18,12 +18,13 @@ from typing import Final
 
 from quorate.api.core import ResourceQuotaSpec, ScopeRequirement
 from quorate.api.meta import SelectorRequirement, matches_requirement
-from quorate.quota.amount import as_quantity
+from quorate.quota.amount import PODS, as_quantity
 
 Amounts = Mapping[str, int]
 
 ACTIVE_PHASES: Final = frozenset({"Inqueue", "Running", "Unknown"})  # of groups with reserved claims
 
+COUNT_PODS: Final = "count/pods"  # all that a terminated pod still uses
 _REQUESTS: Final = "requests."
 _LIMITS: Final = "limits."
 _PRIORITY_CLASS: Final = "PriorityClass"
@@ -38,8 +39,13 @@ def normalised(amounts: Amounts) -> dict[str, int]:
     return result
 
 
+def group_minimum(min_resources: Amounts, min_member: int) -> Amounts:
+    """Return what a group with ``minResources`` needs of quotas: also the pods that these do not name."""
+    return {PODS: min_member, COUNT_PODS: min_member, **min_resources}
+
+
 def quota_claim(minimum: Amounts, used_by_members: Amounts) -> dict[str, int]:
-    """Return what a group claims of ``minimum``, its ``minResources``, by normalised name.
+    """Return what a group claims of ``minimum``, that of ``group_minimum``, by normalised name.
 
     ``used_by_members``: the quota usage of its members in any phase.  A resource that is used up stays, with
     0. The caller has to know that a group without ``minResources``, a completed one, and one that is being

@@ -9,9 +9,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from quorate.api.meta import Key
-from quorate.gang.namespace_quota.evaluation import Amounts, QuotaTotals, ScopeAttributes, quota_claim
+from quorate.gang.namespace_quota.evaluation import (
+    COUNT_PODS,
+    Amounts,
+    QuotaTotals,
+    ScopeAttributes,
+    quota_claim,
+)
 
-COUNT_PODS: Final = "count/pods"  # all that a terminated pod still uses
 NOTHING: Final[Amounts] = {}
 
 
@@ -37,7 +42,7 @@ class GroupQuotaMinimum:
     """What one pod group needs of quotas."""
 
     attributes: ScopeAttributes
-    minimum: Amounts | None  # its minResources by the names that quotas use; None: nothing is reserved for it
+    minimum: Amounts | None  # as by ``group_minimum``; None: nothing is reserved for it
     active: bool  # admitted, neither completed nor being deleted
 
 

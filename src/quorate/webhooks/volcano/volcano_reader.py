@@ -22,6 +22,7 @@ from quorate.gang.namespace_quota.evaluation import (
     Amounts,
     QuotaTotals,
     ScopeAttributes,
+    group_minimum,
     unsupported_scopes,
 )
 from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum, QuotaLedger
@@ -235,6 +236,6 @@ def group_quota_minimum(group: PodGroup) -> GroupQuotaMinimum:
     minimum = group.spec.min_resources
     return GroupQuotaMinimum(
         attributes=ScopeAttributes(group.spec.priority_class_name),
-        minimum=None if minimum is None else quota_amounts(minimum),
+        minimum=None if minimum is None else group_minimum(quota_amounts(minimum), group.spec.min_member),
         active=group.status.phase in ACTIVE_PHASES and group.metadata.deletion_timestamp is None,
     )

@@ -43,7 +43,7 @@ from quorate.api.volcano.job import Job, with_defaults
 from quorate.api.volcano.topology import HyperNode
 from quorate.controllers.volcano.pod_groups.scheduling_gates import gate_for
 from quorate.gang.cache.from_objects import quota_amounts
-from quorate.gang.namespace_quota.evaluation import ScopeAttributes
+from quorate.gang.namespace_quota.evaluation import ScopeAttributes, group_minimum
 from quorate.gang.namespace_quota.webhook_checks import PodGroupRequest, group_findings, pod_findings
 from quorate.kube.computations import Computations
 from quorate.kube.patches import json_patch
@@ -275,8 +275,11 @@ async def _new_pod(request: AdmissionRequest) -> IncomingPod | None:
 
 
 def _claimant(group: PodGroup) -> PodGroupRequest:
+    spec = group.spec
+    minimum = None if spec.min_resources is None else quota_amounts(spec.min_resources)
     return PodGroupRequest(
-        ScopeAttributes(group.spec.priority_class_name), quota_amounts(group.spec.min_resources or {})
+        ScopeAttributes(spec.priority_class_name),
+        {} if minimum is None else group_minimum(minimum, spec.min_member),
     )
 
 
