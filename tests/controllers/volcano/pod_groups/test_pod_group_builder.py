@@ -9,6 +9,7 @@ from quorate.controllers.volcano.job.job_pod_group import pod_group_patch
 from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     pod_group_for,
+    too_few_replicas,
     tracks_owner_template,
 )
 
@@ -134,3 +135,22 @@ def test_a_changed_template_updates_the_group_but_not_its_queue() -> None:
     assert pod_group_patch(group, wanted) == {"minResources": {"cpu": "2", "requests.cpu": "2"}}
     assert tracks_owner_template(a_pod())
     assert not tracks_owner_template(a_pod(owner=None))
+
+
+@pytest.mark.parametrize(
+    ("owner", "replicas", "want"),
+    [
+        pytest.param(OWNER, 1, f"{MINIMUM} is 2, and ReplicaSet web-1 has 1 replicas: set maxSurge to 2 for "
+                     "rolling updates of its Deployment, or use strategy Recreate", id="a rolling update"),
+        pytest.param(OWNER, 2, "", id="enough replicas"),
+        pytest.param(OWNER | {"kind": "StatefulSet"}, 1,
+                     f"{MINIMUM} is 2, and StatefulSet web-1 has 1 replicas", id="a stateful set"),
+        pytest.param(OWNER | {"apiVersion": "batch/v1", "kind": "Job"}, 1, "", id="a job has no replicas"),
+        pytest.param(None, 1, "", id="no owner"),
+    ],
+)  # fmt: skip
+def test_an_owner_with_too_few_replicas_for_its_gang_is_told(
+    owner: dict[str, Any] | None, replicas: int, want: str
+) -> None:
+    pod = a_pod(owner=owner)
+    assert too_few_replicas(pod, replicas, pod_group_for(pod, {MINIMUM: "2"}, {})) == want

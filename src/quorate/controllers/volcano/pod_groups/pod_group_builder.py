@@ -73,6 +73,20 @@ def tracks_owner_template(pod: GroupPod) -> bool:
     return owner is not None and (owner.api_version, owner.kind) in SCALABLE_KINDS
 
 
+def too_few_replicas(pod: GroupPod, replicas: int, group: PodGroup) -> str:
+    """Return why the group of ``pod`` has too few members and the remedy; empty if it has enough.
+
+    ``replicas``: of its owner.
+    """
+    owner, needed = pod.metadata.controller, group.spec.min_member
+    if owner is None or not tracks_owner_template(pod) or needed <= replicas:
+        return ""
+    text = f"{GROUP_MIN_MEMBER} is {needed}, and {owner.kind} {owner.name} has {replicas} replicas"
+    if owner.kind != "ReplicaSet":
+        return text
+    return f"{text}: set maxSurge to {needed} for rolling updates of its Deployment, or use strategy Recreate"
+
+
 def _owner_reference(pod: GroupPod) -> OwnerReference:
     owner = pod.metadata.controller
     if owner is not None:

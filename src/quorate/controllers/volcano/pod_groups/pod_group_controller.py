@@ -14,6 +14,7 @@ from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     POD_GROUP_PREFIX,
     SCALABLE_KINDS,
     pod_group_for,
+    too_few_replicas,
     tracks_owner_template,
 )
 from quorate.kube.computations import size_of
@@ -25,7 +26,7 @@ from quorate.kube.resources import POD_GROUPS, Resource, reference_to
 from quorate.kube.writes import Delete, send
 
 WORKERS: Final = 16
-OWNER_CACHE_S: Final = 5.0  # how long an owner's annotations are cached: its pods are created together
+OWNER_CACHE_S: Final = 5.0  # how long an owner is cached: its pods are created together
 EMPTY_GROUP_CHECK_S: Final = 60.0  # how often the owner of a group without pods is read
 BY_GROUP: Final = "pods by group"  # index of pods of groups made for them, by the key of the group
 
@@ -100,8 +101,9 @@ class PodGroupController:
         self._inherit = inherit
         self._writer = PodGroupWriter(context)
         self._computations = context.computations
-        # The annotations of owners by uid, and the steady time until which they are cached.
-        self._owner_annotations: dict[Uid, tuple[Mapping[str, str], float]] = {}
+        # Owners by uid, and the steady time until which they are cached.
+        self._owners: dict[Uid, tuple[Owner | None, float]] = {}
+        self._events = context.events
         workers = context.workers_for(POD_GROUPS, WORKERS)
         self.pod_reconciler = Reconciler(
             "volcano.pods", self.reconcile_pod, context.clock, workers, report=self._pod_failed
@@ -133,7 +135,8 @@ class PodGroupController:
         pod = next((pod for each in self._pods if (pod := each.get(key)) is not None), None)
         if pod is None or not pod.needs_pod_group:
             return
-        owner_annotations = await self._annotations_of_owner(pod)
+        owner = await self._cached_owner(pod)
+        owner_annotations = {} if owner is None else owner.metadata.annotations
         size = len(pod.spec) + size_of(pod.metadata)
         wanted = await self._computations.run(
             size, pod_group_for, pod, owner_annotations, self._annotations_of_namespace(pod)
@@ -148,24 +151,25 @@ class PodGroupController:
             await self._client.patch(GROUP_PODS, key, {"metadata": {"annotations": annotations}})
         except NotFound:
             return  # deleted in the meantime
+        if owner is not None and (problem := too_few_replicas(pod, owner.spec.replicas, wanted)):
+            self._events.event(reference_to(GROUP_PODS, pod), "Warning", "MinMemberExceedsReplicas", problem)
 
     def _annotations_of_namespace(self, pod: GroupPod) -> Mapping[str, str]:
         namespace = self._namespaces.get(Key("", pod.metadata.namespace))
         return {} if namespace is None else namespace.metadata.annotations
 
-    async def _annotations_of_owner(self, pod: GroupPod) -> Mapping[str, str]:
+    async def _cached_owner(self, pod: GroupPod) -> Owner | None:
+        """Return the owner whose annotations apply to the group of ``pod``; None if there is none."""
         reference = pod.metadata.controller
         if reference is None or not self._inherit:
-            return {}
+            return None
         now = self._steady.now()
-        annotations, until = self._owner_annotations.get(reference.uid, ({}, 0.0))
+        owner, until = self._owners.get(reference.uid, (None, 0.0))
         if now >= until:
             owner = await self._owner(pod.metadata.namespace, reference)
-            annotations = {} if owner is None else owner.metadata.annotations
-            cached = self._owner_annotations.items()
-            self._owner_annotations = {uid: entry for uid, entry in cached if now < entry[1]}
-            self._owner_annotations[reference.uid] = (annotations, now + OWNER_CACHE_S)
-        return annotations
+            self._owners = {uid: entry for uid, entry in self._owners.items() if now < entry[1]}
+            self._owners[reference.uid] = (owner, now + OWNER_CACHE_S)
+        return owner
 
     async def _owner(self, namespace: str, reference: OwnerReference) -> Owner | None:
         """Return the owner; None if it no longer exists, or its kind does not determine a group."""
