@@ -127,3 +127,29 @@ def test_the_reason_of_a_group_tells_members_that_terminate_from_those_that_do_n
     (condition,) = (each for each in next(iter(world.groups.values())).status.conditions)
     assert condition.message == "1 of 3 members exist, 1 more failed or being deleted"
     assert phases(world) == {"a": "Unknown"}
+
+
+@pytest.mark.parametrize(
+    ("queue", "cause"),
+    [
+        pytest.param({}, "0/1 nodes are available: 1 Insufficient cpu (need 1, 2 at most)", id="no room"),
+        pytest.param({"capability": {"cpu": 1}}, "their queue may not allocate more now", id="no share"),
+    ],
+)
+def test_a_group_that_waits_for_further_pods_says_so_in_its_condition(queue: Json, cause: str) -> None:
+    pods: list[Json] = [
+        {"name": "a", "count": 1 if queue else 2, "group": "a", "node": "n1", "phase": "Running"},
+        {"name": "more", "count": 3, "group": "a", "created": 9},
+    ]
+    world = a_world("design", [{"name": "a", "minMember": 1, "phase": "Running"}], pods)
+    world.do("setQueue", {"name": "default", **queue})
+    for _ in range(2):
+        outcome = world.session()
+    assert [event for event in outcome.events if event.reason == "Scheduled"] == []
+    (condition,) = next(iter(world.groups.values())).status.conditions
+    assert (condition.type, condition.status) == ("Scheduled", "True")
+    assert condition.message == f"3 pods beyond minMember found no node: {cause}"
+    world.do("deletePods", ["more-0", "more-1", "more-2"])
+    world.session()
+    (condition,) = next(iter(world.groups.values())).status.conditions
+    assert condition.message == ""

@@ -27,6 +27,7 @@ from quorate.gang.cache.task import ALLOCATED_STATUSES, TaskCounts, TaskStatus
 from quorate.gang.outcome import Counts, GangStatus, RefusedGang
 from quorate.gang.pending_reasons import (
     AwaitsEvictions,
+    FurtherMembersWait,
     GangUnschedulable,
     InvalidQueueHierarchy,
     NetworkTopologyUnsatisfied,
@@ -37,7 +38,7 @@ from quorate.gang.pending_reasons import (
     PendingReason,
     equivalence_key,
 )
-from quorate.gang.pod_group_conditions import transition_stamp, with_scheduled, with_unschedulable
+from quorate.gang.pod_group_conditions import is_true, transition_stamp, with_scheduled, with_unschedulable
 from quorate.gang.session.session import Session
 from quorate.placement.cluster import AllocationState
 
@@ -155,7 +156,7 @@ class _StatusUpdater:
         if not_admitted and reason is not None:
             self._report_not_admitted(gang, reason)
         elif reports_readiness and is_ready:
-            self._report_ready(gang)
+            self._report_ready(gang, str(reason) if isinstance(reason, FurtherMembersWait) else "")
         elif reports_readiness and not (self._design and gang.phase == COMPLETED):
             self._report_not_ready(gang, reason)
 
@@ -188,10 +189,10 @@ class _StatusUpdater:
         if changed and gang.phase in (PENDING, INQUEUE, UNKNOWN):
             self._session.record_event(gang, "Warning", UNSCHEDULABLE, message, about=condition_reason)
 
-    def _report_ready(self, gang: Gang) -> None:
+    def _report_ready(self, gang: Gang, message: str) -> None:
         before = gang.conditions
-        gang.conditions = with_scheduled(before, self._stamp, clears=self._design)
-        if gang.conditions is not before:
+        gang.conditions = with_scheduled(before, self._stamp, message=message, clears=self._design)
+        if gang.conditions is not before and not is_true(before, SCHEDULED):
             self._session.record_event(gang, "Normal", SCHEDULED, "pod group is ready")
 
     def _set_unschedulable(self, gang: Gang, reason: str, message: str) -> bool:

@@ -286,6 +286,18 @@ class GangUnschedulable:
 
 
 @dataclass(frozen=True, slots=True)
+class FurtherMembersWait:
+    """The gang has its minimum, and members beyond it found no node."""
+
+    reason: ClassVar[str] = "NotEnoughResources"
+    members: int
+    cause: str  # why the nodes were refused, with counts
+
+    def __str__(self) -> str:
+        return f"{_count(self.members, 'pod')} beyond minMember found no node: {self.cause}"
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitsEvictions:
     """Members are pipelined to nodes that other pods have yet to leave."""
 
@@ -352,6 +364,7 @@ PendingReason = (
     | HyperNodesTooSmall
     | NoSuchTier
     | GangUnschedulable
+    | FurtherMembersWait
     | AwaitsEvictions
 )
 

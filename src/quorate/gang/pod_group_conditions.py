@@ -42,11 +42,13 @@ def with_unschedulable(
     return _with(conditions, UNSCHEDULABLE, "True", reason, message, stamp)
 
 
-def with_scheduled(conditions: Conditions, stamp: TransitionStamp, *, clears: bool) -> Conditions:
+def with_scheduled(
+    conditions: Conditions, stamp: TransitionStamp, *, message: str = "", clears: bool
+) -> Conditions:
     """Return ``conditions`` with Scheduled; ``clears`` removes Unschedulable."""
     if clears and any(condition.type == UNSCHEDULABLE for condition in conditions):
         conditions = tuple(condition for condition in conditions if condition.type != UNSCHEDULABLE)
-    return _with(conditions, SCHEDULED, "True", READY_TO_BE_SCHEDULED, "", stamp)
+    return _with(conditions, SCHEDULED, "True", READY_TO_BE_SCHEDULED, message, stamp)
 
 
 def is_true(conditions: Conditions, type_: str, reason: str = "") -> bool:

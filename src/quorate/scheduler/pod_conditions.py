@@ -20,6 +20,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.pending_reasons import (
     AwaitsEvictions,
+    FurtherMembersWait,
     GangUnschedulable,
     NotEnoughNodes,
     NotEnoughResources,
@@ -118,7 +119,7 @@ class PodConditionWriter:
 
 def reason_of(pending_reason: PendingReason) -> str:
     match pending_reason:
-        case NotEnoughResources() | NotEnoughNodes() | GangUnschedulable():
+        case NotEnoughResources() | NotEnoughNodes() | GangUnschedulable() | FurtherMembersWait():
             return UNSCHEDULABLE
         case AwaitsEvictions():
             return SCHEDULABLE

@@ -23,7 +23,12 @@ from quorate.gang.actions.topology_placement import TopologyPlacement
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.quota_admission import QuotaAdmission
 from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.pending_reasons import BeyondAdmission, GangUnschedulable, PendingReason, no_fit_message
+from quorate.gang.pending_reasons import (
+    BeyondAdmission,
+    GangUnschedulable,
+    PendingReason,
+    no_fit_message,
+)
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.colocation import choose_anchor_node, requires_affinity
@@ -97,7 +102,9 @@ def _allocate(
         gang_queues.push(gang)
     while (queue := gang_queues.next_queue()) is not None:
         if session.is_overused(queue):
-            gang_queues.discard(queue)
+            for gang in gang_queues.discard(queue):
+                if session.is_ready(gang):
+                    session.report_further_members(gang, _not_allocatable(session, gang))
             continue
         gang = gang_queues.pop(queue)
         with session.model.room_lent_to(gang):
@@ -203,6 +210,8 @@ class GangPlacement:
                     break
             if session.is_ready(gang):
                 session.dispatch(statement.commit(), gang)
+                if not self._tasks:
+                    session.report_further_members(gang, self._cause())
                 return None
             if session.is_pipelined(gang):
                 session.hold(statement.commit())
@@ -300,7 +309,11 @@ class GangPlacement:
         missing = gang.min_member - gang.task_counts.ready - gang.task_counts.pipelined - placed
         never = sum(gang.shapes[shape] for shape, no_fit in self._failed_shapes.items() if no_fit.never_fits)
         never_fits = gang.task_counts.valid - never < gang.min_member
+        return GangUnschedulable(missing, gang.min_member, self._cause(never_fits=never_fits), never_fits)
+
+    def _cause(self, *, never_fits: bool = False) -> str:
+        """Return why members have no node."""
         causes = sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()})
         if not causes or (self._by_queue and not never_fits):
-            causes.append(_not_allocatable(self._session, gang))
-        return GangUnschedulable(missing, gang.min_member, "; ".join(causes), never_fits)
+            causes.append(_not_allocatable(self._session, self._gang))
+        return "; ".join(causes)

@@ -67,10 +67,10 @@ class GangQueues:
         while queue.name in self._heaps:
             yield self.pop(queue)
 
-    def discard(self, queue: Queue) -> None:
-        """Remove all gangs of ``queue``."""
-        for _, key in self._heaps.pop(queue.name):
-            self._sort_keys.pop(key, None)
+    def discard(self, queue: Queue) -> list[Gang]:
+        """Remove all gangs of ``queue`` and return them, in the order of the heap."""
+        keys = [key for _, key in self._heaps.pop(queue.name) if self._sort_keys.pop(key, None) is not None]
+        return [self._session.model.gangs[key] for key in keys]
 
     def _trim(self, name: str) -> None:
         """Drop outdated entries at the head of a heap, and an empty heap."""

@@ -138,6 +138,8 @@ class TopologyPlacement:
             reason = session.pending_reasons[gang.key] = self._reason()
             if key is not None:
                 self._trials.refused_topologies[key] = reason
+        elif self._tasks:
+            session.report_further_members(gang, self._cause())
         return False
 
     def _trial_key(self) -> Hashable:
@@ -305,16 +307,20 @@ class TopologyPlacement:
             reason = self._unsatisfied(self._limit, self._gang_room(), None, "")
             if reason is not None:
                 return reason
-        causes = sorted({no_fit_message(each) for each in self._failed.values() if each is not None})
         never = sum(
             gang.shapes[shape] for shape, each in self._failed.items() if each is not None and each.never_fits
         )
         return GangUnschedulable(
             missing - self._most_placed,
             gang.min_member,
-            cause="; ".join(causes) or "their queue may not allocate more now",
+            cause=self._cause(),
             never_fits=counts.valid - never < gang.min_member,
         )
+
+    def _cause(self) -> str:
+        """Return why members have no node."""
+        causes = sorted({no_fit_message(each) for each in self._failed.values() if each is not None})
+        return "; ".join(causes) or "their queue may not allocate more now"
 
     def _unsatisfied(
         self, limit: TierLimit, room: PodGroupRoom, within: Mask | None, sub_group: str

@@ -30,7 +30,7 @@ from quorate.gang.outcome import (
     Nomination,
     RefusedGang,
 )
-from quorate.gang.pending_reasons import PendingReason, WorkloadNotAdmitted
+from quorate.gang.pending_reasons import FurtherMembersWait, PendingReason, WorkloadNotAdmitted
 from quorate.gang.queue_accounts import Account, Path, SessionAccounts
 from quorate.gang.reservations import requested, requested_beside_members
 from quorate.gang.session.callbacks import (
@@ -292,6 +292,11 @@ class Session:
         if last is None or self.now - last >= EVENT_INTERVAL_S:
             gang.last_events = {**gang.last_events, (reason, about): self.now}
             self.events.append(GroupEvent(gang.key, gang.uid, type_, reason, message))
+
+    def report_further_members(self, gang: Gang, cause: str) -> None:
+        """Set why members of ``gang``, which is ready, wait (profile ``design``)."""
+        if gang.schedulable and self.settings.profile == "design":
+            self.pending_reasons[gang.key] = FurtherMembersWait(len(gang.schedulable), cause)
 
     # Moves.
 
