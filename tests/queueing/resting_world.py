@@ -199,11 +199,15 @@ class RestingWorld(World):
         old, new = self.state.ledger, fresh.state.ledger
         for key in new.local_queues.keys() & old.local_queues.keys():
             new.local_queues[key].consumed_usage = copy.deepcopy(old.local_queues[key].consumed_usage)
+        fresh._take_over_history(self)
+        fresh.settle()
+        return fresh
+
+    def _take_over_history(self, other: "RestingWorld") -> None:
+        old, new = other.state.ledger, self.state.ledger
         for name, queue in new.cluster_queues.items():
             old_root = old.cluster_queues[name].node.root
             new.preemption_history.take_over(queue.node.root, old.preemption_history, old_root)
-        fresh.settle()
-        return fresh
 
     def decided_anew(self) -> list[str]:
         """Return what a new process decides about this world, which is at rest; it should be nothing."""
@@ -229,8 +233,10 @@ class RestingWorld(World):
             if workload.metadata.key in self.state.ledger.entries:
                 fresh = self.fresh()
                 fresh.state.remove_workload(workload.metadata.key)
-                fresh._decided()
+                if fresh._decided():
+                    continue  # it keeps others waiting, as the head of a StrictFIFO queue does
                 fresh.state.put_workload(workload, fresh.now)
+                fresh._take_over_history(self)
                 if found := fresh._decided():
                     return [f"{name} later: {each}" for each in found]
         return []
