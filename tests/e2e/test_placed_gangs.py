@@ -1,7 +1,8 @@
 """Queued gangs with an admission that holds places on nodes: the places are for their own pods."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import msgspec
@@ -49,13 +50,15 @@ async def a_batch_job(world: World, gangs: GangWorld, name: str) -> None:
     await world.client.create(JOBS, {"metadata": metadata, "spec": spec}, NAMESPACE)
 
 
-async def a_pod_group(world: World, gangs: GangWorld, name: str) -> None:
+async def a_pod_group(
+    world: World, gangs: GangWorld, name: str, pods: int = PODS, runs: str = "100ms"
+) -> None:
     body = {
         "metadata": {"name": name, "labels": LABELS},
-        "spec": {"minMember": PODS, "minResources": {"cpu": str(PODS)}},
+        "spec": {"minMember": pods, "minResources": {"cpu": str(pods)}},
     }
     await world.client.create(POD_GROUPS, body, NAMESPACE)
-    await gangs.pods(name, PODS, runs="100ms")
+    await gangs.pods(name, pods, runs=runs)
 
 
 KINDS: Final[Mapping[str, Callable[[World, GangWorld, str], Awaitable[None]]]] = {
@@ -75,6 +78,31 @@ def a_configuration(node_fit: NodeFitMode) -> Configuration:
     )
 
 
+@asynccontextmanager
+async def a_queue_with_two_nodes(node_fit: NodeFitMode, *, has_topology: bool) -> AsyncIterator[World]:
+    fleet = Fleet(2, cpu="8", labels={"pool": "tas"})
+    async with running_cluster(fleet, definitions=DEFINITIONS) as world:
+        await world.start_queueing(a_configuration(node_fit))
+        flavor: Json = {}
+        if has_topology:
+            await world.create(TOPOLOGIES, "tree", spec={"levels": [{"nodeLabel": HOST}]})
+            flavor = {"nodeLabels": {"pool": "tas"}, "topologyName": "tree"}
+        await world.flavor(**flavor)
+        await world.cluster_queue("99")
+        await world.local_queue()
+        yield world
+
+
+@asynccontextmanager
+async def a_scheduler(world: World, profile: str) -> AsyncIterator[GangWorld]:
+    gangs = GangWorld(world.client, world.queueing_client)
+    try:
+        await gangs.start_scheduler(settings(f"profile: {profile}\n{DEFAULT_FILE}"))
+        yield gangs
+    finally:
+        await gangs.stop_scheduler()
+
+
 @pytest.mark.parametrize(
     ("node_fit", "has_topology"),
     [
@@ -85,25 +113,34 @@ def a_configuration(node_fit: NodeFitMode) -> Configuration:
 )
 def test_a_placed_gang_of_each_kind_starts(node_fit: NodeFitMode, has_topology: bool) -> None:
     async def run() -> None:
-        fleet = Fleet(2, cpu="8", labels={"pool": "tas"})
-        async with running_cluster(fleet, definitions=DEFINITIONS) as world:
-            await world.start_queueing(a_configuration(node_fit))
-            flavor: Json = {}
-            if has_topology:
-                await world.create(TOPOLOGIES, "tree", spec={"levels": [{"nodeLabel": HOST}]})
-                flavor = {"nodeLabels": {"pool": "tas"}, "topologyName": "tree"}
-            await world.flavor(**flavor)
-            await world.cluster_queue("99")
-            await world.local_queue()
+        async with a_queue_with_two_nodes(node_fit, has_topology=has_topology) as world:
             for profile in ("design", "compat"):
-                gangs = GangWorld(world.client, world.queueing_client)
-                try:
-                    await gangs.start_scheduler(settings(f"profile: {profile}\n{DEFAULT_FILE}"))
+                async with a_scheduler(world, profile) as gangs:
                     for kind, create in KINDS.items():
                         name = f"{profile}-{kind}"
                         await create(world, gangs, name)
                         await world.until_condition(name, "Finished", "True", "Succeeded")
-                finally:
-                    await gangs.stop_scheduler()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("node_fit", "has_topology"),
+    [
+        pytest.param("Require", False, id="the nodes are asked"),
+        pytest.param("Report", True, id="the flavor has a topology"),
+    ],
+)
+def test_pod_groups_that_fit_together_run_together(node_fit: NodeFitMode, has_topology: bool) -> None:
+    """The pods of the first group are not counted beside the places that it was admitted with."""
+
+    async def run() -> None:
+        async with (
+            a_queue_with_two_nodes(node_fit, has_topology=has_topology) as world,
+            a_scheduler(world, "design") as gangs,
+        ):
+            for name in ("first", "second"):
+                await a_pod_group(world, gangs, name, pods=8, runs="1h")
+                await gangs.until_phase(name, "Running")
 
     asyncio.run(run())

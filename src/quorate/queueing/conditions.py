@@ -13,12 +13,14 @@ from quorate.api.kueue import IS_GROUP_WORKLOAD, Admission, Workload
 from quorate.api.meta import (
     Condition,
     ConditionStatus,
+    Key,
     at_epoch,
     epoch,
     find_condition,
     is_true,
     with_condition,
 )
+from quorate.api.volcano import GROUP as VOLCANO_GROUP
 from quorate.queueing import inadmissible_reasons as r
 
 QUOTA_RESERVED: Final = "QuotaReserved"
@@ -235,6 +237,14 @@ def is_of_single_pod(workload: Workload) -> bool:
         return False
     (owner,) = metadata.owner_references
     return (owner.api_version, owner.kind) == ("v1", "Pod")
+
+
+def pod_group_of(workload: Workload) -> Key | None:
+    """Return the Volcano pod group of which the workload is; None if it is of something else."""
+    owner = workload.metadata.controller
+    if owner is None or owner.kind != "PodGroup" or not owner.api_version.startswith(f"{VOLCANO_GROUP}/"):
+        return None
+    return Key(workload.metadata.namespace, owner.name)
 
 
 def is_preempted(workload: Workload) -> bool:

@@ -6,6 +6,7 @@ quota in it.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import ELASTIC_JOB, Admission, Workload
@@ -29,7 +30,11 @@ from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import NO_PLACES, Places, has_places, recorded_places, without_places
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.topology.pod_templates import template_of
-from quorate.queueing.topology.shrunk_places import Domains, domains_without_ended
+from quorate.queueing.topology.shrunk_places import (
+    Domains,
+    domains_without_ended,
+    domains_without_members,
+)
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
@@ -47,8 +52,10 @@ class Ledger(LocalQueues):
         self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
         # By the key of a replaced workload slice: the slice that holds quota in its place.
         self.replacement_slices: dict[Key, Key] = {}
-        # Exactly the reservations with ``reclaimablePods`` and places.
-        self._with_ended_pods: set[Key] = set()
+        # Exactly the reservations with places that depend on where pods are bound: those with
+        # ``reclaimablePods``, and those of Volcano pod groups.
+        self._depending_on_pods: set[Key] = set()
+        self._of_group: dict[Key, Key] = {}  # the latter by pod group
         # Pending workloads that became inadmissible with the outcome of another one, until this is reported.
         self.parked: dict[Key, None] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
@@ -249,7 +256,7 @@ class Ledger(LocalQueues):
         reservation.places = self._held_places(reservation, shape)
         if self.holds_places(reservation):
             self.topology.set_has_places(key, True)
-        self._note_ended_pods(reservation)
+        self._note_dependence(reservation)
         if key in self.replacement_slices:
             reservation.usage = {}
         replaced = replaced_slice(reservation.workload, self.configuration.gates)
@@ -292,7 +299,9 @@ class Ledger(LocalQueues):
             pod_set.name: template_of(workload.metadata.namespace, pod_set.template) for pod_set in pod_sets
         }
         needed: dict[str, Domains] = {}
-        if self.configuration.gates.reclaimable_pods and workload.status.reclaimable_pods:
+        if (group := c.pod_group_of(workload)) is not None:
+            needed = domains_without_members(admission, partial(self.topology.bound_members, group))
+        elif self.configuration.gates.reclaimable_pods and workload.status.reclaimable_pods:
             needed = domains_without_ended(workload, admission, self.topology.bound_pods)
         places = recorded_places(self.topology, admission, per_pod, templates, needed)
         replacement_key = self.replacement_slices.get(workload.metadata.key)
@@ -307,17 +316,31 @@ class Ledger(LocalQueues):
         new.replaced_admission = reservation.admission
         self.update_reservation(reservation, new)
 
-    def _note_ended_pods(self, reservation: Reservation) -> None:
-        """Record whether the places of ``reservation`` depend on where its other pods are bound."""
-        if reservation.workload.status.reclaimable_pods and has_places(reservation.admission):
-            self._with_ended_pods.add(reservation.key)
+    def _note_dependence(self, reservation: Reservation) -> None:
+        """Record whether the places of ``reservation`` depend on where its pods are bound."""
+        key, workload = reservation.key, reservation.workload
+        group = c.pod_group_of(workload) if has_places(reservation.admission) else None
+        if group is not None:
+            self._of_group[group] = key
+        if group is not None or (workload.status.reclaimable_pods and has_places(reservation.admission)):
+            self._depending_on_pods.add(key)
         else:
-            self._with_ended_pods.discard(reservation.key)
+            self._depending_on_pods.discard(key)
+
+    def workload_of_pod(self, pod: Key) -> Key | None:
+        """Return the workload of a bound pod with or without a place of its own; None: unknown."""
+        group = self.topology.pod_group_of(pod)
+        return self.topology.workload_of(pod) if group is None else self._of_group.get(group)
+
+    def has_group_places(self, group: Key | None) -> bool:
+        """Return True if the workload of a Volcano pod group has places."""
+        return group in self._of_group
 
     def node_changed(self, node: str | None = None) -> None:
-        """Count the places that workloads with ended pods need after a change of a node, or of all."""
-        for key in sorted(self._with_ended_pods):
-            if node is None or node in self.topology.nodes_of(key):
+        """Count the places that are needed, where pods decide that, after a change of a node, or of all."""
+        for key in sorted(self._depending_on_pods):
+            group = c.pod_group_of(self.reservations[key].workload)
+            if node is None or node in self.topology.nodes_of(key, group):
                 self.pods_changed(key)
 
     def pods_changed(self, workload: Key) -> frozenset[str]:
@@ -325,7 +348,7 @@ class Ledger(LocalQueues):
 
         Returns the flavors of places that are free now.
         """
-        if workload not in self._with_ended_pods:
+        if workload not in self._depending_on_pods:
             return frozenset()
         reservation = self.reservations[workload]
         old = reservation.places.all
@@ -374,7 +397,7 @@ class Ledger(LocalQueues):
             return
         key = new.key
         self.reservations[key] = new  # the common case: no sum changes
-        self._note_ended_pods(new)
+        self._note_dependence(new)
         if queue is not None:
             queue.reservations[key] = new
         if new.ready and not old.ready:
@@ -385,7 +408,11 @@ class Ledger(LocalQueues):
     def remove_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         del self.reservations[key]
-        self._with_ended_pods.discard(key)
+        if key in self._depending_on_pods:
+            self._depending_on_pods.remove(key)
+            group = c.pod_group_of(reservation.workload)
+            if group is not None and self._of_group.get(group) == key:
+                del self._of_group[group]
         self._mark_ready(reservation)
         self.local_queues[reservation.local_queue].totals.count(reservation, -1)
         self.remove_local_queue_if_unused(reservation.local_queue)

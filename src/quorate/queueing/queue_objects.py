@@ -37,7 +37,7 @@ from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.queueing.inactive_reasons import inactive_reasons, is_terminating
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.request_updates import RequestUpdates
-from quorate.queueing.topology.foreign_pods import PODS
+from quorate.queueing.topology.foreign_pods import PODS, group_of
 from quorate.queueing.topology.node_fit import annotated_mode, mode_of
 from quorate.quota.tree import Node
 
@@ -109,15 +109,24 @@ class QueueObjects:
 
     def put_pod(self, pod: BoundPod) -> Collection[str]:
         """Return the topology flavors in which the pod no longer uses what it used before."""
-        freed = self.ledger.topology.put_pod(pod)
-        return self._with_needed_places(self.ledger.topology.workload_of(pod.metadata.key), freed)
+        before = self.ledger.workload_of_pod(pod.metadata.key)
+        freed: Collection[str] = self.ledger.topology.put_pod(pod)
+        after = self.ledger.workload_of_pod(pod.metadata.key)
+        for workload in {before, after}:
+            freed = self._with_needed_places(workload, freed)
+        return freed
 
     def _with_needed_places(self, workload: Key | None, freed: Collection[str]) -> Collection[str]:
         """Return ``freed`` with the flavors of the places that ``workload`` no longer needs."""
         return freed if workload is None else {*freed, *self.ledger.pods_changed(workload)}
 
     def put_nominated_pod(self, pod: BoundPod) -> Collection[str]:
-        """Count a pod on the node for which it is nominated, as ``put_pod`` does for one that is bound."""
+        """Count a pod on the node for which it is nominated, as ``put_pod`` does for one that is bound.
+
+        A member of a group has a place until it is bound.
+        """
+        if self.ledger.has_group_places(group_of(pod)):
+            return self.remove_nominated_pod(pod.metadata.key)
         return self.ledger.topology.put_nominated_pod(pod)
 
     def remove_nominated_pod(self, key: Key) -> Collection[str]:
@@ -133,7 +142,7 @@ class QueueObjects:
 
     def remove_pod(self, key: Key) -> Collection[str]:
         """Return the topology flavors of the node that the pod leaves."""
-        workload = self.ledger.topology.workload_of(key)
+        workload = self.ledger.workload_of_pod(key)
         return self._with_needed_places(workload, self.ledger.topology.remove_pod(key))
 
     def put_claim(self, claim: PersistentVolumeClaim) -> Collection[str]:

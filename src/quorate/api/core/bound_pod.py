@@ -24,8 +24,9 @@ from quorate.api.interning import InternCache, intern_strings
 from quorate.api.kueue import POD_GROUP_NAME, SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.kueue.topology_annotations import REQUESTS
 from quorate.api.meta import ObjectMeta, OwnerReference, Struct
+from quorate.api.volcano.annotations import GROUP_NAME
 
-_ANNOTATIONS: Final = frozenset((*REQUESTS, POD_GROUP_NAME, SLICE_NAME, WORKLOAD_ANNOTATION))
+_ANNOTATIONS: Final = frozenset((*REQUESTS, GROUP_NAME, POD_GROUP_NAME, SLICE_NAME, WORKLOAD_ANNOTATION))
 
 
 class _Spec(Struct):

@@ -13,6 +13,7 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.kueue.topology_annotations import REQUESTS
 from quorate.api.meta import Key
+from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.placement.resources import in_base_units
 from quorate.queueing.topology.places import Amounts
 
@@ -31,6 +32,13 @@ def workload_of(pod: BoundPod) -> Key | None:
     """Return the workload with the places of the pod; None: unknown, or one of several slices of a job."""
     annotations = pod.metadata.annotations
     name = "" if SLICE_NAME in annotations else annotations.get(WORKLOAD_ANNOTATION, "")
+    return Key(pod.metadata.namespace, name) if name else None
+
+
+def group_of(pod: BoundPod) -> Key | None:
+    """Return the Volcano pod group of a pod that names no workload; None if it has none."""
+    annotations = pod.metadata.annotations
+    name = "" if WORKLOAD_ANNOTATION in annotations else annotations.get(GROUP_NAME, "")
     return Key(pod.metadata.namespace, name) if name else None
 
 
@@ -64,7 +72,7 @@ class NodeUse(NamedTuple):
 
 
 class PodsByWorkload:
-    """The bound pods that request a place, by their workload."""
+    """The bound pods that request a place, by their workload; or those of pod groups, by their group."""
 
     def __init__(self) -> None:
         self._uses: dict[Key, dict[Key, NodeUse]] = {}  # by workload and pod; no empty values

@@ -25,6 +25,7 @@ from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.topology.foreign_pods import (
     NodeUse,
     PodsByWorkload,
+    group_of,
     offer_the_same,
     offered_amounts,
     requests_place,
@@ -64,6 +65,7 @@ class TopologyModel(TopologyFlavors):
         self._node_of: dict[Key, str] = {}  # by foreign pod
         self._with_places: set[Key] = set()  # workloads
         self._pods = PodsByWorkload()  # those that request a place
+        self._members = PodsByWorkload()  # those of Volcano pod groups, which request none
         # By the values of each leaf, whether or not it and its flavors exist: by pods placed in topologies.
         self._used: dict[Path, dict[UsedBy, dict[str, int]]] = {}
         self._pods_in_leaves = PodsInLeaves(self._pods)
@@ -202,6 +204,11 @@ class TopologyModel(TopologyFlavors):
         if self._pods.workload_of(key) not in (None, workload):
             self.remove_pod(key)
         self.constraints.put_pod(pod)
+        group = None if requests_place(pod) else group_of(pod)
+        if group is None or self._members.workload_of(key) != group:
+            self._members.remove(key)
+        if group is not None:
+            self._members.put(group, key, use)
         if requests_place(pod) and workload is not None:
             self._pods.put(workload, key, use)
             if workload in self._with_places:
@@ -227,6 +234,7 @@ class TopologyModel(TopologyFlavors):
     def remove_pod(self, pod: Key) -> tuple[str, ...]:
         """Return the flavors of the node that the pod leaves, if it counted."""
         self._pods.remove(pod)
+        self._members.remove(pod)
         self._bind(pod, None)
         freed = self.remove_foreign_pod(pod)
         self.constraints.remove_pod(pod)
@@ -303,9 +311,22 @@ class TopologyModel(TopologyFlavors):
             if self.constraints.pod_set_of(pod) == pod_set and (node := self.nodes.get(use.node)) is not None
         )
 
-    def nodes_of(self, workload: Key) -> AbstractSet[str]:
-        """Return the nodes of the bound pods of a workload that request a place."""
-        return {use.node for _, use in self._pods.uses_of(workload)}
+    def bound_members(self, group: Key, levels: Sequence[str]) -> Counter[Path]:
+        """Return how many pods of a Volcano pod group are bound in each domain; see ``bound_pods``."""
+        return Counter(
+            tuple("" if node is None else node.metadata.labels.get(level, "") for level in levels)
+            for _, use in self._members.uses_of(group)
+            for node in (self.nodes.get(use.node),)
+        )
+
+    def nodes_of(self, workload: Key, group: Key | None) -> AbstractSet[str]:
+        """Return the nodes of the bound pods of a workload that request a place, or of its pod group."""
+        uses = self._pods.uses_of(workload) if group is None else self._members.uses_of(group)
+        return {use.node for _, use in uses}
+
+    def pod_group_of(self, pod: Key) -> Key | None:
+        """Return the Volcano pod group of a bound pod that requests no place."""
+        return self._members.workload_of(pod)
 
     def workload_of(self, pod: Key) -> Key | None:
         """Return the workload of a bound pod that requests a place; None: unknown."""
@@ -386,7 +407,7 @@ class TopologyModel(TopologyFlavors):
         """Take over the nodes and foreign pods of ``old``, which is not used any more."""
         self.has_nodes, self.nodes = old.has_nodes, old.nodes
         self._foreign, self._node_of = old._foreign, old._node_of
-        self._pods = old._pods
+        self._pods, self._members = old._pods, old._members
         self._pods_in_leaves.take_pods(self._pods)
         self._pods_in_leaves.set_reads_bound(self._has_leaves_above_hosts, self._with_places)
         self.constraints.take_pods(old.constraints, self.nodes, self._node_of)

@@ -1,4 +1,6 @@
-"""The places that fewer pods than admitted leave: of pods that ended for good, and of a job that has shrunk.
+"""The places that fewer pods than admitted need: of pods that ended for good, and of a job that has shrunk.
+
+The places of a Volcano pod group are needed until its members, which name none, are bound.
 
 Kueue (v0.20) frees the places of a pod set when all its pods have ended, and keeps those of all pods that an
 elastic job had before it shrank in place.
@@ -48,6 +50,34 @@ def domains_without_ended(
         if count < recorded:
             here = bound(workload.metadata.key, name, assignment.levels)
             found[name] = needed_domains(domains, count, here)
+    return found
+
+
+def domains_without_members(
+    admission: Admission, bound: Callable[[Sequence[str]], Mapping[Values, int]]
+) -> dict[str, Domains]:
+    """Return the domains of the pod sets of a pod group, with the places that no member has taken.
+
+    ``bound`` returns the bound members by domain.  Each counts where it is bound, and takes one place: of its
+    own domain if there is one, otherwise any, as members name none.
+    """
+    found: dict[str, Domains] = {}
+    for assigned in admission.pod_set_assignments:
+        assignment = assigned.topology_assignment
+        members = {} if assignment is None else bound(assignment.levels)
+        if assignment is None or not members:
+            continue
+        domains = tuple(assignment.domains())
+        left = [(values, max(0, places - members.get(values, 0))) for values, places in domains]
+        arrived = sum(members.values())
+        elsewhere = arrived - sum(places for _, places in domains) + sum(places for _, places in left)
+        kept: list[tuple[Values, int]] = []
+        for values, places in left:
+            taken = min(places, elsewhere)
+            elsewhere -= taken
+            if places > taken:
+                kept.append((values, places - taken))
+        found[assigned.name] = tuple(kept)
     return found
 
 
