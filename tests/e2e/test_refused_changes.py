@@ -11,13 +11,14 @@ from quorate.cli.run.apply import install_definitions
 from quorate.cli.verbs.explain.command import Answers
 from quorate.cli.verbs.explain.targets import named_targets
 from quorate.cli.verbs.options import Connection
+from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.kube.clock import Clock, WallClock
 from quorate.kube.resources import EVENTS, WORKLOADS
 from quorate.queueing import conditions as c
 from tests.e2e.kinds import TRAIN_JOB, Example, Json
 from tests.e2e.minimal_definitions import FREE, definition
 from tests.e2e.test_kinds import KEY, ManagedJob, install
-from tests.e2e.test_pods import PODS_QUEUED, pod
+from tests.e2e.test_pods import PODS_QUEUED, pod, until_event
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -136,3 +137,18 @@ def test_a_refusal_is_shown_until_the_job_has_started(kind: str) -> None:
         await world.until("it is started", started)
 
     run_story(story, PODS_QUEUED)
+
+
+def test_a_job_of_which_another_workload_has_the_name_says_so() -> None:
+    async def story(world: World) -> None:
+        await world.job("mine", suspend=True)
+        metadata = (await world.get_job("mine")).metadata
+        name = workload_name("Job", "batch", "mine", metadata.uid)
+        template = {"spec": {"containers": [{"name": "main", "image": "i"}]}}
+        pods = {"name": "main", "count": 1, "template": template}
+        await world.create(WORKLOADS, name, NAMESPACE, spec={"podSets": [pods]})
+        await world.start_queueing(Configuration())
+        note = await until_event(world, "WorkloadNameConflict", "mine")
+        assert note == f'A Workload named "{name}" already exists and belongs to another object'
+
+    run_story(story)

@@ -1,5 +1,6 @@
 """Deployments, StatefulSets and LeaderWorkerSets without webhooks: admission by pod or by group."""
 
+import re
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -363,6 +364,11 @@ def test_a_group_that_cannot_get_its_workload_does_not_delay_the_others() -> Non
         await world.queues("4")
         await create_groups(world, {"workerTemplate": pod_template()}, taken=0)
         await imitate(world)
+        note = await until_event(world, "WorkloadNameConflict", "serve")
+        assert re.fullmatch(
+            r'A Workload named "leaderworkerset-serve-\w+" already exists and belongs to another object',
+            note,
+        )
         await world.until("the other group runs", lambda: gated_are(world, 2))
         started = {name for name, each in (await pods_of(world)).items() if not is_gated(each)}
         assert started == {"serve-1-0", "serve-1-1"}

@@ -8,20 +8,21 @@ For each key the executor remembers what no API object stores:
 - which keys wait for an object that does not exist yet.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from quorate.api.events import ObjectReference
-from quorate.api.meta import Key
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
 from quorate.kube.controller.debounce import Debounce
 from quorate.kube.controller.expectations import Expectations, Version
 from quorate.kube.errors import ApiError, Invalid, Unreachable, Unreadable
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import Resource
-from quorate.kube.writes import Patch, Write, send, send_concurrently
+from quorate.kube.resources import WORKLOADS, Resource
+from quorate.kube.writes import Create, Patch, Write, send, send_concurrently
 from quorate.queueing.lifecycle.transition import Event
 
 DEFER_S: Final = 1.0  # pods of one job tend to end together: one write can report many
@@ -41,6 +42,24 @@ def normal_event(regarding: ObjectReference, reason: str, message: str) -> Objec
 
 def warning_event(regarding: ObjectReference, reason: str, message: str) -> ObjectEvent:
     return ObjectEvent(regarding, Event("Warning", reason, message))
+
+
+def name_conflict(
+    about: ObjectReference, writes: Iterable[Write], workloads: Informer[Workload], owners: Collection[Uid]
+) -> ObjectEvent | None:
+    """Return the event if a workload to be created has the name of one that ``owners`` do not own.
+
+    Return None if no such workload is known: then the one that exists may be that of the owners.
+    """
+    for write in writes:
+        if isinstance(write, Create) and write.resource == WORKLOADS:
+            found = workloads.get(Key(write.namespace, write.body.metadata.name))
+            if found is not None and not any(each.uid in owners for each in found.metadata.owner_references):
+                text = (
+                    f'A Workload named "{found.metadata.name}" already exists and belongs to another object'
+                )
+                return warning_event(about, "WorkloadNameConflict", text)
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, find_condition, matches_selector
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.executor import PlanExecutor, warning_event
+from quorate.controllers.executor import PlanExecutor, name_conflict, warning_event
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, UnscheduledPod, slices_of
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
@@ -33,7 +33,7 @@ from quorate.controllers.metrics import Record, record_workload_creations
 from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import ApiError, Invalid, NotFound, is_refusal
+from quorate.kube.errors import AlreadyExists, ApiError, Invalid, NotFound, is_refusal
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
@@ -268,8 +268,14 @@ class JobReconciler(Generic[J]):
                 raise
             text = f"no Workload can be made of the job as it is: {refusal.message}"
             event = warning_event(self.kind.reference(job), "ErrWorkloadCompose", text)
-            self.executor.record(key, (event,), unique=True)
-            return self._context.clock.now() + INVALID_RETRY_S
+        except AlreadyExists:
+            about, workloads = self.kind.reference(job), self._context.informers.workloads
+            conflict = name_conflict(about, plan.all_writes, workloads, self._source.uids(job))
+            if conflict is None:
+                raise
+            event = conflict
+        self.executor.record(key, (event,), unique=True)
+        return self._context.clock.now() + INVALID_RETRY_S
 
     def _record(self, job: J, plan: JobPlan, produced: list[Any]) -> None:
         record = self._context.record

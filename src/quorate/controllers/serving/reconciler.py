@@ -9,7 +9,13 @@ from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.executor import Plan, PlanExecutor, warning_event
+from quorate.controllers.executor import (
+    ObjectEvent,
+    Plan,
+    PlanExecutor,
+    name_conflict,
+    warning_event,
+)
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import queue_name_of
@@ -24,7 +30,7 @@ from quorate.controllers.serving.template_gates import gate_plan
 from quorate.controllers.serving.workloads import is_adoptable, serving_plans
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import ApiError, is_refusal
+from quorate.kube.errors import AlreadyExists, ApiError, is_refusal
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Create
@@ -127,14 +133,23 @@ class SetController:
         try:
             return await self._executor.execute(key, plan, partial(self._record, obj, plan))
         except ApiError as refusal:
-            if not is_refusal(refusal):
+            event = self._refusal_event(obj, plan, refusal)
+            if event is None:
                 raise
-            creates = any(isinstance(write, Create) for write in plan.all_writes)
-            reason, text = _COMPOSING if creates else _CHANGING
-            about = reference_to(self._kind.resource, obj)
-            event = warning_event(about, reason, f"{text}: {refusal.message or refusal.reason}")
             self._executor.record(key, (event,), unique=True)
             return self._context.clock.now() + REFUSED_RETRY_S
+
+    def _refusal_event(self, obj: ServingSet, plan: Plan, refusal: ApiError) -> ObjectEvent | None:
+        """Return the event about a refused write; None if it may succeed at once when it is repeated."""
+        about = reference_to(self._kind.resource, obj)
+        if isinstance(refusal, AlreadyExists):
+            workloads, owners = self._context.informers.workloads, (obj.metadata.uid,)
+            return name_conflict(about, plan.all_writes, workloads, owners)
+        if not is_refusal(refusal):
+            return None
+        creates = any(isinstance(write, Create) for write in plan.all_writes)
+        reason, text = _COMPOSING if creates else _CHANGING
+        return warning_event(about, reason, f"{text}: {refusal.message or refusal.reason}")
 
     def _workloads(self, obj: ServingSet) -> list[Workload]:
         """Return the workloads that the set controls, and those without controller that it adopts."""
