@@ -6,16 +6,16 @@ from contextlib import suppress
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import ReferenceType, ref
 
 import msgspec
 
 from quorate.api import codec
-from quorate.api.core import ResourceQuota, ResourceRequirements, Resources
-from quorate.api.core.pod_resources import EncodedRequests, quota_usage
-from quorate.api.core.scheduling import Container, Pod, PodMeta, PodSpec
-from quorate.api.meta import Key, Uid, epoch
+from quorate.api.core import ResourceQuota, Resources
+from quorate.api.core.pod_resources import quota_usage
+from quorate.api.core.scheduling import Pod, PodSpec
+from quorate.api.meta import Key, epoch
 from quorate.api.quantity import Quantity
 from quorate.api.syntax import signed_int32
 from quorate.api.volcano import OPEN, ROOT_QUEUE, PodGroup
@@ -128,22 +128,6 @@ def task_from_pod(pod: Pod, key: Key, gang: Key, shape: Shape, quota_usage: Mapp
 
 
 @lru_cache(maxsize=1_024)
-class LargePod(NamedTuple):
-    """A bound pod that requests so many resources that it is not read."""
-
-    node: str
-    requests: EncodedRequests
-
-    def foreign_pod(self, key: Key, resources: Collection[str]) -> Pod:
-        """Return a pod of another scheduler that takes the same of ``resources``."""
-        requests = ResourceRequirements(requests=self.requests.of_resources(resources))
-        return Pod(
-            metadata=PodMeta(name=key.name, namespace=key.namespace, uid=Uid(f"large pod {key}")),
-            spec=PodSpec(containers=(Container(resources=requests),)),
-            node_name=self.node,
-        )
-
-
 def _created(time: datetime | None) -> float:
     """Return one shared number for all objects that were created in the same second."""
     return 0.0 if time is None else epoch(time)

@@ -22,7 +22,6 @@ from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano.topology import HyperNode
 from quorate.gang.cache.assumed_decisions import AssumedDecisions
 from quorate.gang.cache.from_objects import (
-    LargePod,
     QuotaUsageCache,
     differ_only_in_status,
     pod_group_key,
@@ -43,6 +42,7 @@ from quorate.gang.cache.quota_admission import QuotaAdmission, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
 from quorate.gang.cache.status_annotations import spec_digest, status_from_object
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
+from quorate.gang.cache.unreadable_pods import UnreadablePods
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 from quorate.gang.queue_accounts import Account, Ledger
@@ -87,8 +87,7 @@ class Model:
         self._foreign_pods: dict[Key, Pod] = {}  # all other pods
         self._set_aside: set[Key] = set()  # gangs that sessions leave out until an object of theirs changes
         self._unreadable_groups: dict[Key, str] = {}  # pod groups that cannot be read, with their queue
-        self._unreadable_pods: dict[Key, str] = {}  # with the node, which takes no other pod
-        self._large_pods: dict[Key, LargePod] = {}
+        self._unreadable_pods = UnreadablePods(self.cluster, self.constraints)
         self._gang_of_unreadable: dict[Key, Key] = {}  # of such pods that were tasks
         self._removed_task: Task | None = None  # the last one: its pod may follow as one that cannot be read
         self._priority_classes = PriorityClasses()
@@ -109,8 +108,8 @@ class Model:
         rows = self.cluster.rows_version
         self.cluster.set_node(node)
         if self.cluster.rows_version != rows:
-            for key in self._large_pods:
-                self._count_large_pod(key)
+            for key in self._unreadable_pods.large:
+                self._replace_pod(key, self._unreadable_pods.counted(key))
         self._held.set_host(node.metadata.labels.get(HOSTNAME, ""), node.metadata.name)
 
     def remove_node(self, name: str) -> None:
@@ -215,32 +214,17 @@ class Model:
             if task is not None and task.key == key and task.status in ALLOCATED_STATUSES:
                 self._gang(task.gang).set_unreadable(key, task.request)
                 self._gang_of_unreadable[key] = task.gang
-            if requests is None:
-                self._unreadable_pods[key] = node
-                self._update_unreadable_pod(node)
-            else:
-                self._large_pods[key] = LargePod(node, requests)
-                self._count_large_pod(key)
-
-    def _count_large_pod(self, key: Key) -> None:
-        """Count what a pod requests of the resources that nodes offer: it may name thousands of others."""
-        self._replace_pod(key, self._large_pods[key].foreign_pod(key, self.cluster.rows))
+            self._unreadable_pods.add(key, node, requests)
+            if requests is not None:
+                self._replace_pod(key, self._unreadable_pods.counted(key))
 
     def remove_unreadable_pod(self, key: Key) -> None:
-        if self._large_pods.pop(key, None) is not None:
+        if self._unreadable_pods.remove(key):
             self._remove_pod(key)
-        node = self._unreadable_pods.pop(key, None)
         gang = self.gangs.get(self._gang_of_unreadable.pop(key, _NO_KEY))
         if gang is not None:
             gang.remove_unreadable(key)
             self._drop_if_empty(gang)
-        if node is not None:
-            self._update_unreadable_pod(node)
-
-    def _update_unreadable_pod(self, node: str) -> None:
-        pods = (key for key, name in self._unreadable_pods.items() if name == node)
-        first = min(pods, default=None)
-        self.constraints.set_unreadable_pod(node, "" if first is None else str(first))
 
     def shape_of(self, key: Key) -> Shape | None:
         """Return the current shape of a pod of a gang; None if there is none."""
