@@ -230,7 +230,9 @@ class DomainSearch:
         for resource in sorted(requested):
             row, weight = cluster.row(resource), self._weights[resource]
             allocatable = tier.sums(cluster.allocatable[row].astype(np.float64))
-            used = tier.sums(cluster.used[row].astype(np.float64)) + requested[resource]
+            # What pods use beyond a node is used on no other node of the HyperNode.
+            used_there = np.minimum(cluster.used[row], cluster.allocatable[row])
+            used = tier.sums(used_there.astype(np.float64)) + requested[resource]
             exceeded |= used > allocatable
             total += weight * (used / np.maximum(allocatable, 1.0))
             weights += weight
