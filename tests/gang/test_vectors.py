@@ -13,7 +13,13 @@ Json = dict[str, Any]
 HERE = Path(__file__).parent
 FILES = [
     yaml.load((HERE / name).read_text(), Loader=yaml.CSafeLoader)
-    for name in ("gang-cases.yaml", "own-cases.yaml", "topology-cases.yaml", "eviction-cases.yaml")
+    for name in (
+        "gang-cases.yaml",
+        "own-cases.yaml",
+        "topology-cases.yaml",
+        "eviction-cases.yaml",
+        "life-cases.yaml",
+    )
 ]
 
 
