@@ -53,14 +53,18 @@ def a_task(name: str, replicas: int = 1, cpu: str = "2", runs: Json = FOR_EVER, 
 
 
 def run_life(
-    story: Callable[[Life], Awaitable[None]], nodes: int, cpu: str, file: str = DEFAULT_FILE
+    story: Callable[[Life], Awaitable[None]],
+    nodes: int,
+    cpu: str,
+    file: str = DEFAULT_FILE,
+    profile: str = "design",
 ) -> None:
     async def run() -> None:
         async with running_cluster(Fleet(nodes, cpu=cpu), definitions=DEFINITIONS) as world:
             await world.start_queueing(default_configuration())
             gangs = GangWorld(world.client, world.queueing_client)
             try:
-                await gangs.start_scheduler(settings(f"profile: design\n{file}"))
+                await gangs.start_scheduler(settings(f"profile: {profile}\n{file}"))
                 await story(Life(world))
             finally:
                 await gangs.stop_scheduler()
@@ -68,7 +72,8 @@ def run_life(
     asyncio.run(run())
 
 
-def test_a_restarted_pod_keeps_its_group_and_its_room_on_a_full_cluster() -> None:
+@pytest.mark.parametrize("profile", ["design", "compat"])
+def test_a_restarted_pod_keeps_its_group_and_its_room_on_a_full_cluster(profile: str) -> None:
     async def story(life: Life) -> None:
         fails = {"simulate.quorate.dev/duration": "1500ms", "simulate.quorate.dev/exit-code": "1"}
         policies = [{"event": "PodFailed", "action": "RestartPod"}]
@@ -87,7 +92,7 @@ def test_a_restarted_pod_keeps_its_group_and_its_room_on_a_full_cluster() -> Non
         assert [each.name for each in admissions if each is not None].count(group.metadata.name) == 1
         await life.gangs.until_job("other0", "Running", running=1)
 
-    run_life(story, nodes=2, cpu="2")
+    run_life(story, nodes=2, cpu="2", profile=profile)
 
 
 def test_the_preemption_of_pods_is_an_eviction_once() -> None:

@@ -23,16 +23,22 @@ OTHER: Final = {"name": "other", "minMember": 1, "created": 5, "minResources": {
 OWNED: Final = {"owner": "batch.volcano.sh/v1alpha1/Job"}
 
 
-def a_world(groups: Sequence[Json], pods: Sequence[Json], factor: float = 1.0, **given: Any) -> World:
+def a_world(
+    groups: Sequence[Json],
+    pods: Sequence[Json],
+    factor: float = 1.0,
+    profile: str = "design",
+    **given: Any,
+) -> World:
     """Return two nodes of 2 cpus with ``groups`` and ``pods``."""
     conf = {
-        "actions": ACTIONS,
+        "actions": ACTIONS if profile == "design" else "enqueue, allocate, backfill",
         "tiers": PLUGINS,
         "configurations": {"enqueue": {"overcommit-factor": factor}},
     }
     nodes = [{"name": "n1", "cpu": 2}, {"name": "n2", "cpu": 2}]
     given = {"nodes": nodes, "podGroups": groups, "pods": pods} | given
-    return World(given, settings_of(conf, "design"), restarting=False)
+    return World(given, settings_of(conf, profile), restarting=False)
 
 
 def replace_failed(world: World) -> None:
@@ -56,6 +62,7 @@ def test_no_group_is_admitted_with_the_room_of_a_replacement(owner: Json, pods: 
     assert world.groups[Key("default", "other")].status.phase == "Pending"
 
 
+@pytest.mark.parametrize("profile", ["compat", "design"])
 @pytest.mark.parametrize("pods", [[GOOD, FAILED], [GOOD]], ids=["failed", "deleted"])
 @pytest.mark.parametrize(
     "waits",
@@ -65,9 +72,11 @@ def test_no_group_is_admitted_with_the_room_of_a_replacement(owner: Json, pods: 
         pytest.param(OTHER | {"minMember": 0, "phase": "Running"}, id="that grows"),
     ],
 )
-def test_no_admitted_group_takes_the_room_of_a_replacement(pods: list[Json], waits: Json) -> None:
+def test_no_admitted_group_takes_the_room_of_a_replacement(
+    pods: list[Json], waits: Json, profile: str
+) -> None:
     waiting = {"name": "other", "group": "other", "cpu": 2, "created": 5}
-    world = a_world([PAIR | OWNED, waits], [*pods, waiting], factor=2.0)
+    world = a_world([PAIR | OWNED, waits], [*pods, waiting], factor=2.0, profile=profile)
     replace_failed(world)
     assert world.binds == {"bad": "n2"}
     assert world.evictions == []

@@ -56,8 +56,7 @@ def _used_up(gang: Gang) -> Mapping[str, int]:
 
 def missing_claim_of(gang: Gang) -> Mapping[str, int]:
     """Return what is reserved for members that a gang lacks while other members hold nodes for nothing."""
-    is_short = gang.task_counts.ready < gang.min_member and any(gang.allocated.values())
-    if gang.phase not in (RUNNING, UNKNOWN) or not is_short or gang.is_terminating:
+    if gang.phase not in (RUNNING, UNKNOWN) or not gang.is_short or gang.is_terminating:
         return NOTHING
     return _minus(gang.min_resources or NOTHING, _used_up(gang))
 

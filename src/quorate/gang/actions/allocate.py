@@ -71,8 +71,8 @@ def _parts(session: Session, gangs: Sequence[Gang]) -> Sequence[Sequence[Gang]]:
     """Divide ``gangs`` into partially bound ones, those for which pods were evicted, short ones and the rest.
 
     A partially bound gang holds nodes to no effect until it is complete, as does one that is short since it
-    lost members; profile ``compat`` prefers neither.  Nominated gangs must precede the rest: else an evicted
-    gang might get its nodes back, and be evicted again, without end.
+    lost members; profile ``compat`` prefers only the latter, if a controller replaces them.  Nominated gangs
+    must precede the rest: else an evicted gang might get its nodes back, and be evicted again, without end.
     """
     is_design = session.settings.profile == "design"
     partial: list[Gang] = []
@@ -84,7 +84,7 @@ def _parts(session: Session, gangs: Sequence[Gang]) -> Sequence[Sequence[Gang]]:
             partial.append(gang)
         elif any(task.nominated_node for task in gang.schedulable.values()):
             nominated.append(gang)
-        elif is_design and gang.allocated and gang.task_counts.ready < gang.min_member:
+        elif gang.is_short and (is_design or (gang.is_recreated and session.keeps_room_of_lost)):
             short.append(gang)
         else:
             rest.append(gang)

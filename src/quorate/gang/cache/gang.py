@@ -245,6 +245,11 @@ class Gang:
         return not has_nodes and counts.finished + self.ended < self.min_member
 
     @property
+    def is_short(self) -> bool:
+        """Whether members hold nodes, but too few for ``min_member`` have one or need none any more."""
+        return bool(self.allocated) and self.task_counts.ready < self.min_member
+
+    @property
     def is_active(self) -> bool:
         return self.phase in ("Inqueue", "Running", "Unknown")
 

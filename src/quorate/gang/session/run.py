@@ -1,7 +1,6 @@
 """One session from opening to close."""
 
 import traceback
-from contextlib import nullcontext
 from typing import Final
 
 from quorate.api.core.scheduling import Node, Pod
@@ -66,7 +65,7 @@ def _subject_of(error: Exception, model: Model) -> Gang | Pod | Node | None:
 
 def _run(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatch) -> Outcome:
     model = session.model
-    with model.left_room.held_for(session.gangs) if settings.profile == "design" else nullcontext():
+    with model.left_room.held_for(session.gangs if session.keeps_room_of_lost else ()):
         for action in settings.actions:
             stopwatch.begin("action", action)
             ACTIONS[action](session)

@@ -229,15 +229,24 @@ class Session:
         """Return True if ``task`` is allocatable and leaves the room that members of other gangs lack."""
         if not self.allocatable(queue, task):
             return False
-        if self._missing_members is None or self._missing_members.leave_room_for(task.gang, task.request):
+        if self._missing_members.leave_room_for(task.gang, task.request):
             return True
         self.left_for_missing.add(task.gang)
         return False
 
+    @property
+    def keeps_room_of_lost(self) -> bool:
+        """Whether the room of members that a gang lost is kept for their replacements.
+
+        In profile ``compat`` not beside actions that evict: refused the room, a gang would evict the others.
+        """
+        actions = self.settings.actions
+        return self.settings.profile == "design" or not ("preempt" in actions or "reclaim" in actions)
+
     @cached_property
-    def _missing_members(self) -> MissingMembers | None:
-        """What gangs lack when the first task is placed; profile ``compat`` keeps nothing for it."""
-        return MissingMembers(self.gangs, self.cluster) if self.settings.profile == "design" else None
+    def _missing_members(self) -> MissingMembers:
+        """What gangs lack when the first task is placed."""
+        return MissingMembers(self.gangs if self.keeps_room_of_lost else (), self.cluster)
 
     def allows(self, queue: Queue, request: Amounts) -> bool:
         """Return True if ``queue`` may allocate ``request`` now."""
