@@ -1,7 +1,7 @@
 """The room that failed members leave on their nodes, which belongs to the pods that replace them.
 
-A gang that is short of members because pods failed, and whose owner replaces them, holds nodes for nothing
-until the replacements have nodes, too.  While a session chooses nodes, the room of the failed pods is held on
+A gang that is short of members because pods failed holds nodes for nothing until replacements have nodes,
+too, if its owner creates them.  While a session chooses nodes, the room of the failed pods is held on
 their nodes, and lent to the gang itself.
 """
 

@@ -159,7 +159,7 @@ class PodGroupController:
         return {} if namespace is None else namespace.metadata.annotations
 
     async def _cached_owner(self, pod: GroupPod) -> Owner | None:
-        """Return the owner whose annotations apply to the group of ``pod``; None if there is none."""
+        """Return the owner that describes the group of ``pod`` in annotations; None if there is none."""
         reference = pod.metadata.controller
         if reference is None or not self._inherit:
             return None
