@@ -80,6 +80,18 @@ def test_a_replacing_slice_keeps_places_which_count_once(
     assert remaining(world) == left
 
 
+def test_the_pods_of_another_pod_set_that_stay_count_once() -> None:
+    def both(name: str, workers: int, **more: Any) -> dict[str, Any]:
+        head = {"name": "head", "count": 1, "requests": {"cpu": 1}}
+        workers_ = {"name": "workers", "count": workers, "requests": {"cpu": 1}}
+        return {"name": name, "queue": "cq", "podSets": [head, workers_], "elastic": True, **more}
+
+    world = a_world(both("old", 2), both("new", 3, replaces="old", create="later"), a=2, b=2)
+    assert sum(remaining(world).values()) == 1
+    replace(world, "new")
+    assert remaining(world) == {"a": 0, "b": 0}
+
+
 def test_a_place_that_is_given_up_counts_until_the_old_slice_ends() -> None:
     world = a_world(a_slice("old", 3), a_slice("new", 1, replaces="old"), a=5, b=6)
     replace(world, "new")

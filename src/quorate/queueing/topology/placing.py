@@ -44,6 +44,12 @@ class PodSetPlaces(msgspec.Struct, frozen=True):
     per_pod: Amounts
     template: Template | None = None
     as_of: int | None = None  # ``PodConstraints.version``, if limits were read
+    kept: Domains = ()  # those of the replaced slice that stay: the tree counts them as used already
+
+    def new_places(self) -> Iterator[Place]:
+        kept = dict(self.kept)
+        more = [(values, count - kept.get(values, 0)) for values, count in self.domains]
+        return replace(self, domains=tuple(each for each in more if each[1] > 0)).places()
 
     def places(self) -> Iterator[Place]:
         for values, count in self.domains:
@@ -189,10 +195,12 @@ def _place_groups(
                 failures.append(found)
                 break
             placed += found
-            new = [each for pod_set in found for each in pod_set.places()]
+            if is_empty:
+                assumed += [each for pod_set in found for each in pod_set.places()]
+                continue
+            new = [each for pod_set in found for each in pod_set.new_places()]
             assumed += new
-            if not is_empty:
-                model.constraints.assume(new, placed_so_far)
+            model.constraints.assume(new, placed_so_far)
     order = {pod_set.shape.name: index for index, pod_set in enumerate(pod_sets)}
     placed.sort(key=lambda each: order[each.name])
     return Placement((), tuple(failures)) if failures else Placement(tuple(placed), (), _needed(placed))
@@ -303,7 +311,10 @@ def _place_unit(
     result = [_places(tree, topology_flavors, workers, found.workers, as_of)]
     if leader is not None:
         result.append(_places(tree, topology_flavors, leader, found.leader, as_of))
-    return result
+    if previous is None:
+        return result
+    kept = [each.previous for each in (workers, leader) if each is not None]
+    return [replace(places, kept=domains) for places, domains in zip(result, kept, strict=True)]
 
 
 def lack_of_room(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom | None:
