@@ -1,13 +1,16 @@
 """A Ray job with an autoscaler changes its size while it runs; the story imitates KubeRay."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.field_path import look_up
 from quorate.api.kueue import ELASTIC_JOB
+from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobframework.elastic_gates import GATED_PODS
@@ -15,7 +18,9 @@ from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.ray import RAY_CLUSTERS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS, Json
+from quorate.local.nodes import Fleet
 from tests.e2e.minimal_definitions import definition
+from tests.e2e.topologies import HOST, create_host, create_topology
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -47,6 +52,17 @@ RAY_JOB = {"submissionMode": "HTTPMode", "shutdownAfterJobFinishes": True, "rayC
 RAY_SERVICE = {"rayClusterConfig": cluster()}
 
 
+def owned_by(resource: Any, job: UnstructuredJob) -> Json:
+    metadata = job.metadata
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+    }
+
+
 class KubeRay:
     """Creates the RayCluster of a job, and its pods, as KubeRay and its autoscaler do."""
 
@@ -57,14 +73,7 @@ class KubeRay:
 
     async def create_cluster(self, status: Json) -> None:
         job: UnstructuredJob = await self.client.get(self.resource, KEY)
-        owner = {
-            "apiVersion": self.resource.api_version,
-            "kind": self.resource.kind,
-            "name": KEY.name,
-            "uid": job.metadata.uid,
-            "controller": True,
-        }
-        metadata = {"name": CLUSTER.name, "ownerReferences": [owner]}
+        metadata = {"name": CLUSTER.name, "ownerReferences": [owned_by(self.resource, job)]}
         spec = {**job.spec[self.spec_field], "suspend": False}
         await self.client.create(RAY_CLUSTERS, {"metadata": metadata, "spec": spec}, NAMESPACE)
         await self.client.patch(self.resource, KEY, {"status": status}, subresource="status")
@@ -76,7 +85,12 @@ class KubeRay:
         ray_cluster = await self.client.get(RAY_CLUSTERS, CLUSTER)
         pods = look_up(ray_cluster.spec, path)
         labels = {**pods["metadata"]["labels"], "ray.io/cluster": CLUSTER.name}
-        metadata = {"name": name, "labels": labels, "annotations": pods["metadata"]["annotations"]}
+        metadata = {
+            "name": name,
+            "labels": labels,
+            "annotations": pods["metadata"]["annotations"],
+            "ownerReferences": [owned_by(RAY_CLUSTERS, ray_cluster)],
+        }
         await self.client.create(PODS, {"metadata": metadata, "spec": pods["spec"]}, NAMESPACE)
 
     async def scale(self, replicas: int) -> None:
@@ -86,12 +100,15 @@ class KubeRay:
         await self.create_pod(f"worker-{replicas - 1}", ("workerGroupSpecs", 0, "template"))
 
 
-async def start(world: World, resource: Any, spec: Json, suspend: tuple[str, ...]) -> None:
+async def start(
+    world: World, resource: Any, spec: Json, suspend: tuple[str, ...], queue: str = "queue"
+) -> None:
     """Create an elastic job and wait until it is started."""
     definitions = [definition(FRAMEWORK_KINDS[name].resource) for name in FRAMEWORKS]
     await install_definitions(world.client, definitions)
-    await world.start_queueing(Configuration(integrations=Integrations(frameworks=FRAMEWORKS)))
-    labels = {"kueue.x-k8s.io/queue-name": "queue"}
+    integrations, gates = Integrations(frameworks=FRAMEWORKS), TopologyGates(elastic_slices=True)
+    await world.start_queueing(Configuration(integrations=integrations, topology_gates=gates))
+    labels = {"kueue.x-k8s.io/queue-name": queue}
     metadata = {"name": KEY.name, "labels": labels, "annotations": {ELASTIC_JOB: "true"}}
     await world.client.create(resource, {"metadata": metadata, "spec": spec}, NAMESPACE)
     await world.until("the job is started", lambda: is_started(world, resource, suspend))
@@ -185,6 +202,29 @@ def test_workers_of_a_group_that_starts_without_pods_run_on_the_nodes_of_their_o
         assert all(tolerated(zones[each.metadata.name]) in each.spec.tolerations for each in pods)
 
     run_story(story)
+
+
+def test_workers_of_a_group_that_starts_without_pods_run_where_their_places_are() -> None:
+    """Their template has no gate of the topology: without pods there were no places to wait for."""
+
+    async def story(world: World) -> None:
+        await create_topology(world, "9")
+        for name in ("a", "b"):
+            await create_host(world, name, "r", "2")
+        spec = {**RAY_JOB, "rayClusterSpec": cluster(workers=0)}
+        await start(world, RAY_JOBS, spec, ("suspend",), queue="tas")
+        kube_ray = KubeRay(world, RAY_JOBS, "rayClusterSpec")
+        await kube_ray.create_cluster(JOB_STATUS)
+        await until_ungated(world, "head")
+        for size in (1, 2, 3):
+            await kube_ray.scale(size)
+            await until_ungated(world, "head", *(f"worker-{number}" for number in range(size)))
+        pods = (await world.client.list(GATED_PODS, NAMESPACE)).items
+        assert Counter(each.spec.node_selector[HOST] for each in pods) == {"a": 2, "b": 2}
+        workers = [each for each in pods if each.metadata.name != "head"]
+        assert all(UNCONSTRAINED in each.metadata.annotations for each in workers)
+
+    run_story(story, None, Fleet(0))
 
 
 def of_zones(**cpu: str) -> Json:

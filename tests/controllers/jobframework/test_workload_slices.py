@@ -8,6 +8,7 @@ import pytest
 from quorate.api.batch import Job
 from quorate.api.core import SchedulingGate, Toleration
 from quorate.api.kueue import (
+    TOPOLOGY_GATE,
     PodSet,
     PriorityClassRef,
     ReclaimablePod,
@@ -15,6 +16,8 @@ from quorate.api.kueue import (
     WorkloadPriorityClass,
     WorkloadStatus,
 )
+from quorate.api.kueue.topology import topology_assignment
+from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.controllers.jobframework.elastic_gates import (
     ELASTIC_GATE,
@@ -410,6 +413,32 @@ def test_each_pod_set_has_its_own_count_of_ungated_pods() -> None:
     unlabelled = [a_pod("p", gated=False, of=""), a_pod("q", gated=False, of="")]
     patches = ungate([*pods, *unlabelled], {"head": 1, "workers": 2})
     assert [patch.key.name for patch in patches] == ["w"]
+
+
+def test_pods_without_the_gate_of_their_topology_get_their_places_as_they_are_ungated() -> None:
+    """The pod set was started without pods; a pod that has the gate waits for the ungater."""
+    places = topology_assignment(("kubernetes.io/hostname",), [(("x",), 2), (("y",), 1)])
+    on_x = msgspec.structs.replace(
+        a_pod("a", gated=False).spec, node_selector={"kubernetes.io/hostname": "x"}
+    )
+    waits = a_pod("d")
+    both = msgspec.structs.replace(
+        waits.spec, scheduling_gates=(*waits.spec.scheduling_gates, SchedulingGate(name=TOPOLOGY_GATE))
+    )
+    pods = [
+        msgspec.structs.replace(a_pod("a", gated=False), spec=on_x),
+        a_pod("b", age=3),
+        a_pod("c", age=2),
+        msgspec.structs.replace(waits, spec=both),
+    ]
+    patches = ungate(pods, {"main": 4}, (), {"main": places})
+    assert {patch.key.name: patch.body["spec"].get("nodeSelector") for patch in patches} == {
+        "b": {"kubernetes.io/hostname": "x"},
+        "c": {"kubernetes.io/hostname": "y"},
+        "d": None,
+    }
+    assert patches[0].body["metadata"] == {"annotations": {UNCONSTRAINED: "true"}}
+    assert [patch.key.name for patch in ungate(pods[:1], {"main": 2}, (), {"main": places})] == []
 
 
 ZONES = (

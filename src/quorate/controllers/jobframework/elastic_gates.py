@@ -7,7 +7,9 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import SchedulingGate
-from quorate.api.kueue import ELASTIC_JOB, POD_SET, SLICE_NAME, ResourceFlavor, Workload
+from quorate.api.kueue import ELASTIC_JOB, POD_SET, SLICE_NAME, TOPOLOGY_GATE, ResourceFlavor, Workload
+from quorate.api.kueue.topology import TopologyAssignment
+from quorate.api.kueue.topology_annotations import PREFERRED, REQUIRED, UNCONSTRAINED
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.controllers.informers import UnscheduledPod, slices_of, unscheduled_of_slices
 from quorate.controllers.jobframework.interface import J, JobKind
@@ -25,8 +27,11 @@ from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource
 from quorate.kube.writes import Patch, send
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
+from quorate.queueing.topology.ungating import PodPlace, choose_domains
 
 ELASTIC_GATE: Final = ELASTIC_JOB  # the gate has the name of the annotation
+_NO_PLACES: Final[Mapping[str, TopologyAssignment]] = {}
+_NO_DOMAIN: Final[Mapping[str, str]] = {}
 
 
 class _Spec(Struct):
@@ -77,7 +82,8 @@ async def ungate_elastic_pods(
     )
     selector = POD_SET if unlabelled else "=".join(label)
     listed = await client.list(GATED_PODS, slices.namespace, label_selector=selector)
-    await send(client, ungate(pods_of_job(listed.items, label, slices.name), counts, infos))
+    pods = pods_of_job(listed.items, label, slices.name)
+    await send(client, ungate(pods, counts, infos, _places(admitted[-1])))
 
 
 def ungating_slices(workloads: Iterable[Workload]) -> list[Workload]:
@@ -90,10 +96,24 @@ def ungating_slices(workloads: Iterable[Workload]) -> list[Workload]:
     )
 
 
+def _places(workload: Workload) -> dict[str, TopologyAssignment]:
+    """Return the places of each pod set that has some."""
+    assignments = () if workload.status.admission is None else workload.status.admission.pod_set_assignments
+    return {
+        each.name: each.topology_assignment for each in assignments if each.topology_assignment is not None
+    }
+
+
 def ungate(
-    pods: Sequence[GatedPod], admitted: Mapping[str, int], infos: Iterable[PodSetInfo] = ()
+    pods: Sequence[GatedPod],
+    admitted: Mapping[str, int],
+    infos: Iterable[PodSetInfo] = (),
+    places: Mapping[str, TopologyAssignment] = _NO_PLACES,
 ) -> tuple[Patch, ...]:
     """Return the patches that ungate the oldest pods of each pod set, up to the admitted counts.
+
+    ``places``: of the pod sets that have some.  Their pods wait for one behind a gate of their own, but not
+    those of a pod set that was started without pods, and so without places: these get theirs now.
 
     The label ``kueue.x-k8s.io/podset`` of a pod names its pod set.  A pod without it has run since before
     the job was first suspended, which the job's own controller may not have seen: it counts in the first pod
@@ -113,8 +133,39 @@ def ungate(
         members = [pod for pod in live if pod.metadata.labels.get(POD_SET) == name]
         gated = sorted((pod for pod in members if _is_gated(pod)), key=_age)
         startable = gated[: max(count - (len(members) - len(gated)), 0)]
-        patches += [_without_gate(pod, required.get(name)) for pod in startable]
+        info = required.get(name)
+        if (assignment := places.get(name)) is None:
+            patches += [_without_gate(pod, info) for pod in startable]
+            continue
+        running = [pod for pod in members if not _is_gated(pod)]
+        domains = _domains([*running, *startable], assignment)
+        for pod in startable:
+            if _waits_for_place(pod):
+                patches.append(_without_gate(pod, info))
+            elif pod.metadata.name in domains:
+                patches.append(_without_gate(pod, info, domains[pod.metadata.name]))
     return tuple(patches)
+
+
+def _domains(pods: Iterable[GatedPod], assignment: TopologyAssignment) -> dict[str, dict[str, str]]:
+    """Return the node selectors of the domain of each gated pod that has a place, by its name."""
+    levels = assignment.levels
+    placed = [
+        PodPlace(
+            pod.metadata.name,
+            None,
+            None
+            if _is_gated(pod) or _waits_for_place(pod)
+            else tuple(pod.spec.node_selector.get(level, "") for level in levels),
+        )
+        for pod in pods
+    ]
+    chosen = choose_domains(assignment.domains(), placed)
+    return {name: dict(zip(levels, values, strict=True)) for name, values in chosen.items()}
+
+
+def _waits_for_place(pod: GatedPod) -> bool:
+    return any(gate.name == TOPOLOGY_GATE for gate in pod.spec.scheduling_gates)
 
 
 def pods_of_job(pods: Iterable[GatedPod], label: tuple[str, str], slices: str) -> list[GatedPod]:
@@ -135,8 +186,11 @@ def _age(pod: GatedPod) -> tuple[str, str]:
     return ("" if created is None else created.isoformat(), pod.metadata.name)
 
 
-def _without_gate(pod: GatedPod, info: PodSetInfo | None) -> Patch:
-    """Return the patch that ungates a pod, with the node selector and the tolerations that it lacks."""
+def _without_gate(pod: GatedPod, info: PodSetInfo | None, domain: Mapping[str, str] = _NO_DOMAIN) -> Patch:
+    """Return the patch that ungates a pod, with the node selector and the tolerations that it lacks.
+
+    ``domain``: the node selectors of its place, if it gets one now.
+    """
     left = [gate for gate in pod.spec.scheduling_gates if gate.name != ELASTIC_GATE]
     missing: dict[str, Any] = {}
     if info is not None:
@@ -146,5 +200,9 @@ def _without_gate(pod: GatedPod, info: PodSetInfo | None) -> Patch:
         injected = inject(msgspec.Raw(codec.encode({"spec": pod.spec})), scheduling)
         # A conflicting pod is one of a template that the user has changed; it is not ours to correct.
         missing = {} if isinstance(injected, InjectionConflict) else injected.get("spec", {})
-    body = {"spec": {**missing, "schedulingGates": left or None}}
+    body: dict[str, Any] = {"spec": {**missing, "schedulingGates": left or None}}
+    if domain:
+        body["spec"]["nodeSelector"] = {**missing.get("nodeSelector", {}), **domain}
+        if not any(name in pod.metadata.annotations for name in (REQUIRED, PREFERRED, UNCONSTRAINED)):
+            body["metadata"] = {"annotations": {UNCONSTRAINED: "true"}}  # it is counted by its place
     return Patch(GATED_PODS, pod.metadata.key, pod.metadata.resource_version, body)
