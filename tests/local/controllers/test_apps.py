@@ -246,6 +246,28 @@ def test_a_stateful_set_recreates_pods_with_their_names() -> None:
 
 
 @pytest.mark.slow
+def test_a_stateful_set_that_is_created_again_adopts_the_pods_of_its_name() -> None:
+    async def story(cluster: LocalCluster) -> None:
+        created = body("db", 1, serviceName="db")
+        await cluster.client.create(STATEFUL_SETS, created, "default")
+        await until_ready(cluster, STATEFUL_SETS, "db", 1)
+        (before,) = await cluster.pods()
+        await cluster.client.delete(STATEFUL_SETS, Key("default", "db"), propagation="Orphan")
+
+        async def is_orphan() -> bool:
+            (pod,) = await cluster.pods()
+            return not pod["metadata"].get("ownerReferences")
+
+        await cluster.until("the pod has no owner", is_orphan)
+        await cluster.client.create(STATEFUL_SETS, created, "default")
+        await until_ready(cluster, STATEFUL_SETS, "db", 1)
+        (after,) = await cluster.pods()
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+    live(story)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.batch import EMPTY_OBJECT
-from quorate.api.meta import Condition, ObjectMeta, Struct
+from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
 from quorate.kube.resources import PODS, Json, Resource
 
 __all__ = ["DEPLOYMENTS", "PODS", "REPLICA_SETS", "STATEFUL_SETS"]
@@ -72,6 +72,7 @@ class Deployment(Struct):
 
 
 class StatefulSetSpec(_ReplicatedSpec):
+    selector: LabelSelector = LabelSelector()
     pod_management_policy: str = "OrderedReady"
     update_strategy: Strategy = Strategy()
 
