@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,13 @@ from tests.simulate.worlds import queue, run_of, spans
 
 TWO_NODES = "nodes: [{name: n, count: 2, capacity: {cpu: 4}}]"
 
+VOLCANO_QUEUE = """---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: %s}
+spec: {weight: %d}
+"""
+
 
 def test_a_gang_gets_all_nodes_or_none() -> None:
     run = run_of(
@@ -25,6 +33,30 @@ jobs: [{{name: a, queue: q, gang: true, pods: 2, requests: {{cpu: 3}}, runs: 10s
     )
     assert spans(run) == {"a": (0, 10, 0, 20)}  # admitted at once: quota is no limit here
     assert run.node_usage.waiting[8] == 2  # pods
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]",
+        "volumes: [{name: data, ephemeral: {volumeClaimTemplate: {spec: {}}}}]",
+    ],
+)
+def test_pods_start_although_what_they_claim_is_not_in_the_scenario(claim: str) -> None:
+    containers = "containers: [{name: main, resources: {requests: {cpu: 1}}}]"
+    template = f"template: {{spec: {{{containers}, {claim}}}}}"
+    run = run_of(f"{TWO_NODES}\njobs: [{{name: a, queue: q, {template}, runs: 10s}}]", LARGE)
+    assert spans(run) == {"a": (0, 10)}
+
+
+def test_pods_that_claim_devices_start_in_volcano_queues() -> None:
+    """In a cluster queue their devices need quota."""
+    containers = "containers: [{name: main, resources: {requests: {cpu: 1}}}]"
+    claims = "resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]"
+    template = f"template: {{spec: {{{containers}, {claims}}}}}"
+    job = f"{{name: a, queue: v, api: volcano, {template}, runs: 10s}}"
+    run = run_of(f"{TWO_NODES}\njobs: [{job}]", VOLCANO_QUEUE % ("v", 1))
+    assert spans(run) == {"a": (0, 10)}
 
 
 def test_the_reason_of_pods_without_a_node_is_that_of_the_scheduler() -> None:
@@ -43,14 +75,6 @@ def test_a_run_ends_although_a_job_is_evicted_and_admitted_for_ever() -> None:
     run = run_of(f"{TWO_NODES}\n{jobs}", LARGE)
     assert run.jobs.evictions[0] > 10
     assert list(run.jobs.outcome) == [Outcome.WAITING]
-
-
-VOLCANO_QUEUE = """---
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {name: %s}
-spec: {weight: %d}
-"""
 
 
 def test_jobs_of_volcano_queues_need_no_quota() -> None:

@@ -293,9 +293,15 @@ class PodScheduler:
 
 
 def _pod_shape(job_class: JobClass, shape: PodSetShape) -> _PodShape:
+    """Return how the pods of a pod set are placed: as if their volumes and devices were on every node.
+
+    A scenario has no claims, and nothing would create them.
+    """
     template = codec.decode(_Template, bytes(shape.template))
     gates = tuple(each for each in template.spec.scheduling_gates if each.name not in GATES)
-    spec = replace(template.spec, scheduler_name=SCHEDULER, scheduling_gates=gates)
+    spec = replace(
+        template.spec, scheduler_name=SCHEDULER, scheduling_gates=gates, volumes=(), resource_claims=()
+    )
     if spec.priority is None and job_class.priority is not None:
         name = _priority_class(job_class.priority)
         spec = replace(spec, priority=job_class.priority, priority_class_name=name)
