@@ -67,10 +67,11 @@ def requests(draw: st.DrawFn, most: int = 10, kinds: Sequence[str] = KINDS, lead
     )
 
 
-def a_node(domain: Domain, cpu: int, score: int = 0, leads: bool = True) -> Node:
+def a_node(domain: Domain, cpu: int, score: int = 0, leads: bool = True, **devices: int) -> Node:
     labels = {**dict(zip(LEVELS, domain, strict=True)), "leads": str(leads)}
     metadata = {"name": domain[-1], "labels": {**labels, "score": str(score)}}
-    return codec.convert(Node, {"metadata": metadata, "status": {"allocatable": {"cpu": str(cpu)}}})
+    amounts = {"cpu": str(cpu), **{f"example.com/{name}": number for name, number in devices.items()}}
+    return codec.convert(Node, {"metadata": metadata, "status": {"allocatable": amounts}})
 
 
 def placed(
@@ -80,13 +81,21 @@ def placed(
     *,
     balanced: bool = False,
     leading: Collection[Domain] | None = None,
+    lossy: Collection[Domain] = (),
 ) -> Placed | None:
-    """Return what the product decides; ``leading``: the hosts that accept the leader, None for all."""
+    """Return what the product decides.
+
+    ``leading``: the hosts that accept the leader, None for all.  ``lossy``: the hosts with one device, of
+    which other pods use three.
+    """
     nodes = [
-        a_node(host, cpu, scores.get(host, 0), leading is None or host in leading)
+        a_node(host, cpu, scores.get(host, 0), leading is None or host in leading, npu=int(host in lossy))
         for host, cpu in hosts.items()
     ]
     tree = DomainTree("dc", LEVELS, nodes)
+    for node, host in zip(nodes, hosts, strict=True):
+        if host in lossy:
+            tree.add_free(node, {"example.com/npu": 1}, -3)
     topology = TopologyRequest(
         required="" if asked.required is None else LEVELS[asked.required],
         preferred="" if asked.preferred is None else LEVELS[asked.preferred],
@@ -182,6 +191,15 @@ def test_leader_gets_a_host_that_accepts_it_in_the_domain_of_its_workers(
     if found is not None:
         assert_sound(hosts, asked, found)
         assert all(host in leading for host, (_, leaders) in found.items() if leaders)
+
+
+@given(trees(), requests(), st.lists(st.booleans(), min_size=12, max_size=12))
+@examples(100)
+def test_lost_devices_do_not_matter_to_pods_that_request_none(
+    hosts: Hosts, asked: Asked, loses: list[bool]
+) -> None:
+    lossy = {host for host, is_lossy in zip(hosts, loses, strict=False) if is_lossy}
+    assert placed(hosts, asked, lossy=lossy) == placed(hosts, asked)
 
 
 @given(trees(), requests(kinds=("preferred",), leaders=False))
