@@ -1,10 +1,12 @@
 """minResources of a job: the choice of its most important replicas, and their usage."""
 
+from typing import Any
+
 import pytest
 
 from quorate.api import codec
 from quorate.api.core import Resources, RuntimeClass
-from quorate.api.volcano.annotations import MEMBER_REQUESTS
+from quorate.api.volcano.annotations import MEMBER_REQUESTS, REPLACES_FAILED
 from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.job.job_pod_group import (
     TaskReplicas,
@@ -86,3 +88,43 @@ def test_min_resources_and_member_requests_are_those_of_the_stored_pods() -> Non
         "cpu": "4750m", "requests.cpu": "4750m", "limits.cpu": "4", "pods": "3", "count/pods": "3",
     }  # fmt: skip
     assert group.metadata.annotations[MEMBER_REQUESTS] == '{"worker":{"cpu":"2"},"master":{"cpu":"750m"}}'
+
+
+@pytest.mark.parametrize(("minimum", "want"), [({}, 6), ({"minPartitions": 2}, 4), ({"minPartitions": 0}, 6)])
+def test_the_minimum_of_a_task_follows_its_partitions_or_is_all_replicas(
+    minimum: dict[str, int], want: int
+) -> None:
+    partitions = {"totalPartitions": 3, "partitionSize": 2, **minimum}
+    task = {
+        "name": "w",
+        "replicas": 6,
+        "partitionPolicy": partitions,
+        "template": {"spec": {"containers": []}},
+    }
+    job = with_defaults(codec.convert(Job, {"metadata": {"name": "j"}, "spec": {"tasks": [task]}}))
+    spec = build_pod_group(job, {}).spec
+    assert (spec.min_member, spec.min_task_member) == (want, {"w": want})
+
+
+@pytest.mark.parametrize(
+    ("policy", "want"),
+    [
+        ({"event": "PodFailed", "action": "RestartPod"}, True),
+        ({"events": ["PodEvicted", "*"], "action": "RestartTask"}, True),
+        ({"exitCode": 3, "action": "RestartPartition"}, True),
+        ({"event": "PodFailed", "action": "RestartJob"}, False),  # a new pod group
+        ({"event": "PodPending", "action": "RestartPod"}, False),
+        ({"event": "PodFailed", "action": "AbortJob"}, False),
+    ],
+)
+@pytest.mark.parametrize("of_task", [False, True])
+def test_a_pod_group_says_that_no_policy_replaces_failed_pods(
+    policy: dict[str, Any], want: bool, of_task: bool
+) -> None:
+    policies = {"policies": [policy]}
+    task = {"name": "w", "replicas": 2, "template": {"spec": {"containers": []}}} | (
+        policies if of_task else {}
+    )
+    spec = {"tasks": [task]} | ({} if of_task else policies)
+    job = with_defaults(codec.convert(Job, {"metadata": {"name": "j"}, "spec": spec}))
+    assert (REPLACES_FAILED not in build_pod_group(job, {}).metadata.annotations) is want

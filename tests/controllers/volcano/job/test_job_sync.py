@@ -11,6 +11,7 @@ from quorate.api import codec
 from quorate.api.meta import Condition, at_epoch
 from quorate.api.volcano.job import Job, JobState
 from quorate.controllers.volcano.job.job_pods import desired_replicas, is_desired
+from quorate.controllers.volcano.job.job_status import MAX_CONDITIONS
 from quorate.controllers.volcano.job.job_sync import MAX_PODS, creatable_tasks
 from tests.controllers.volcano.job.notation import (
     NOW,
@@ -389,6 +390,24 @@ def test_a_finished_job_is_deleted_after_its_ttl() -> None:
     assert show(planned(job, "", None, now=NOW + 20)) == "delete job"
     aborted = a_job(phase="Aborted", since=NOW - 100, ttlSecondsAfterFinished=0)
     assert show(planned(aborted, "", None)) == ""
+
+
+def test_zero_retries_mean_the_default_of_three() -> None:
+    for retries, phase in ((0, "Pending"), (2, "Pending"), (3, "Failed")):
+        assert show(planned(a_job(phase="Restarting", retries=retries, maxRetry=0), "", None)) == (
+            f"become {phase}"
+        )
+
+
+def test_a_job_that_restarts_for_ever_keeps_its_newest_conditions() -> None:
+    job = a_job(phase="Running", maxRetry=1000, policies=[RESTART])
+    for _ in range(MAX_CONDITIONS):
+        failed = job_pods("worker: failed running running", version=job.status.version)
+        job = after(planned(job, failed, "Running"))
+        job = after(planned(job, "", None))
+        job = after(planned(job, "worker: running running running", "Running"))
+    assert len(job.status.conditions) == MAX_CONDITIONS
+    assert [each.status for each in job.status.conditions[-3:]] == ["Restarting", "Pending", "Running"]
 
 
 def test_tasks_wait_for_their_dependencies() -> None:
