@@ -109,8 +109,11 @@ class AdmissionChecks:
     def withdrawal(self, gang: Gang, *, may_evict: bool) -> PendingReason | None:
         """Return why ``gang``, which is admitted and has not started, has to be rolled back.
 
-        ``may_evict``: whether it may keep its admission for an eviction plan.
+        ``may_evict``: whether it may keep its admission for an eviction plan.  A gang that an action before
+        pipelined has its nodes and its share.
         """
+        if gang.task_counts.pipelined and self._session.is_pipelined(gang):
+            return self._check_queue(gang) or self._quotas.confirmed_shortage(gang)
         return (
             self._check_queue(gang)
             or (check_topology(self._session, gang) if gang.topology is not None else None)
