@@ -54,7 +54,9 @@ def allocate(session: Session) -> None:
     ]
     placements: dict[Gang, GangPlacement | TopologyPlacement] = {}
     trials = Trials(session)
-    for gangs in _parts(session, candidates):
+    nominated, partial, short, rest = _parts(session, candidates)
+    rest += _allocate(session, nominated, placements, trials, first=True)
+    for gangs in (partial, short, rest):
         _allocate(session, gangs, placements, trials)
     for gang in candidates:
         if gang.quota_admission is not None:
@@ -67,12 +69,12 @@ def _report_members_without_quota(session: Session, gang: Gang, admission: Quota
         session.pending_reasons[gang.key] = BeyondAdmission(admission.count)
 
 
-def _parts(session: Session, gangs: Sequence[Gang]) -> Sequence[Sequence[Gang]]:
-    """Divide ``gangs`` into partially bound ones, those for which pods were evicted, short ones and the rest.
+def _parts(session: Session, gangs: Sequence[Gang]) -> tuple[list[Gang], list[Gang], list[Gang], list[Gang]]:
+    """Divide ``gangs`` into those for which pods were evicted, partially bound ones, short ones and the rest.
 
-    A partially bound gang holds nodes to no effect until it is complete, as does one that is short since it
-    lost members; profile ``compat`` prefers only the latter, if a controller replaces them.  Nominated gangs
-    must precede the rest: else an evicted gang might get its nodes back, and be evicted again, without end.
+    Nominated gangs must come first: else an evicted gang might get its nodes back, and be evicted again,
+    without end.  A partially bound gang holds nodes to no effect until it is complete, as does one that is
+    short since it lost members; profile ``compat`` prefers only the latter, if a controller replaces them.
     """
     is_design = session.settings.profile == "design"
     partial: list[Gang] = []
@@ -80,15 +82,19 @@ def _parts(session: Session, gangs: Sequence[Gang]) -> Sequence[Sequence[Gang]]:
     short: list[Gang] = []
     rest: list[Gang] = []
     for gang in gangs:
-        if is_design and is_partially_bound(gang):
-            partial.append(gang)
-        elif any(task.nominated_node for task in gang.schedulable.values()):
+        if _is_nominated(gang):
             nominated.append(gang)
+        elif is_design and is_partially_bound(gang):
+            partial.append(gang)
         elif gang.is_short and (is_design or (gang.is_recreated and session.keeps_room_of_lost)):
             short.append(gang)
         else:
             rest.append(gang)
-    return partial, nominated, short, rest
+    return nominated, partial, short, rest
+
+
+def _is_nominated(gang: Gang) -> bool:
+    return any(task.nominated_node for task in gang.schedulable.values())
 
 
 def _allocate(
@@ -96,12 +102,19 @@ def _allocate(
     gangs: Sequence[Gang],
     placements: dict[Gang, "GangPlacement | TopologyPlacement"],
     trials: "Trials",
-) -> None:
+    *,
+    first: bool = False,
+) -> list[Gang]:
+    """Place ``gangs`` in turn, and return those that need more turns.
+
+    ``first``: a gang that is ready has no more turns, unless more of its tasks are nominated.
+    """
     gang_queues = GangQueues(session)
     for gang in gangs:
         gang_queues.push(gang)
+    left = []
     while (queue := gang_queues.next_queue()) is not None:
-        if session.is_overused(queue):
+        if session.is_overused(queue) and not first:
             for gang in gang_queues.discard(queue):
                 if session.is_ready(gang):
                     session.report_further_members(gang, _not_allocatable(session, gang))
@@ -112,8 +125,11 @@ def _allocate(
                 kind = GangPlacement if gang.topology is None else TopologyPlacement
                 placements[gang] = kind(session, gang, trials)
             needs_turn = placements[gang].run_turn()
-        if needs_turn:
+        if needs_turn and first and not _is_nominated(gang):
+            left.append(gang)
+        elif needs_turn:
             gang_queues.push(gang)
+    return left
 
 
 def _shapes(session: Session, gang: Gang) -> list[Shape]:
@@ -199,7 +215,7 @@ class GangPlacement:
                 task = self._tasks.popleft()
                 if self._is_known_to_fail(task):
                     continue
-                if not session.may_take_idle(self._queue, task):
+                if not self._has_share(task):
                     self._note_refused_by_queue(task.shape)
                     continue
                 if not self._place(task, statement):
@@ -218,6 +234,15 @@ class GangPlacement:
                 self._tasks.clear()
                 return None
             return len(statement.moves)
+
+    def _has_share(self, task: Task) -> bool:
+        """Return True if the queue may allocate ``task``, or might when pods were evicted for it.
+
+        What queues deserve may have changed since, with the admission of other gangs.
+        """
+        if self._session.may_take_idle(self._queue, task):
+            return True
+        return bool(task.nominated_node) and self._session.backfillable(self._queue, task)
 
     def _note_refused_by_queue(self, shape: Shape) -> None:
         """Note that the queue may not allocate ``shape`` now, and what the nodes lack for it."""

@@ -141,12 +141,14 @@ def tasks_to_place(session: Session, gang: Gang, *, best_effort: bool) -> list[T
     """Return the schedulable tasks of ``gang`` in order.  ``best_effort``: best-effort ones too.
 
     In profile ``design`` the tasks that roles need for their minimum come first.  Within each part, tasks
-    come after those that their required pod affinity needs, and best-effort tasks last if that makes no
-    difference.
+    come after those that their required pod affinity needs, best-effort tasks last if that makes no
+    difference, and nominated tasks first: another one might take what was freed for them, though it fits
+    elsewhere.
     """
     tasks = session.in_task_order(gang.schedulable.values())
     if not best_effort:
         tasks = [task for task in tasks if not task.best_effort]
+    tasks.sort(key=lambda task: not task.nominated_node)
     if session.settings.profile == "compat":
         return tasks
     affinity_ranks = affinity_order(gang.shapes)
