@@ -148,7 +148,7 @@ def run_dispatch(given: Json, expect: Json, profile: str) -> list[str]:
 
 def _victims(tiers: list[list[Any]], profile: str) -> list[str]:
     callbacks = [[partial(_choice, answer) for answer in tier] for tier in tiers]
-    return list(agreed_victims(callbacks, empty_is_final=profile == "design"))
+    return list(agreed_victims(callbacks, empty_is_final=profile == "design")[0])
 
 
 def _choice(answer: list[str] | str) -> Sequence[str] | None:

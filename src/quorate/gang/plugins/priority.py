@@ -20,6 +20,8 @@ def priority(session: Session, entry: PluginEntry) -> PluginCallbacks:
 
     def preemptable(task: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         preemptor = session.gang_of(task)
+        # Gangs that have their minimum would fight over what they have beyond it, without end.
+        takes_surplus = evicts_overused and preemptor.is_starving
         surpluses: dict[Key, MinResourcesSurplus] = {}
         victims = []
         for victim in candidates:
@@ -29,7 +31,7 @@ def priority(session: Session, entry: PluginEntry) -> PluginCallbacks:
                     victims.append(victim)
             elif gang.priority < preemptor.priority:
                 victims.append(victim)
-            elif evicts_overused and gang.priority == preemptor.priority:
+            elif takes_surplus and gang.priority == preemptor.priority:
                 if gang.key not in surpluses:
                     surpluses[gang.key] = MinResourcesSurplus(gang)
                 if surpluses[gang.key].take(victim):

@@ -183,13 +183,16 @@ def first_rejection(tiers: Tiers[Callable[[], Vote | T]]) -> T | Literal[Vote.RE
     return None
 
 
-def agreed_victims(tiers: Tiers[Callable[[], Sequence[T] | None]], *, empty_is_final: bool) -> Sequence[T]:
-    """Return the victims that all callbacks of the first tier that decides have chosen.
+def agreed_victims(
+    tiers: Tiers[Callable[[], Sequence[T] | None]], *, empty_is_final: bool
+) -> tuple[Sequence[T], int]:
+    """Return the victims that all callbacks of the first tier that decides have chosen, and its index.
 
     Their order is that of the tier's first callback.  ``None`` is an abstention.  An empty choice or
     intersection ends its tier: with ``empty_is_final`` there are no victims then, else the next tier decides.
+    The index is beyond the last tier if there are no victims.
     """
-    for tier in tiers:
+    for index, tier in enumerate(tiers):
         agreed: Sequence[T] | None = None
         for callback in tier:
             choice = callback()
@@ -199,10 +202,10 @@ def agreed_victims(tiers: Tiers[Callable[[], Sequence[T] | None]], *, empty_is_f
             if not agreed:
                 break
         if agreed:
-            return agreed
+            return agreed, index
         if agreed is not None and empty_is_final:
-            return ()
-    return ()
+            break
+    return (), len(tiers)
 
 
 def first_tier_agrees(tiers: Tiers[Callable[[], bool]]) -> bool:

@@ -2,18 +2,21 @@
 
 The first tier that decides chooses, as in Volcano, where a plugin that only protects some tasks, such as
 ``conformance``, switches off all tiers below its own.  In profile ``design`` the shares of queues hold all
-the same: for ``reclaim``, plugins with shares in any tier leave only what queues have beyond their shares.
+the same: for ``reclaim``, plugins with shares in these tiers leave only what queues have beyond them.
+In profile ``compat`` they do so only where the victim's gang might reclaim its resources again.
 """
 
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from quorate.api.meta import Key
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.task import Task
 from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.callbacks import agreed_victims, all_callbacks
 from quorate.gang.session.session import Session
+from quorate.gang.surplus import MinMemberSurplus
 
 
 def choose_victims(
@@ -23,11 +26,33 @@ def choose_victims(
     callbacks = session.callbacks.preemptable if action == "preempt" else session.callbacks.reclaimable
     is_design = session.settings.profile == "design"
     choices = [[partial(callback, task, candidates) for callback in tier] for tier in callbacks]
-    victims = agreed_victims(choices, empty_is_final=is_design)
-    if action == "reclaim" and is_design:
-        for callback in all_callbacks(session.callbacks.beyond_share):
-            victims = callback(task, victims)
-    return victims
+    victims, tier = agreed_victims(choices, empty_is_final=is_design)
+    if action == "preempt":
+        return victims
+    beyond_shares = victims
+    for callback in all_callbacks(session.callbacks.beyond_share[tier + 1 :]):
+        beyond_shares = callback(task, beyond_shares)
+    return beyond_shares if is_design else _without_next_preemptors(session, victims, beyond_shares)
+
+
+def _without_next_preemptors(
+    session: Session, victims: Sequence[Task], beyond_shares: Sequence[Task]
+) -> list[Task]:
+    """Return ``victims`` except of gangs that would starve and might reclaim the resources again.
+
+    So ``reclaim`` ends in profile ``compat`` too, where shares in lower tiers do not count.
+    """
+    has_minima = session.settings.has_plugin("gang")
+    surpluses: dict[Key, MinMemberSurplus] = {}
+    kept = []
+    for victim in victims:
+        if victim.gang not in surpluses:
+            surpluses[victim.gang] = MinMemberSurplus(session.gang_of(victim), by_role=False)
+        starves = not has_minima or not surpluses[victim.gang].allows(victim)
+        if victim in beyond_shares or not starves:
+            surpluses[victim.gang].take(victim)
+            kept.append(victim)
+    return kept
 
 
 def has_possible_victims(session: Session, action: EvictionAction, preemptor: Gang, victim: Gang) -> bool:
