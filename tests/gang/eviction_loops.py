@@ -6,11 +6,13 @@ pods without a node of a group that is rolled back.  A *loop* is a sequence of s
 returns to an earlier state: sessions are functions of that state, so the loop has no end.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
+from quorate.gang.cache.model import Model
+from quorate.gang.outcome import Outcome
 from tests.gang.objects import created_again
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -30,10 +32,21 @@ class RunResult(NamedTuple):
     running: dict[str, int]  # the number of running pods of each group in the end
 
 
-def play(given: Mapping[str, Any], conf: Json, profile: str, *, one_by_one: bool) -> RunResult:
+Observer = Callable[[World, Model, Outcome], None]  # the world after a session, and its model before
+
+
+def play(
+    given: Mapping[str, Any],
+    conf: Json,
+    profile: str,
+    *,
+    one_by_one: bool,
+    observer: Observer | None = None,
+) -> RunResult:
     """Run sessions until a state repeats.
 
     ``one_by_one``: evicted pods terminate one per session, in the order of their names; else all at once.
+    ``observer`` is called after each session.
     """
     world = World(given, settings_of(conf, profile), restarting=False)
     made = dict(world.pods)
@@ -51,7 +64,10 @@ def play(given: Mapping[str, Any], conf: Json, profile: str, *, one_by_one: bool
             return RunResult(len(history), tuple(history[marks[seen[state]] :]), phases, running)
         seen[state] = number
         marks.append(len(history))
+        before = None if observer is None else world.fresh_model()
         outcome = world.session()
+        if observer is not None and before is not None:
+            observer(world, before, outcome)
         history += [
             f"{each.task.name} for {each.beneficiary.name} by {each.action}{' whole' if each.whole else ''}"
             for each in outcome.evictions

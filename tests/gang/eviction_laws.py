@@ -1,0 +1,237 @@
+"""The laws of the actions that evict, in small worlds without outside events.
+
+1. A gang that is admitted, and fits idle nodes and its queue's share as a whole, is bound before the world is
+   at rest.
+2. No pods are evicted twice for the same gang, unless it lost pods to another one in between; so evictions
+   end.
+3. A gang for which pods were evicted starts.
+4. Without any single victim, the tasks for which others were evicted do not fit.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from quorate.api.meta import Key
+from quorate.api.volcano import INQUEUE
+from quorate.gang.actions.ordering import tasks_to_place
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.model import Model
+from quorate.gang.cache.task import Task
+from quorate.gang.outcome import Eviction, Outcome
+from quorate.gang.session.opening import open_session
+from quorate.gang.session.session import Session
+from quorate.gang.session.statement import Statement
+from quorate.placement.framework import Capacity
+from quorate.placement.node_finder import Choice
+from tests.gang.eviction_loops import play
+from tests.gang.generated_worlds import sometimes
+from tests.gang.loop_search import CONFIGURATIONS
+from tests.gang.world import World
+
+Json = dict[str, Any]
+
+TOP = ["priority", "gang", "conformance"]
+NODES = ["predicates", "nodeorder"]
+TIERS: tuple[list[list[str]], ...] = (
+    [[*TOP, *NODES]],
+    [[*TOP, "proportion", *NODES]],
+    [[*TOP, "capacity", *NODES]],
+    [TOP, ["overcommit", "drf", "proportion", *NODES]],
+    [TOP, ["capacity", *NODES]],
+    [["priority", "conformance"], ["capacity", *NODES]],
+)
+
+
+class Case(NamedTuple):
+    given: Json
+    conf: Json
+    profile: str
+    one_by_one: bool
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Draw a world of up to 3 nodes, 3 queues and 4 gangs, and any order of the actions."""
+    actions = draw(st.permutations(["allocate", "preempt", "reclaim", "backfill", "enqueue"]))
+    left_out = draw(st.sampled_from(([], ["enqueue"], ["preempt"], ["reclaim"], ["enqueue", "backfill"])))
+    conf = {
+        "actions": ", ".join(action for action in actions if action not in left_out),
+        "tiers": draw(st.sampled_from(TIERS)),
+        "configurations": CONFIGURATIONS,
+    }
+    profile = draw(st.sampled_from(("compat", "design")))
+    delays_pods = "enqueue" not in left_out
+    return Case(draw(worlds(delays_pods=delays_pods)), conf, profile, draw(st.booleans()))
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, delays_pods: bool) -> Json:
+    """Draw a world where the first gangs run, as far as they fit, and the others wait."""
+    nodes: list[Json] = [
+        {"name": f"n{index}", "cpu": draw(st.integers(1, 4)), "labels": {"zone": "xyx"[index]}}
+        for index in range(draw(st.integers(1, 3)))
+    ]
+    has_gpus = sometimes(draw, 3)
+    if has_gpus:
+        nodes[0]["scalars"] = {"nvidia.com/gpu": draw(st.integers(1, 2))}
+    queues = [draw(queue_of(f"q{index}")) for index in range(draw(st.integers(1, 3)))]
+    names = [queue["name"] for queue in queues]
+    free = {node["name"]: Counter(cpu=node["cpu"], **node.get("scalars", {})) for node in nodes}
+    groups, pods = [], []
+    count = draw(st.integers(2, 4))
+    running = draw(st.integers(1, count - 1))
+    for index in range(count):
+        group, members = draw(gang_of(f"g{index}", names, high=index >= running, has_gpus=has_gpus))
+        nodes_left = {name: amounts.copy() for name, amounts in free.items()}
+        placed = [pod for pod in members if index < running and _place(pod, nodes_left)]
+        if len(placed) < max(1, group["minMember"]):
+            for pod in placed:
+                del pod["node"], pod["phase"]
+            group["phase"] = "Pending" if delays_pods else "Inqueue"
+        else:
+            free = nodes_left
+            group["phase"] = "Running"
+        groups.append({**group, "created": index})
+        pods += members
+    return {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": nodes,
+        "queues": queues,
+        "podGroups": groups,
+        "pods": pods,
+    }
+
+
+def _place(pod: Json, free: dict[str, Counter[str]]) -> bool:
+    """Have ``pod`` run on the first node that it fits; return False if there is none."""
+    request = Counter(cpu=pod["cpu"], **pod.get("scalars", {}))
+    for name, amounts in free.items():
+        if request <= amounts and "nodeSelector" not in pod:
+            amounts.subtract(request)
+            pod.update(node=name, phase="Running")
+            return True
+    return False
+
+
+@st.composite
+def queue_of(draw: st.DrawFn, name: str) -> Json:
+    queue: Json = {
+        "name": name,
+        "weight": draw(st.integers(1, 3)),
+        "deserved": {"cpu": draw(st.integers(0, 4))},
+    }
+    if sometimes(draw, 4):
+        queue["capability"] = {"cpu": draw(st.integers(1, 4))}
+        queue["deserved"] = {"cpu": min(queue["deserved"]["cpu"], queue["capability"]["cpu"])}
+    if sometimes(draw, 6):
+        queue["reclaimable"] = False
+    return queue
+
+
+@st.composite
+def gang_of(
+    draw: st.DrawFn, name: str, queues: Sequence[str], *, high: bool, has_gpus: bool
+) -> tuple[Json, list[Json]]:
+    """Draw a gang of up to 4 members.  ``high``: more often with high priority than not."""
+    members, cpu = draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    minimum = draw(st.integers(1, members))
+    group: Json = {
+        "name": name,
+        "queue": draw(st.sampled_from(queues)),
+        "minMember": minimum,
+        "priorityClassName": draw(st.sampled_from(("low", *(["high"] * (3 if high else 1))))),
+    }
+    pods: list[Json] = [{"name": f"{name}-{index}", "group": name, "cpu": cpu} for index in range(members)]
+    if sometimes(draw, 8):
+        pods[-1]["cpu"] = 3
+    if has_gpus and sometimes(draw, 3):
+        pods[0]["scalars"] = {"nvidia.com/gpu": 1}
+    if sometimes(draw, 8):
+        pods[-1]["nodeSelector"] = {"zone": draw(st.sampled_from("xy"))}
+    if draw(st.booleans()):
+        group["minResources"] = {"cpu": minimum * cpu}
+    return group, pods
+
+
+def broken_laws(case: Case) -> list[str]:
+    """Return how the run of ``case`` breaks the laws; empty if it keeps them."""
+    observed = _Observed()
+    result = play(case.given, case.conf, case.profile, one_by_one=case.one_by_one, observer=observed.observe)
+    if result.loop:
+        return [f"evictions without end: {', '.join(result.loop)}"]
+    return [*observed.found, *observed.at_rest()]
+
+
+class _Observed:
+    """What happened to gangs in the sessions so far."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._world: World | None = None
+        self._helped: set[Key] = set()  # evicted for, and not evicted from since
+        self._waiting: set[Key] = set()  # evicted for, and without enough members since
+
+    def observe(self, world: World, before: Model, outcome: Outcome) -> None:
+        self._world = world
+        beneficiaries = {each.beneficiary for each in outcome.evictions}
+        self.found += [f"evicted for {key.name} again" for key in sorted(beneficiaries & self._helped)]
+        self._helped = (self._helped | beneficiaries) - {each.gang for each in outcome.evictions}
+        self._waiting = (self._waiting | beneficiaries) - {each.gang for each in outcome.binds}
+        for eviction in outcome.evictions:
+            if not _is_needed(world, before, outcome, eviction):
+                self.found.append(f"{eviction.task.name} was not needed for {eviction.beneficiary.name}")
+
+    def at_rest(self) -> list[str]:
+        assert self._world is not None, "no session ran"
+        found = [f"evicted for {key.name}, which does not start" for key in sorted(self._waiting)]
+        session = self._world.open_session()
+        waiting = [gang for gang in session.gangs if not gang.is_pending and not session.is_ready(gang)]
+        return found + [f"{gang.key.name} fits and waits" for gang in waiting if _fits_idle(session, gang)]
+
+
+def _fits_idle(session: Session, gang: Gang) -> bool:
+    queue = session.queue_of(gang)
+    if session.is_overused(queue) or session.invalid_reason(gang) is not None:
+        return False
+    with session.statement() as statement:
+        for task in tasks_to_place(session, gang, best_effort=True):
+            choice = session.node_finder.best(task.shape)
+            is_idle = isinstance(choice, Choice) and choice.capacity is Capacity.IDLE
+            if isinstance(choice, Choice) and is_idle and session.allocatable(queue, task):
+                statement.allocate(task, choice.node)
+        return session.is_ready(gang)
+
+
+def _is_needed(world: World, before: Model, outcome: Outcome, eviction: Eviction) -> bool:
+    """Return True if the beneficiary's tasks do not fit without the victim, or the victim's whole gang."""
+    session = open_session(before, world.settings, world.now)
+    for admitted in outcome.admitted:
+        before.gangs[admitted.gang].phase = INQUEUE
+    tasks = {task.key: task for gang in before.gangs.values() for task in gang.tasks.values()}
+    with session.statement() as statement:
+        for other in outcome.evictions:
+            spared = other.gang == eviction.gang if eviction.whole else other is eviction
+            if not spared:
+                statement.evict(tasks[other.task])
+        for bind in outcome.binds:
+            statement.allocate(tasks[bind.task], bind.node)
+        of_beneficiary = []
+        for key, node in outcome.pipelined.items():
+            if tasks[key].gang == eviction.beneficiary:
+                of_beneficiary.append(tasks[key])
+            else:
+                statement.pipeline(tasks[key], node)
+        return not all(_pipeline(session, statement, task) for task in of_beneficiary)
+
+
+def _pipeline(session: Session, statement: Statement, task: Task) -> bool:
+    choice = session.node_finder.best(task.shape)
+    if not isinstance(choice, Choice) or not session.allocatable(
+        session.queue_of(session.gang_of(task)), task
+    ):
+        return False
+    statement.pipeline(task, choice.node)
+    return True
