@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
+from quorate.queueing.decisions import Reserve
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
 from tests.queueing.world import World, differences
@@ -104,6 +105,25 @@ def test_a_slice_without_quota_stays_pending(slice_: dict[str, Any]) -> None:
 def test_a_slice_does_not_preempt_the_slice_it_replaces() -> None:
     world = a_world(new(cpu=4, priority=9), quota=3, preemption={"withinClusterQueue": "LowerPriority"})
     assert [type(each).__name__ for each in world.admission_cycle.run(world.now).decisions] == ["Hold"]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "queue"),
+    [pytest.param(1, "cq", id="a smaller one"), pytest.param(3, "other", id="one of another queue")],
+)
+def test_a_replaced_slice_counts_until_its_replacement_is_written(cpu: int, queue: str) -> None:
+    """The replacement may be refused, and what another workload gets may be stored before it."""
+    waits = {"name": "waits", "queue": "cq", "created": 2, "requests": {"cpu": 3 - cpu if cpu < 3 else 3}}
+    world = a_world(new(cpu, queue=queue), waits)
+    world.run({"update": {"clusterQueues": {"other": {"quota": [{"default": {"cpu": 3}}]}}}})
+    decided = world.admission_cycle.run(world.now).decisions
+    assert [each.key.name for each in decided if isinstance(each, Reserve)] == ["new"]
+    assert used_cpus(world.state) == 2
+    world.state.forget(Key("default", "new"))
+    assert used_cpus(world.state) == 2
+    cycle(world)
+    cycle(world)
+    assert "waits" in reserving(world)
 
 
 def test_the_replaced_slice_counts_again_when_the_replacement_is_removed() -> None:

@@ -258,7 +258,7 @@ class Ledger(LocalQueues):
             self.topology.set_has_places(key, True)
         self._note_dependence(reservation)
         if key in self.replacement_slices:
-            reservation.usage = {}
+            reservation.usage = self.usage_of(reservation.workload, reservation.admission)
         replaced = replaced_slice(reservation.workload, self.configuration.gates)
         if replaced is not None:
             self.replacement_slices[replaced] = key
@@ -370,7 +370,7 @@ class Ledger(LocalQueues):
         """Replace ``old`` by ``new``, built from a newer object of the same workload."""
         queue = self.cluster_queues.get(new.admission.cluster_queue)
         if new.key in self.replacement_slices:
-            new.usage = {}
+            new.usage = self.usage_of(new.workload, new.admission)
         same_queues = old.admission.cluster_queue == new.admission.cluster_queue and (
             old.workload.spec.queue_name == new.workload.spec.queue_name
         )
@@ -400,6 +400,10 @@ class Ledger(LocalQueues):
         self._note_dependence(new)
         if queue is not None:
             queue.reservations[key] = new
+        if old.assumed is not None:
+            replaced = replaced_slice(new.workload, self.configuration.gates)
+            if replaced is not None:
+                self._recount(replaced)
         if new.ready and not old.ready:
             self._mark_ready(old)
         elif old.ready and not new.ready:
@@ -517,15 +521,29 @@ class Ledger(LocalQueues):
             return None
         return reservation if reservation.admission.cluster_queue == queue.name else None
 
+    def usage_of(self, workload: Workload, admission: Admission) -> dict[FlavorResource, int]:
+        """Return what a workload with quota uses, without amounts of 0.
+
+        The replacement of a slice counts all pods, so that the slice itself uses nothing.  While the
+        replacement is not observed it may be refused: what it does not count itself is not free yet.
+        """
+        recorded = usage_of(workload, admission, self.configuration.gates)
+        key = self.replacement_slices.get(workload.metadata.key)
+        replacement = None if key is None else self.reservations.get(key)
+        counted: Usage = {}
+        if replacement is not None and replacement.assumed is None:
+            return {}
+        if replacement is not None and replacement.admission.cluster_queue == admission.cluster_queue:
+            counted = replacement.usage
+        beyond = {pair: amount - counted.get(pair, 0) for pair, amount in recorded.items()}
+        return {pair: amount for pair, amount in beyond.items() if amount > 0}
+
     def _recount(self, key: Key) -> None:
         """Update the usage of a reservation that a slice has begun, or ceased, to replace."""
         reservation = self.reservations.get(key)
         if reservation is None:
             return
-        usage: dict[FlavorResource, int] = {}
-        if key not in self.replacement_slices:
-            recorded = usage_of(reservation.workload, reservation.admission, self.configuration.gates)
-            usage = {pair: amount for pair, amount in recorded.items() if amount}
+        usage = self.usage_of(reservation.workload, reservation.admission)
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         totals = self.local_queues[reservation.local_queue].totals
         totals.count(reservation, -1)

@@ -17,7 +17,7 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import Path
-from quorate.queueing.cluster_queue import ClusterQueueState, counts_quota, usage_of
+from quorate.queueing.cluster_queue import ClusterQueueState, counts_quota
 from quorate.queueing.outside_quota import OutsideUse, recorded_use
 from quorate.queueing.pending.ordering import may_queue
 from quorate.queueing.state import State
@@ -153,11 +153,7 @@ def _difference(
     if workload is not None:
         admission = workload.status.admission
         if counts_quota(workload) and admission is not None:
-            usage = (
-                {}
-                if key in ledger.replacement_slices
-                else usage_of(workload, admission, ledger.configuration.gates)
-            )
+            usage = ledger.usage_of(workload, admission)
             places = () if has_other_places else _record(ledger.places_of(workload, admission))
             stored = ReservationRecord(admission.cluster_queue, _without_zeros(usage), places)
         elif (
