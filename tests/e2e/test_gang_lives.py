@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
 DEPLOYMENTS: Final = untyped("apps", "v1", "deployments", "Deployment", True)
+STATEFUL_SETS: Final = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
 FOR_EVER: Final = {"simulate.quorate.dev/duration": "forever"}
 EVICTING: Final = DEFAULT_FILE.replace(
     '"enqueue, allocate, backfill"', '"enqueue, allocate, preempt, backfill"'
@@ -265,6 +266,32 @@ async def a_deployment_that_is_scaled_to_zero_and_back_has_one_group(life: Life)
     await life.world.until("one pod runs in one group", one_of_each)
 
 
+async def a_stateful_set_that_is_created_again_owns_the_pod_that_was_left(life: Life) -> None:
+    labels = {"app": "nb"}
+    template = a_task("web", cpu="1")["template"]
+    template["metadata"]["labels"] = labels
+    del template["spec"]["restartPolicy"]
+    spec = {"replicas": 1, "serviceName": "nb", "selector": {"matchLabels": labels}, "template": template}
+    body, key = {"metadata": {"name": "nb"}, "spec": spec}, Key(NAMESPACE, "nb")
+
+    async def ready() -> bool:
+        return bool((await life.client.get(STATEFUL_SETS, key))["status"].get("readyReplicas") == 1)
+
+    await life.client.create(STATEFUL_SETS, body, NAMESPACE)
+    await life.world.until("the pod runs", ready)
+    before = await life.uids("nb-0")
+    await life.client.delete(STATEFUL_SETS, key, propagation="Orphan")
+
+    async def left() -> bool:
+        sets = (await life.client.list(STATEFUL_SETS, NAMESPACE)).items
+        return not sets and (await life.gangs.pods())["nb-0"].metadata.controller is None
+
+    await life.world.until("the pod has no owner", left)
+    await life.client.create(STATEFUL_SETS, body, NAMESPACE)
+    await life.world.until("the new set has the pod", ready)
+    assert await life.uids("nb-0") == before
+
+
 def test_jobs_restart_wait_scale_and_end_as_their_fields_say() -> None:
     async def story(life: Life) -> None:
         async with asyncio.TaskGroup() as stories:
@@ -277,6 +304,7 @@ def test_jobs_restart_wait_scale_and_end_as_their_fields_say() -> None:
                 a_job_without_time_to_live_is_deleted_when_it_ends(life),
                 a_job_is_scaled_without_a_restart(life),
                 a_deployment_that_is_scaled_to_zero_and_back_has_one_group(life),
+                a_stateful_set_that_is_created_again_owns_the_pod_that_was_left(life),
             ):
                 stories.create_task(each)
 
