@@ -24,6 +24,10 @@ class DeviceSelector(Struct):
     cel: CelDeviceSelector | None = None
 
 
+class CapacityRequirements(Struct):
+    requests: dict[str, Quantity] = {}
+
+
 class DeviceSubRequest(Struct):
     """One alternative of a request; ``name`` is empty in ``ExactDeviceRequest``."""
 
@@ -33,7 +37,7 @@ class DeviceSubRequest(Struct):
     allocation_mode: str = EXACT_COUNT
     count: Int64 = 1
     tolerations: tuple[Toleration, ...] = ()
-    capacity: dict[str, msgspec.Raw] = {}  # a part of a device that several claims share
+    capacity: CapacityRequirements = CapacityRequirements()  # that a device has at least
 
 
 class ExactDeviceRequest(DeviceSubRequest):

@@ -35,11 +35,13 @@ class PodShapes:
             self._volumes[key] = volumes
         if not pod.spec.resource_claims:
             return self.shapes.of(pod, volumes, node_groups)
-        devices = self._devices[key] = self._demand(pod)
+        devices = self._demand(pod)
+        shape = self.shapes.of(pod, volumes, node_groups, devices=devices)
+        self._devices[key] = devices
         for claim in claim_keys(pod):
             if isinstance(claim, Key):
                 self._pods_of_claim.setdefault(claim, set()).add(key)
-        return self.shapes.of(pod, volumes, node_groups, devices=devices)
+        return shape
 
     def _demand(self, pod: Pod) -> DeviceDemand:
         return device_demand(pod, self._device_index.claims, self._device_index.classes)

@@ -93,7 +93,8 @@ class _Search:
                 device = "/".join(published.id)
                 problem = f"request {wanted.request}: a selector failed for {device}: {selected.message}"
                 return DeviceShortage(wanted.request, wanted.device_class, wanted.count, 0, 0, problem)
-            if selected and first_untolerated(published.device.taints, wanted.tolerations) is None:
+            is_tolerated = first_untolerated(published.device.taints, wanted.tolerations) is None
+            if selected and is_tolerated and published.has_capacity(wanted.capacity):
                 matching.append(published)
         self._matching[wanted] = matching
         free = len(matching) if wanted.admin_access else sum(map(self._is_free, matching))

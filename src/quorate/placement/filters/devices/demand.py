@@ -20,7 +20,7 @@ from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
 from quorate.placement.filters import failures
 from quorate.placement.filters.devices.inventory import DeviceId
-from quorate.placement.filters.devices.selectors import SelectorProblem, compiled
+from quorate.placement.filters.devices.selectors import SelectorProblem, compiled, milli_of
 from quorate.placement.filters.failures import FilterFailure
 
 MAX_CONSUMERS: Final = 256  # pods that one claim may be reserved for
@@ -37,6 +37,7 @@ class Wanted:
     count: int  # 0: all that match
     tolerations: tuple[Toleration, ...]
     admin_access: bool
+    capacity: tuple[tuple[str, int], ...]  # in thousandths, that a device has at least
 
 
 class SameAttribute(NamedTuple):
@@ -172,8 +173,6 @@ def _wanted(name: str, request: DeviceSubRequest, classes: Mapping[str, DeviceCl
     device_class = classes.get(request.device_class_name)
     if device_class is None:
         return f"device class {request.device_class_name} does not exist"
-    if request.capacity:
-        return "capacity is not evaluated: devices are given whole"
     expressions = tuple(_expressions((*device_class.spec.selectors, *request.selectors)))
     for text in expressions:
         if isinstance(problem := compiled(text), SelectorProblem):
@@ -185,6 +184,7 @@ def _wanted(name: str, request: DeviceSubRequest, classes: Mapping[str, DeviceCl
         0 if request.allocation_mode == ALL else max(request.count, 1),
         request.tolerations,
         isinstance(request, ExactDeviceRequest) and request.admin_access,
+        tuple(sorted((name, milli_of(each)) for name, each in request.capacity.requests.items())),
     )
 
 

@@ -1,8 +1,9 @@
 """The devices of each node, as drivers publish them in resource slices.
 
 A pool counts once all slices of its newest generation are known: else a device would count twice, or not at
-all, while a driver replaces slices one by one.  Devices that share counters with others, or that wait for
-conditions after their allocation, do not count: what they take is not known here.
+all, while a driver replaces slices one by one.  Devices that share counters with others, that several
+claims may share, or that wait for conditions after their allocation, do not count: what is left of them is
+not known here.
 
 Source: resource.k8s.io/v1 and kube-scheduler's plugin DynamicResources (KEP-4381).
 """
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 
 from quorate.api.core import NodeSelector
 from quorate.api.core.device_claims import Device, ResourceSlice, ResourceSliceSpec
-from quorate.placement.filters.devices.selectors import SelectorProblem, attribute_of, compiled
+from quorate.placement.filters.devices.selectors import SelectorProblem, attribute_of, capacity_of, compiled
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.vectors import Mask
@@ -51,6 +52,9 @@ class PublishedDevice:
     def is_local(self) -> bool:
         """Whether only one node can use it."""
         return bool(self.usable.node)
+
+    def has_capacity(self, wanted: Iterable[tuple[str, int]]) -> bool:
+        return all(amount <= capacity_of(self.id.driver, self.device, name) for name, amount in wanted)
 
     def attribute(self, name: str) -> object:
         return attribute_of(self.id.driver, self.device, name)
@@ -162,7 +166,7 @@ def _devices_of_pool(pieces: Sequence[ResourceSliceSpec]) -> Iterator[tuple[Usab
     if len({device.name for _, device in devices}) != len(devices):
         return  # the driver made a mistake: no device is known by its name
     for piece, device in devices:
-        if device.consumes_counters or device.binding_conditions:
+        if device.consumes_counters or device.binding_conditions or device.allow_multiple_allocations:
             continue
         place = _place(piece, device)
         if place is not None:

@@ -47,7 +47,7 @@ class Selector:
         bound = {
             "driver": driver,
             "attributes": self._by_domain(driver, device.attributes, _attribute),
-            "capacity": self._by_domain(driver, device.capacity, lambda each: _milli(each.value)),
+            "capacity": self._by_domain(driver, device.capacity, lambda each: milli_of(each.value)),
             "allowMultipleAllocations": device.allow_multiple_allocations,
         }
         try:
@@ -82,6 +82,15 @@ def compiled(text: str) -> Selector | SelectorProblem:
     return Selector(text, program)
 
 
+def capacity_of(driver: str, device: Device, name: str) -> int:
+    """Return the capacity with a qualified name in thousandths; 0 if the device does not have it."""
+    capacity = device.capacity.get(name)
+    domain, _, identifier = name.rpartition("/")
+    if capacity is None and domain == driver:
+        capacity = device.capacity.get(identifier)
+    return 0 if capacity is None else milli_of(capacity.value)
+
+
 def attribute_of(driver: str, device: Device, name: str) -> object:
     """Return the value of the attribute with a qualified name; None if the device does not have it."""
     attribute = device.attributes.get(name)
@@ -98,12 +107,13 @@ def _attribute(attribute: DeviceAttribute) -> object:
     return None
 
 
-def _milli(value: Quantity) -> int:
+def milli_of(value: Quantity) -> int:
+    """Return thousandths, at most what 64 bits hold."""
     return max(-_INT64, min(value.milli, _INT64))
 
 
 def _quantity(text: str) -> int:
-    return _milli(parse_quantity(text))
+    return milli_of(parse_quantity(text))
 
 
 def _is_quantity(text: str) -> bool:
