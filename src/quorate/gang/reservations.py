@@ -14,7 +14,6 @@ from typing import Final
 
 from quorate.api.volcano import INQUEUE, RUNNING, UNKNOWN
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.left_room import failed_to_replace
 from quorate.gang.cache.task import ALLOCATED_STATUSES
 from quorate.gang.namespace_quota.evaluation import COUNT_PODS, ScopeAttributes, group_minimum, quota_claim
 from quorate.quota.amount import PODS
@@ -48,7 +47,7 @@ def node_claim_of(gang: Gang) -> Mapping[str, int]:
 def _used_up(gang: Gang) -> Mapping[str, int]:
     """Return what members have of ``minResources``, or had and need no more."""
     used = {name: gang.allocated[name] + gang.finished_request[name] for name in gang.min_resources or ()}
-    for task in failed_to_replace(gang):
+    for task in gang.failed_to_replace:
         for name in used:
             used[name] -= task.request.get(name, 0)
     return used
@@ -73,7 +72,7 @@ def quota_claim_of(gang: Gang) -> Mapping[str, int]:
     if gang.min_resources is None or gang.is_terminating:
         return NOTHING
     used = gang.quota_used
-    for task in failed_to_replace(gang):
+    for task in gang.failed_to_replace:
         used = used - Counter({name: n for name, n in task.quota_usage.items() if name != COUNT_PODS})
     return quota_claim(group_minimum(gang.quota_minimum, gang.min_member), used)
 

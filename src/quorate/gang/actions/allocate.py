@@ -117,7 +117,7 @@ def _allocate(
         if session.is_overused(queue) and not first:
             for gang in gang_queues.discard(queue):
                 if session.is_ready(gang):
-                    session.report_further_members(gang, _not_allocatable(session, gang))
+                    session.report_further_members(gang, _not_allocatable(gang))
             continue
         gang = gang_queues.pop(queue)
         with session.model.room_lent_to(gang):
@@ -141,10 +141,8 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
     return [shape for shape in gang.shapes if best_effort or not shape.best_effort]
 
 
-def _not_allocatable(session: Session, gang: Gang) -> str:
+def _not_allocatable(gang: Gang) -> str:
     """Return why members that fit nodes get none."""
-    if gang.key in session.left_for_missing:
-        return "the idle room is kept for missing members of other pod groups"
     queue = "their queue may not allocate more now"
     return queue if gang.quota_admission is None else f"they request more than minResources, or {queue}"
 
@@ -240,7 +238,7 @@ class GangPlacement:
 
         What queues deserve may have changed since, with the admission of other gangs.
         """
-        if self._session.may_take_idle(self._queue, task):
+        if self._session.allocatable(self._queue, task):
             return True
         return bool(task.nominated_node) and self._session.backfillable(self._queue, task)
 
@@ -340,5 +338,5 @@ class GangPlacement:
         """Return why members have no node."""
         causes = sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()})
         if not causes or (self._by_queue and not never_fits):
-            causes.append(_not_allocatable(self._session, self._gang))
+            causes.append(_not_allocatable(self._gang))
         return "; ".join(causes)

@@ -199,7 +199,7 @@ class TopologyPlacement:
         """Place ``tasks`` until the gang is ready; return True if any has a node."""
         session, placed = self._session, False
         for task in tasks:
-            if task.status is not TaskStatus.PENDING or not session.may_take_idle(self._queue, task):
+            if task.status is not TaskStatus.PENDING or not session.allocatable(self._queue, task):
                 continue
             if filling.place(task, statement):
                 placed = True
@@ -268,7 +268,7 @@ class TopologyPlacement:
             if left < needed:
                 return False
             left -= 1
-            if self._session.may_take_idle(self._queue, task) and filling.place(task, statement):
+            if self._session.allocatable(self._queue, task) and filling.place(task, statement):
                 needed -= 1
                 if not needed:
                     return True

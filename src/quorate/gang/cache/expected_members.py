@@ -24,7 +24,7 @@ from quorate.gang.reservations import node_claim_of
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import PODS
 
-_TOLERATES_ALL: Final = (Toleration(operator="Exists"),)
+TOLERATES_ALL: Final = (Toleration(operator="Exists"),)
 
 
 def expected_members(gang: Gang, *, may_preempt: bool) -> list[Task]:
@@ -34,7 +34,7 @@ def expected_members(gang: Gang, *, may_preempt: bool) -> list[Task]:
     """
     gated = [task for task in gang.tasks.values() if task.gated]
     members = [_without_gates(task) for task in sorted(gated, key=lambda task: task.key)]
-    roles = [role for role, number in _missing(gang).items() for _ in range(number)]
+    roles = [role for role, number in missing_by_role(gang).items() for _ in range(number)]
     if not roles:
         return members
     left = Counter(node_claim_of(gang))
@@ -47,7 +47,7 @@ def expected_members(gang: Gang, *, may_preempt: bool) -> list[Task]:
             if amount > 0
         }
         shape = parts.setdefault(
-            tuple(amounts.items()), Shape(amounts=amounts | {PODS: 1}, tolerations=_TOLERATES_ALL)
+            tuple(amounts.items()), Shape(amounts=amounts | {PODS: 1}, tolerations=TOLERATES_ALL)
         )
         members.append(_member(gang, index, role, shape, may_preempt=may_preempt))
     return members
@@ -55,10 +55,10 @@ def expected_members(gang: Gang, *, may_preempt: bool) -> list[Task]:
 
 def count_missing(gang: Gang) -> int:
     """Return how many members ``gang`` lacks for its minimum, whatever number that is."""
-    return sum(_missing(gang).values())
+    return sum(missing_by_role(gang).values())
 
 
-def _missing(gang: Gang) -> dict[str, int]:
+def missing_by_role(gang: Gang) -> dict[str, int]:
     """Return how many members do not exist, by role in order; the last, "", are those of any role."""
     missing = {
         role: max(0, minimum - gang.role(role).valid) for role, minimum in sorted(gang.role_minima.items())

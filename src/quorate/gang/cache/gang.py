@@ -245,6 +245,12 @@ class Gang:
         return not has_nodes and counts.finished + self.ended < self.min_member
 
     @property
+    def failed_to_replace(self) -> Sequence[Task]:
+        """The failed members without which it is short, if they are replaced; else none."""
+        is_short = self.replaces_failed and self.task_counts.ready < self.min_member
+        return self.with_status(TaskStatus.FAILED) if is_short else ()
+
+    @property
     def is_short(self) -> bool:
         """Whether members hold nodes, but too few for ``min_member`` have one or need none any more."""
         return bool(self.allocated) and self.task_counts.ready < self.min_member

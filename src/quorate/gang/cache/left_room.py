@@ -1,26 +1,24 @@
-"""The room that failed members leave on their nodes, which belongs to the pods that replace them.
+"""The room that is kept for members which gangs lost, until their replacements have nodes.
 
-A gang that is short of members because pods failed holds nodes for nothing until replacements have nodes,
-too, if its owner creates them.  While a session chooses nodes, the room of the failed pods is held on
-their nodes, and lent to the gang itself.
+A gang that is short of members because pods failed or were deleted holds nodes for nothing until replacements
+have nodes, too, if its owner creates them.  While a session chooses nodes, room for them is held on nodes,
+and lent to the gang itself: that of a failed pod on its node, and that of pods which do not exist on the node
+that fits them most tightly.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from quorate.api.meta import Key
+from quorate.gang.cache.expected_members import TOLERATES_ALL, missing_by_role
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.task import Task, TaskStatus
+from quorate.gang.reservations import missing_claim_of
 from quorate.placement.cluster import Cluster
 from quorate.placement.shapes import Shape
-
-
-def failed_to_replace(gang: Gang) -> Sequence[Task]:
-    """Return the failed members without which ``gang`` is short, if they are replaced; else none."""
-    if not gang.replaces_failed or gang.task_counts.ready >= gang.min_member:
-        return ()
-    return gang.with_status(TaskStatus.FAILED)
+from quorate.quota.amount import PODS
 
 
 class LeftRoom:
@@ -32,41 +30,14 @@ class LeftRoom:
 
     @contextmanager
     def held_for(self, gangs: Collection[Gang]) -> Iterator[None]:
-        """Hold the room of failed members of those of ``gangs`` that belong to a controller."""
+        """Hold the room of lost members of those of ``gangs`` that belong to a controller."""
         for gang in gangs:
-            if gang.task_counts.by_status[TaskStatus.FAILED] and gang.is_recreated and not gang.held.pods:
-                self._hold(gang)
+            self._hold(gang)
         try:
             yield
         finally:
             for gang in gangs if self._held else ():
                 self._release(gang)
-
-    def _hold(self, gang: Gang) -> None:
-        short = gang.min_member - gang.task_counts.ready
-        places: list[tuple[Shape, str]] = []
-        for task in sorted(failed_to_replace(gang), key=lambda task: task.key):
-            if len(places) < short and gang.allocated and self._is_free(task):
-                places.append((task.shape, task.node))
-                self._count(gang, places[-1], 1)
-        if places:
-            self._held[gang.key] = places
-
-    def _is_free(self, task: Task) -> bool:
-        """Return True if the node still has the room of ``task``, and may take pods."""
-        index = self._cluster.index(task.node) if task.node else None
-        if index is None or not self._cluster.ready[index]:
-            return False
-        idle = self._cluster.allocatable[:, index] - self._cluster.used[:, index]
-        return bool((self._cluster.request(task.shape) <= idle).all())
-
-    def _count(self, gang: Gang, place: tuple[Shape, str], pods: int) -> None:
-        shape, node = place
-        self._cluster.count_pods(shape, node, pods)
-        left_room = Counter(gang.left_room)
-        for resource, amount in shape.amounts.items():
-            left_room[resource] += amount * pods
-        gang.left_room = +left_room
 
     @contextmanager
     def lent_to(self, gang: Gang) -> Iterator[None]:
@@ -77,6 +48,51 @@ class LeftRoom:
         finally:
             self._hold(gang)
 
+    def _hold(self, gang: Gang) -> None:
+        if not gang.is_recreated or gang.held.pods or not missing_claim_of(gang):
+            return
+        for shape, preferred in _lost_members(gang):
+            node = self._node_for(shape, preferred)
+            if node:
+                self._held.setdefault(gang.key, []).append((shape, node))
+                self._count(gang, shape, node, 1)
+
     def _release(self, gang: Gang) -> None:
-        for place in self._held.pop(gang.key, ()):
-            self._count(gang, place, -1)
+        for shape, node in self._held.pop(gang.key, ()):
+            self._count(gang, shape, node, -1)
+
+    def _node_for(self, shape: Shape, preferred: str) -> str:
+        """Return ``preferred`` if ``shape`` fits it, else the node with the least room left, or ""."""
+        cluster, request = self._cluster, self._cluster.request(shape)
+        left = cluster.allocatable - cluster.used - request[:, np.newaxis]
+        fits = (left >= 0).all(axis=0) & cluster.ready
+        index = cluster.index(preferred) if preferred else None
+        if index is not None and fits[index]:
+            return preferred
+        if not fits.any():
+            return ""
+        beside = np.where(fits, left[request > 0].sum(axis=0), np.iinfo(np.int64).max)
+        return cluster.name(int(beside.argmin()))
+
+    def _count(self, gang: Gang, shape: Shape, node: str, pods: int) -> None:
+        self._cluster.count_pods(shape, node, pods)
+        left_room = Counter(gang.left_room)
+        for resource, amount in shape.amounts.items():
+            left_room[resource] += amount * pods
+        gang.left_room = +left_room
+
+
+def _lost_members(gang: Gang) -> Iterator[tuple[Shape, str]]:
+    """Yield the members that ``gang`` lacks and that do not wait: failed ones first, with their node."""
+    missing = Counter(missing_by_role(gang))
+    claim = Counter(missing_claim_of(gang)) - gang.pending_request
+    for task in sorted(gang.failed_to_replace, key=lambda task: task.key):
+        role = task.role if missing[task.role] > 0 else ""
+        if missing[role] > 0:
+            missing[role] -= 1
+            claim -= Counter(task.request)
+            yield task.shape, task.node
+    number = missing.total()
+    for role in missing.elements():
+        known = gang.member_requests.get(role) or {name: n // number for name, n in claim.items()}
+        yield Shape(amounts={**known, PODS: 1}, tolerations=TOLERATES_ALL), ""

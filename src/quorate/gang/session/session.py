@@ -20,7 +20,6 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
-from quorate.gang.missing_members import MissingMembers
 from quorate.gang.outcome import (
     AdmittedGang,
     Bind,
@@ -81,7 +80,6 @@ class Session:
         self.refused: list[RefusedGang] = []
         self.rolled_back: list[RefusedGang] = []
         self.wake_at: float | None = None  # when the next session is due even if no object changes
-        self.left_for_missing: set[Key] = set()  # gangs that leave idle resources for members of others
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
         self._limited_shapes: dict[tuple[Shape, tuple[str, ...]], Shape] = {}  # by the full node groups
@@ -225,15 +223,6 @@ class Session:
             return False
         return self.allows(queue, task.request)
 
-    def may_take_idle(self, queue: Queue, task: Task) -> bool:
-        """Return True if ``task`` is allocatable and leaves the room that members of other gangs lack."""
-        if not self.allocatable(queue, task):
-            return False
-        if self._missing_members.leave_room_for(task.gang, task.request):
-            return True
-        self.left_for_missing.add(task.gang)
-        return False
-
     @property
     def keeps_room_of_lost(self) -> bool:
         """Whether the room of members that a gang lost is kept for their replacements.
@@ -242,11 +231,6 @@ class Session:
         """
         actions = self.settings.actions
         return self.settings.profile == "design" or not ("preempt" in actions or "reclaim" in actions)
-
-    @cached_property
-    def _missing_members(self) -> MissingMembers:
-        """What gangs lack when the first task is placed."""
-        return MissingMembers(self.gangs if self.keeps_room_of_lost else (), self.cluster)
 
     def allows(self, queue: Queue, request: Amounts) -> bool:
         """Return True if ``queue`` may allocate ``request`` now."""
