@@ -37,27 +37,28 @@ def node_claim_of(gang: Gang) -> Mapping[str, int]:
     if not (gang.tasks or held):
         return {name: amount for name, amount in minimum.items() if amount > 0 and name != PODS}
     claim = {}
-    for name, amount in _minus(minimum, _used_up(gang)).items():
-        left = amount - held.get(name, 0) - gang.left_room.get(name, 0)
+    failed, left_room = _failed_request(gang), gang.left_room
+    for name, amount in minimum.items():
+        used = gang.allocated.get(name, 0) + gang.finished_request.get(name, 0) - failed.get(name, 0)
+        left = amount - used - held.get(name, 0) - left_room.get(name, 0)
         if left > 0 and name != PODS:
             claim[name] = left
     return claim
 
 
-def _used_up(gang: Gang) -> Mapping[str, int]:
-    """Return what members have of ``minResources``, or had and need no more."""
-    used = {name: gang.allocated[name] + gang.finished_request[name] for name in gang.min_resources or ()}
-    for task in gang.failed_to_replace:
-        for name in used:
-            used[name] -= task.request.get(name, 0)
-    return used
+def _failed_request(gang: Gang) -> Mapping[str, int]:
+    """Return the requests of failed members that are replaced, most often nothing."""
+    failed = gang.failed_to_replace
+    return sum((Counter(task.request) for task in failed), Counter()) if failed else NOTHING
 
 
 def missing_claim_of(gang: Gang) -> Mapping[str, int]:
     """Return what is reserved for members that a gang lacks while other members hold nodes for nothing."""
     if gang.phase not in (RUNNING, UNKNOWN) or not gang.is_short or gang.is_terminating:
         return NOTHING
-    return _minus(gang.min_resources or NOTHING, _used_up(gang))
+    used = gang.allocated + gang.finished_request
+    used.subtract(_failed_request(gang))
+    return _minus(gang.min_resources or NOTHING, used)
 
 
 # Quotas of the namespace.

@@ -247,8 +247,8 @@ class Gang:
     @property
     def failed_to_replace(self) -> Sequence[Task]:
         """The failed members without which it is short, if they are replaced; else none."""
-        is_short = self.replaces_failed and self.task_counts.ready < self.min_member
-        return self.with_status(TaskStatus.FAILED) if is_short else ()
+        is_replaced = self.task_counts.ready < self.min_member and self.replaces_failed
+        return self.with_status(TaskStatus.FAILED) if is_replaced else ()
 
     @property
     def is_short(self) -> bool:

@@ -49,7 +49,7 @@ class LeftRoom:
             self._hold(gang)
 
     def _hold(self, gang: Gang) -> None:
-        if not gang.is_recreated or gang.held.pods or not missing_claim_of(gang):
+        if not (gang.is_recreated and gang.is_short) or gang.held.pods or not missing_claim_of(gang):
             return
         for shape, preferred in _lost_members(gang):
             node = self._node_for(shape, preferred)
