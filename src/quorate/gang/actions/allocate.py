@@ -174,6 +174,7 @@ class GangPlacement:
         self._anchored: set[Shape] = set()  # shapes for which an anchor node was searched
         if session.settings.profile == "design":
             self._affinity_shapes = dict.fromkeys(shape for shape in gang.shapes if requires_affinity(shape))
+        self._is_nominated = _is_nominated(gang)  # before any of its tasks has a node
         self._is_first_turn = True
         # How the trial with this gang would end, if that is known without it.
         self._refused = trials.refused.of_shape(gang)
@@ -240,7 +241,8 @@ class GangPlacement:
         """
         if self._session.allocatable(self._queue, task):
             return True
-        return bool(task.nominated_node) and self._session.backfillable(self._queue, task)
+        is_for_it = task.nominated_node or (self._is_nominated and not self._session.is_ready(self._gang))
+        return bool(is_for_it) and self._session.backfillable(self._queue, task)
 
     def _note_refused_by_queue(self, shape: Shape) -> None:
         """Note that the queue may not allocate ``shape`` now, and what the nodes lack for it."""

@@ -6,7 +6,7 @@ queues form a tree, and the amounts of a queue hold for all queues below it toge
 the same name of Volcano.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from quorate.api.scheduler_configuration import PluginEntry
@@ -189,7 +189,9 @@ class _QueueCapacity:
     def beyond_share(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Return the candidates beyond what queues deserve of what ``preemptor`` requests.
 
-        Unlike in ``reclaimable``, of a resource that ``deserved`` does not name a queue deserves nothing.
+        Unlike in ``reclaimable``, of a resource that ``deserved`` does not name a queue deserves nothing, and
+        nothing goes to a queue that exceeds another resource which the victim's queue does not exceed: that
+        one could reclaim in turn.
         """
         return self._take(preemptor, candidates, self._exceeds_deserved)
 
@@ -221,10 +223,16 @@ class _QueueCapacity:
         allocated: Mapping[str, Amounts],
     ) -> bool:
         shared = _common(task.request, preemptor.request) - {PODS}
-        return all(
-            any(has.get(name, 0) > self._entitlements[each].deserved.get(name, 0) for name in shared)
-            for each, has in allocated.items()
-        ) and less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], task.request))
+        requested = plus(self.accounts.allocated(preemptor_queue), preemptor.request)
+        beyond = self._beyond_deserved(preemptor_queue, requested, shared)
+        exceeded = [self._beyond_deserved(each, has, shared) for each, has in allocated.items()]
+        if beyond - exceeded[0] or not all(each - beyond for each in exceeded):
+            return False
+        return less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], task.request))
+
+    def _beyond_deserved(self, queue: str, amounts: Amounts, of: Iterable[str]) -> set[str]:
+        deserved = self._entitlements[queue].deserved
+        return {name for name in of if amounts.get(name, 0) > deserved.get(name, 0)}
 
     def _separate_ancestors(self, queue: str, preemptor_queue: str) -> Sequence[str]:
         """Return the reclaim ancestors of ``queue`` that differ from those on the other's levels."""
