@@ -10,6 +10,7 @@ from quorate.api.configuration import Configuration
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.kube.rest.config import RestConfig
@@ -49,6 +50,30 @@ def test_a_reservation_with_a_conflict_is_retried() -> None:
         await world.until_admitted("only")
 
     run_story(Plan(seed=0, rate=0.0, scheduled={("PATCH workloads/status", 1): Refused(409)}), story)
+
+
+def test_a_reservation_is_kept_while_the_watch_of_its_write_is_late() -> None:
+    """The conflict of the second attempt is with the first one, whose response was lost."""
+    late = Lagging(after=1, lag_s=OWN_WRITE_TIMEOUT_S + 3)
+    plan = Plan(
+        seed=0,
+        rate=0.0,
+        scheduled={("PATCH workloads/status", 1): Lost(done=True), ("WATCH workloads", 1): late},
+    )
+
+    async def story(world: World, proxy: Proxy) -> None:
+        async def reserved() -> bool:
+            workload = await world.workload("only")
+            return workload is not None and workload.status.admission is not None
+
+        await world.queues(cpu="1")
+        await world.job("only", runs="1h")
+        await world.until("the reservation is stored", reserved)
+        await asyncio.sleep(OWN_WRITE_TIMEOUT_S + 1)
+        assert proxy.requests["PATCH workloads/status"] == 2
+        await world.until_admitted("only")
+
+    run_story(plan, story)
 
 
 def test_a_job_with_an_unconfirmed_start_is_stopped_before_its_quota_is_released() -> None:

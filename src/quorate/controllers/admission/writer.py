@@ -188,13 +188,31 @@ class AdmissionWriter:
             self._refuse(decision)
 
     async def _expire_conflict(self, decision: Decision) -> None:
-        """Undo the decision if no newer version is delivered; webhooks may report conflicts too."""
+        """Undo the decision if there is no newer version; webhooks may report conflicts too.
+
+        The conflict may be with an earlier attempt of the same write, which has taken effect: as long as the
+        watch is late, its quota is not free.
+        """
         steady = self._clock.steady
-        await steady.sleep_until(steady.now() + OWN_WRITE_TIMEOUT_S)
+        while True:
+            await steady.sleep_until(steady.now() + OWN_WRITE_TIMEOUT_S)
+            if self._stale.get(decision.key) is not decision:
+                return
+            if not await self._is_outdated(decision.key):
+                break
         if self._stale.get(decision.key) is decision:
             del self._stale[decision.key]
             self._log.warning("conflict without a newer version", key=decision.key)
             self._on_refusal(decision)
+
+    async def _is_outdated(self, key: Key) -> bool:
+        """Return True unless the server has the version that the cache has."""
+        try:
+            stored = await self._client.get(WORKLOADS, key)
+        except (ApiError, Unreachable, Unreadable):  # also if it is gone: the watch will tell
+            return True
+        known = self._workloads.get(key)
+        return known is None or known.metadata.resource_version != stored.metadata.resource_version
 
     def _refuse(self, decision: Decision) -> None:
         """Hand back the decision unless a later one exists: its quota belongs to that one then."""
