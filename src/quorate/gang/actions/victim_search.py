@@ -51,6 +51,7 @@ class VictimSearch:
             for task in victim.with_status(*statuses)
             if task.preemptable
         }
+        self._exhausted: set[str] = set()  # nodes of which all candidates have been evicted
         self._failed: set[tuple[Shape, int]] = (
             set()
         )  # shape and priority of tasks for which no node was found
@@ -173,27 +174,28 @@ class VictimSearch:
         return False
 
     def _victims(self, nodes: Iterable[str], task: Task) -> Sequence[Task]:
-        candidates = [
-            other
-            for node in nodes
-            for other in self._useful_tasks(node, task)
-            if other.gang in self._victim_gangs
-            and other.status in self._statuses
-            and other.preemptable
-            and (other.best_effort or not task.best_effort or self._action == "reclaim")
-        ]
+        candidates = [other for node in nodes for other in self._candidates(node, task)]
         if not candidates:
             return ()
         in_order = in_victim_order(self._session, candidates, self._queue)
         return choose_victims(self._session, self._action, task, in_order)
 
-    def _useful_tasks(self, node: str, task: Task) -> Iterable[Task]:
-        """Return the tasks on ``node`` that have anything of what ``task`` lacks there."""
-        tasks = self._session.model.tasks_on(node)
+    def _candidates(self, node: str, task: Task) -> Sequence[Task]:
+        """Return the tasks on ``node`` that may be evicted and have anything of what ``task`` lacks there."""
+        candidates = [
+            other
+            for other in self._session.model.tasks_on(node)
+            if other.gang in self._victim_gangs and other.status in self._statuses and other.preemptable
+        ]
+        if not candidates:
+            self._exhausted.add(node)
+            return ()
+        if task.best_effort and self._action == "preempt":
+            candidates = [other for other in candidates if other.best_effort]
         short = self._session.node_finder.short_resources(self._session.shape_of(task), node)
         if short is None or not self._has_share(task):
-            return tasks
-        return [other for other in tasks if any(other.request.get(resource, 0) for resource in short)]
+            return candidates
+        return [other for other in candidates if any(other.request.get(resource, 0) for resource in short)]
 
     def _fits(self, node: str, task: Task) -> bool:
         """Return True if ``task`` fits ``node`` once all releasing pods are gone, and its queue's share."""
