@@ -93,10 +93,10 @@ def pipeline_gang(
     tasks: Sequence[Task],
     may_pipeline: Callable[[Task], bool],
 ) -> bool:
-    """Pipeline ``tasks`` to their best nodes until jobPipelined permits; return whether it does."""
+    """Pipeline nominated ``tasks``, and others until jobPipelined permits; return whether it does."""
     for task in tasks:
-        if session.is_pipelined(preemptor):
-            break
+        if session.is_pipelined(preemptor) and not task.nominated_node:
+            continue
         if not may_pipeline(task):
             continue
         match session.node_finder.best(session.shape_of(task), task.nominated_node):
