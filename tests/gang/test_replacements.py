@@ -102,6 +102,24 @@ def test_the_node_that_a_deleted_pod_left_is_kept_where_no_other_takes_its_repla
     assert sorted(world.binds.values()) == ["n3", "n4"]
 
 
+@pytest.mark.parametrize(
+    ("owner", "first"), [(OWNED, "pair"), ({}, "older")], ids=["restarted", "without a controller"]
+)
+def test_a_gang_of_which_all_members_are_restarted_keeps_its_reservation(owner: Json, first: str) -> None:
+    pods = [GOOD, GOOD | {"name": "bad", "node": "n2"}]
+    older = {"name": "older", "minMember": 1, "minResources": {"cpu": 3}, "created": 1}
+    world = a_world([PAIR | owner | {"created": 2}, older], pods)
+    world.session()
+    world.do("deletePods", ["good", "bad"])
+    for _ in range(3):
+        world.session()
+    admitted = [key.name for key, group in world.groups.items() if group.status.phase == "Inqueue"]
+    assert admitted == [first]
+    world.do("advance", 301)
+    world.session()
+    assert world.groups[Key("default", first)].status.phase == "Pending", "its reservation ends"
+
+
 def test_nothing_is_reserved_for_failed_pods_that_are_not_replaced() -> None:
     annotations = {"quorate.dev/replaces-failed-pods": "false"}
     world = a_world([PAIR | OWNED | {"annotations": annotations}, OTHER], [GOOD, FAILED])

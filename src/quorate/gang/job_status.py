@@ -140,6 +140,7 @@ class _StatusUpdater:
         # Whatever the roles of members: the minima of roles only decide what is placed.
         is_ready = not gang.missing_members(with_best_effort=self._session.counts_best_effort)
         not_admitted = self._design and gang.is_pending and reason is not None
+        before = gang.phase
         gang.phase = phase_after(
             gang.phase,
             gang.min_member,
@@ -151,6 +152,8 @@ class _StatusUpdater:
         )
         if gang.phase not in (INQUEUE, UNKNOWN):
             gang.inqueue_since = None
+        if before in (RUNNING, UNKNOWN) and gang.phase == PENDING and self._is_restarted(gang):
+            gang.phase, gang.inqueue_since = INQUEUE, self._session.now
         if gang.phase == RUNNING:
             gang.attempts, gang.not_before = 0, None
         if not_admitted and reason is not None:
@@ -159,6 +162,15 @@ class _StatusUpdater:
             self._report_ready(gang, str(reason) if isinstance(reason, FurtherMembersWait) else "")
         elif reports_readiness and not (self._design and gang.phase == COMPLETED):
             self._report_not_ready(gang, reason)
+
+    def _is_restarted(self, gang: Gang) -> bool:
+        """Return True if a controller creates all members again, so that they keep the reservation.
+
+        As after each admission, it ends if they do not start in time.  The scheduler evicts members because
+        others are to have the room.
+        """
+        is_gone = gang.key in self._evicted or gang.is_suspended or gang.is_terminating
+        return self._design and gang.is_recreated and not is_gone
 
     def _report_not_admitted(self, gang: Gang, reason: PendingReason) -> None:
         """Report why the action ``enqueue`` does not admit ``gang``, or rolled it back."""
