@@ -211,8 +211,10 @@ def _is_needed(world: World, before: Model, outcome: Outcome, eviction: Eviction
     for admitted in outcome.admitted:
         before.gangs[admitted.gang].phase = INQUEUE
     tasks = {task.key: task for gang in before.gangs.values() for task in gang.tasks.values()}
+    beneficiaries = [each.beneficiary for each in outcome.evictions]
+    last = len(beneficiaries) - beneficiaries[::-1].index(eviction.beneficiary)
     with session.statement() as statement:
-        for other in outcome.evictions:
+        for other in outcome.evictions[:last]:  # later plans were made on top of this one
             spared = other.gang == eviction.gang if eviction.whole else other is eviction
             if not spared:
                 statement.evict(tasks[other.task])
@@ -222,7 +224,7 @@ def _is_needed(world: World, before: Model, outcome: Outcome, eviction: Eviction
         for key, node in outcome.pipelined.items():
             if tasks[key].gang == eviction.beneficiary:
                 of_beneficiary.append(tasks[key])
-            else:
+            elif tasks[key].gang not in beneficiaries[last:]:
                 statement.pipeline(tasks[key], node)
         return not all(_pipeline(session, statement, task) for task in of_beneficiary)
 
