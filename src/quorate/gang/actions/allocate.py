@@ -107,7 +107,7 @@ def _allocate(
 ) -> list[Gang]:
     """Place ``gangs`` in turn, and return those that need more turns.
 
-    ``first``: a gang that is ready has no more turns, unless more of its tasks are nominated.
+    ``first``: a gang that has its minimum has no more turns, unless more of its tasks are nominated.
     """
     gang_queues = GangQueues(session)
     for gang in gangs:
@@ -125,7 +125,7 @@ def _allocate(
                 kind = GangPlacement if gang.topology is None else TopologyPlacement
                 placements[gang] = kind(session, gang, trials)
             needs_turn = placements[gang].run_turn()
-        if needs_turn and first and not _is_nominated(gang):
+        if needs_turn and first and not gang.is_starving and not _is_nominated(gang):
             left.append(gang)
         elif needs_turn:
             gang_queues.push(gang)

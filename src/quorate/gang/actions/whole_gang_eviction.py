@@ -93,9 +93,10 @@ def pipeline_gang(
     tasks: Sequence[Task],
     may_pipeline: Callable[[Task], bool],
 ) -> bool:
-    """Pipeline nominated ``tasks``, and others until jobPipelined permits; return whether it does."""
+    """Pipeline nominated ``tasks``, and others up to the minimum; return whether jobPipelined permits."""
     for task in tasks:
-        if session.is_pipelined(preemptor) and not task.nominated_node:
+        has_minimum = not preemptor.is_starving and session.is_pipelined(preemptor)
+        if has_minimum and not task.nominated_node:
             continue
         if not may_pipeline(task):
             continue

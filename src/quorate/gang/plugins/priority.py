@@ -12,7 +12,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task
 from quorate.gang.session.callbacks import PluginCallbacks
 from quorate.gang.session.session import Session
-from quorate.gang.surplus import MinResourcesSurplus
+from quorate.gang.surplus import MinMemberSurplus, MinResourcesSurplus
 
 
 def priority(session: Session, entry: PluginEntry) -> PluginCallbacks:
@@ -22,7 +22,7 @@ def priority(session: Session, entry: PluginEntry) -> PluginCallbacks:
         preemptor = session.gang_of(task)
         # Gangs that have their minimum would fight over what they have beyond it, without end.
         takes_surplus = evicts_overused and preemptor.is_starving
-        surpluses: dict[Key, MinResourcesSurplus] = {}
+        surpluses: dict[Key, tuple[MinMemberSurplus, MinResourcesSurplus]] = {}
         victims = []
         for victim in candidates:
             gang = session.gang_of(victim)
@@ -33,8 +33,11 @@ def priority(session: Session, entry: PluginEntry) -> PluginCallbacks:
                 victims.append(victim)
             elif takes_surplus and gang.priority == preemptor.priority:
                 if gang.key not in surpluses:
-                    surpluses[gang.key] = MinResourcesSurplus(gang)
-                if surpluses[gang.key].take(victim):
+                    members = MinMemberSurplus(gang, by_role=True)
+                    surpluses[gang.key] = members, MinResourcesSurplus(gang)
+                members, resources = surpluses[gang.key]
+                if members.allows(victim) and resources.take(victim):
+                    members.take(victim)
                     victims.append(victim)
         return victims
 
