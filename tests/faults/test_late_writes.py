@@ -53,7 +53,7 @@ def test_a_reservation_with_a_conflict_is_retried() -> None:
 
 
 def test_a_reservation_is_kept_while_the_watch_of_its_write_is_late() -> None:
-    """The conflict of the second attempt is with the first one, whose response was lost."""
+    """The conflict of the second attempt is with the first one, of which the response was lost."""
     late = Lagging(after=1, lag_s=OWN_WRITE_TIMEOUT_S + 3)
     plan = Plan(
         seed=0,
