@@ -3,6 +3,9 @@
 A finding states the violated promise, the object and the version.  The running pods of a job are read from
 pods, reservations from workload statuses, and limits from the queues as they were created.
 
+The quota of pods that have ended belongs to others: a workload of which such pods run again, or of which pods
+of a lost node terminate beside their replacements, says so with a condition, and is counted as before.
+
 As in Kueue, a deactivated workload holds no quota from then on, though its pods still
 terminate; after any other eviction the workload holds quota until they have stopped.
 """
@@ -13,8 +16,8 @@ from typing import Final, assert_never
 
 from quorate.api.batch import Job
 from quorate.api.core import Pod
-from quorate.api.kueue import Admission, ClusterQueue, Cohort, Workload
-from quorate.api.meta import Key, Uid, find_condition
+from quorate.api.kueue import PODS_RUN_AGAIN, Admission, ClusterQueue, Cohort, Workload
+from quorate.api.meta import Key, Uid, find_condition, is_true
 from quorate.api.volcano import PodGroup
 from quorate.queueing.cluster_queue import limits_of, usage_of
 from quorate.queueing.conditions import (
@@ -58,6 +61,7 @@ class Promises:
         self.pods: dict[Key, Pod] = {}
         # Pods that existed while their job was suspended: the job controller may stop them late.
         self._to_stop: set[Key] = {*lost_pods}
+        self._before_restart: dict[Key, Mapping[FlavorResource, int]] = {}  # usage: see ``_note_restart``
         # Preemptions by (preemptor, victim) since the last event that was not a preemption.
         self._preemptions: Counter[tuple[str, Key]] = Counter()
 
@@ -108,6 +112,7 @@ class Promises:
             elif _quota_held(held) != _quota_held(holds):
                 yield f"promise 5: {new.metadata.key} got quota while it held quota"
                 yield from self._gang_complete(new, holds)
+        self._note_restart(old, new)
         if _usage(old) != _usage(new):
             yield from self._within_limits()
         if (
@@ -118,6 +123,14 @@ class Promises:
         ):
             yield from self._job_stopped(new)
         yield from self._preempted(old, new)
+
+    def _note_restart(self, old: Workload | None, new: Workload | None) -> None:
+        """Remember what a workload used before its pods run again of which others may have the quota."""
+        if old is None or new is None or not is_true(new.status.conditions, PODS_RUN_AGAIN):
+            for workload in (old, new):
+                self._before_restart.pop(Key("", "") if workload is None else workload.metadata.key, None)
+        elif (admission := _admission(old)) is not None:
+            self._before_restart.setdefault(new.metadata.key, usage_of(old, admission))
 
     def _gang_complete(self, workload: Workload, admission: Admission) -> Iterator[str]:
         wanted = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
@@ -165,7 +178,8 @@ class Promises:
             if admission is None:
                 continue
             of_queue = usage[self._tree.queues[admission.cluster_queue]]
-            for pair, amount in usage_of(workload, admission).items():
+            used = self._before_restart.get(workload.metadata.key) or usage_of(workload, admission)
+            for pair, amount in used.items():
                 of_queue[pair] = of_queue.get(pair, 0) + amount
         return usage
 

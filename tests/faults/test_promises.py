@@ -8,6 +8,7 @@ import pytest
 from quorate.api.batch import Job, JobSpec, JobStatus
 from quorate.api.core import Pod, PodStatus
 from quorate.api.kueue import (
+    PODS_RUN_AGAIN,
     Admission,
     ClusterQueue,
     ClusterQueueSpec,
@@ -137,6 +138,15 @@ RESTARTED_WITH_THE_REST = workload("a", *ADMITTED, count=1, reclaimable=PARTIALL
         pytest.param(
             (RESTARTED_WITH_THE_REST, workload("a", *ADMITTED, count=1)),
             id="a job that runs again with fewer pods has none to reclaim",
+        ),
+        pytest.param(
+            (
+                workload("a", *ADMITTED, cpu=4),
+                workload("a", *ADMITTED, cpu=4, reclaimable=PARTIALLY_DONE),
+                workload("b", *RESERVED),
+                workload("a", *ADMITTED, PODS_RUN_AGAIN, cpu=4),
+            ),
+            id="pods run again of which another workload has the quota, and a condition tells",
         ),
     ],
 )
