@@ -95,8 +95,10 @@ search: $(STAMP) ## look for counterexamples to the laws, at random and for long
 vectors: $(STAMP) ## run a file of test vectors: make vectors CASES=FILE
 	@$(BIN)/python -m tests.run_vectors $(CASES)
 
-rest: $(STAMP) ## search 20,000 worlds at rest for one in which a new process would decide something (long)
+rest: $(STAMP) ## search 40,000 worlds at rest for one in which a new process would decide something (long)
 	@$(BIN)/python -m tests.rest_search queueing $(ARGS)
+	@$(BIN)/python -m tests.rest_search queueing-blocked $(ARGS)
+	@$(BIN)/python -m tests.rest_search queueing-searching $(ARGS)
 	@$(BIN)/python -m tests.rest_search gangs $(ARGS)
 
 loops: $(STAMP) ## search all small worlds for preemption loops (long)
