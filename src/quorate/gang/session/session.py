@@ -349,16 +349,19 @@ class Session:
         """Have ``moves``, made for ``gang``, written to the API: its evictions and binds.
 
         Pipelined tasks keep their nodes until the session ends, or without evictions until ``allocate``
-        begins.  The first task that is pipelined after evictions is nominated to its node, with ``whole`` all
-        tasks on nodes of evicted ones.
+        begins.  The first task that is pipelined after evictions is nominated to its node; in profile
+        ``design``, or with ``whole``, all tasks on nodes of evicted ones are.
         """
         freed_nodes: set[str] = set()
+        all_share = whole or self.settings.profile == "design"
+        is_next = False  # whether evictions precede the next pipelined task
         evicts = any(move.to_status is TaskStatus.RELEASING for move in moves)
         for move in moves:
             task = move.task
             match move.to_status:
                 case TaskStatus.RELEASING:
                     freed_nodes.add(move.to_node)
+                    is_next = not whole
                     self.model.assume_evicted(task, move.from_status)
                     self.evictions.append(Eviction(task.key, task.uid, task.gang, gang.key, action, whole))
                 case TaskStatus.ALLOCATED:
@@ -367,9 +370,10 @@ class Session:
                     self._held[task.key] = task
                     if not evicts:
                         self._left_to_allocate.append(task)
-                    if task.node in freed_nodes or (freed_nodes and not whole):
+                    if is_next or task.node in freed_nodes:
                         self._nominate(task)
-                    if not whole:
+                    is_next = False
+                    if not all_share:
                         freed_nodes.clear()
                 case _:
                     raise AssertionError(f"{move} cannot be written to the API")
