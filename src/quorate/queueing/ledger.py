@@ -6,7 +6,6 @@ quota in it.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import ELASTIC_JOB, Admission, Workload
@@ -20,42 +19,25 @@ from quorate.queueing.inadmissible_reasons import (
     NamespaceMismatched,
     RequestsAboveLimits,
 )
-from quorate.queueing.local_queues import LocalQueues
 from quorate.queueing.pending.entry import Entry, LastAssignment, RequeueReason
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
-from quorate.queueing.pending.shape import Shape, ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.places import NO_PLACES, Places, has_places, recorded_places, without_places
-from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
+from quorate.queueing.reservation_places import ReservationPlaces
+from quorate.queueing.topology.places import NO_PLACES
 from quorate.queueing.topology.pod_templates import template_of
-from quorate.queueing.topology.shrunk_places import (
-    Domains,
-    domains_without_ended,
-    domains_without_members,
-)
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 
 
-class Ledger(LocalQueues):
+class Ledger(ReservationPlaces):
     """See the module docstring."""
 
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)
-        self.shapes = ShapeRegistry(configuration.resources, configuration.gates)
         self.second_pass = SecondPassQueue()
-        self.topology = TopologyModel(configuration.topology_gates, configuration.node_fit.mode)
         self.entries: dict[Key, Entry] = {}  # exactly the workloads that may queue and hold no quota
-        self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
-        # By the key of a replaced workload slice: the slice that holds quota in its place.
-        self.replacement_slices: dict[Key, Key] = {}
-        # Exactly the reservations with places that depend on where pods are bound: those with
-        # ``reclaimablePods``, and those of Volcano pod groups.
-        self._depending_on_pods: set[Key] = set()
-        self._of_group: dict[Key, Key] = {}  # the latter by pod group
         # Pending workloads that became inadmissible with the outcome of another one, until this is reported.
         self.parked: dict[Key, None] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
@@ -253,10 +235,10 @@ class Ledger(LocalQueues):
         key = reservation.key
         self.reservations[key] = reservation
         shape = None if reservation.assumed is None else reservation.assumed.shape
-        reservation.places = self._held_places(reservation, shape)
+        reservation.places = self.held_places(reservation, shape)
         if self.holds_places(reservation):
             self.topology.set_has_places(key, True)
-        self._note_dependence(reservation)
+        self.note_dependence(reservation)
         if key in self.replacement_slices:
             reservation.usage = self.usage_of(reservation.workload, reservation.admission)
         replaced = replaced_slice(reservation.workload, self.configuration.gates)
@@ -270,101 +252,11 @@ class Ledger(LocalQueues):
         if queue is not None:
             self.count_reservation(queue, reservation)
 
-    def holds_places(self, reservation: Reservation) -> bool:
-        """Return True if places are recorded, even if a replacing slice counts all, or no pod needs one."""
-        return self.topology.is_on and (bool(reservation.places.all) or has_places(reservation.admission))
-
-    def _held_places(self, reservation: Reservation, shape: Shape | None = None) -> Places:
-        """Return the places of ``reservation``, also those that it leaves once its second pass is written."""
-        places = self.places_of(reservation.workload, reservation.admission, shape)
-        if reservation.replaced_admission is None:
-            return places
-        replaced = self.places_of(reservation.workload, reservation.replaced_admission, shape)
-        return Places(self.topology, (*places.all, *without_places(replaced.all, places.all)))
-
-    def places_of(self, workload: Workload, admission: Admission, shape: Shape | None = None) -> Places:
-        """Return the places of the pods of a workload, with the requests that they have now.
-
-        With the gate ElasticJobsViaWorkloadSlicesWithTAS those of a replaced slice count only where its
-        replacement has not got them.  ``shape``: that of the workload, if it is known.
-        """
-        if not self.topology.is_on or not has_places(admission):
-            return NO_PLACES
-        if shape is None:
-            shape = self.shapes.shape_of(workload)
-        per_pod = {pod_set.name: pod_set.on_node for pod_set in shape.pod_sets}
-        updated = with_updates(workload)
-        pod_sets = (workload if isinstance(updated, UpdateConflict) else updated).spec.pod_sets
-        templates = {
-            pod_set.name: template_of(workload.metadata.namespace, pod_set.template) for pod_set in pod_sets
-        }
-        needed: dict[str, Domains] = {}
-        if (group := c.pod_group_of(workload)) is not None:
-            needed = domains_without_members(admission, partial(self.topology.bound_members, group))
-        elif self.configuration.gates.reclaimable_pods and workload.status.reclaimable_pods:
-            needed = domains_without_ended(workload, admission, self.topology.bound_pods)
-        places = recorded_places(self.topology, admission, per_pod, templates, needed)
-        replacement_key = self.replacement_slices.get(workload.metadata.key)
-        replacement = None if replacement_key is None else self.reservations.get(replacement_key)
-        if replacement is None or not self.topology.gates.elastic_slices:
-            return places
-        return Places(self.topology, without_places(places.all, replacement.places.all))
-
     def assume_places(self, reservation: Reservation, admission: Admission) -> None:
         """Count the places of a second pass that is not written yet, beside those that it replaces."""
         new = Reservation(reservation.workload, admission, reservation.usage, reservation.order)
         new.replaced_admission = reservation.admission
         self.update_reservation(reservation, new)
-
-    def _note_dependence(self, reservation: Reservation) -> None:
-        """Record whether the places of ``reservation`` depend on where its pods are bound."""
-        key, workload = reservation.key, reservation.workload
-        group = c.pod_group_of(workload) if has_places(reservation.admission) else None
-        if group is not None:
-            self._of_group[group] = key
-        if group is not None or (workload.status.reclaimable_pods and has_places(reservation.admission)):
-            self._depending_on_pods.add(key)
-        else:
-            self._depending_on_pods.discard(key)
-
-    def workload_of_pod(self, pod: Key) -> Key | None:
-        """Return the workload of a bound pod with or without a place of its own; None: unknown."""
-        group = self.topology.pod_group_of(pod)
-        return self.topology.workload_of(pod) if group is None else self._of_group.get(group)
-
-    def has_group_places(self, group: Key | None) -> bool:
-        """Return True if the workload of a Volcano pod group has places."""
-        return group in self._of_group
-
-    def node_changed(self, node: str | None = None) -> None:
-        """Count the places that are needed, where pods decide that, after a change of a node, or of all."""
-        for key in sorted(self._depending_on_pods):
-            group = c.pod_group_of(self.reservations[key].workload)
-            if node is None or node in self.topology.nodes_of(key, group):
-                self.pods_changed(key)
-
-    def pods_changed(self, workload: Key) -> frozenset[str]:
-        """Count the places that the workload needs after a change of its bound pods.
-
-        Returns the flavors of places that are free now.
-        """
-        if workload not in self._depending_on_pods:
-            return frozenset()
-        reservation = self.reservations[workload]
-        old = reservation.places.all
-        self.update_places(reservation)
-        freed = without_places(old, reservation.places.all) if reservation.places.all != old else ()
-        return frozenset(flavor for place in freed for flavor in place.flavors)
-
-    def update_places(self, reservation: Reservation) -> None:
-        """Count the places of ``reservation`` with the requests that its pods have now."""
-        queue = self.cluster_queues.get(reservation.admission.cluster_queue)
-        old = reservation.places
-        reservation.places = self._held_places(reservation)
-        if queue is not None and reservation.places.all != old.all:
-            old.count(-1)
-            reservation.places.count(1)
-            self.note_freed_room()
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
         """Replace ``old`` by ``new``, built from a newer object of the same workload."""
@@ -383,7 +275,7 @@ class Ledger(LocalQueues):
         ):
             new.places = old.places
         else:
-            new.places = self._held_places(new)
+            new.places = self.held_places(new)
         if (
             not same_queues
             or old.usage != new.usage
@@ -397,7 +289,7 @@ class Ledger(LocalQueues):
             return
         key = new.key
         self.reservations[key] = new  # the common case: no sum changes
-        self._note_dependence(new)
+        self.note_dependence(new)
         if queue is not None:
             queue.reservations[key] = new
         if old.assumed is not None:
@@ -412,11 +304,7 @@ class Ledger(LocalQueues):
     def remove_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         del self.reservations[key]
-        if key in self._depending_on_pods:
-            self._depending_on_pods.remove(key)
-            group = c.pod_group_of(reservation.workload)
-            if group is not None and self._of_group.get(group) == key:
-                del self._of_group[group]
+        self.forget_dependence(reservation)
         self._mark_ready(reservation)
         self.local_queues[reservation.local_queue].totals.count(reservation, -1)
         self.remove_local_queue_if_unused(reservation.local_queue)
@@ -556,7 +444,7 @@ class Ledger(LocalQueues):
         reservation.usage = usage
         if not reservation.ready:
             self.unready.add(reservation)
-        reservation.places = self._held_places(reservation)
+        reservation.places = self.held_places(reservation)
         totals.count(reservation, 1)
         if queue is not None:
             self.count_reservation(queue, reservation)

@@ -1,0 +1,135 @@
+"""The places on nodes that reservations hold, and which of them depend on where pods are bound."""
+
+from functools import partial
+
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import Admission, Workload
+from quorate.api.meta import Key
+from quorate.queueing import conditions as c
+from quorate.queueing.cluster_queue import Reservation
+from quorate.queueing.local_queues import LocalQueues
+from quorate.queueing.pending.shape import Shape, ShapeRegistry
+from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.places import NO_PLACES, Places, has_places, recorded_places, without_places
+from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
+from quorate.queueing.topology.pod_templates import template_of
+from quorate.queueing.topology.shrunk_places import (
+    Domains,
+    domains_without_ended,
+    domains_without_members,
+)
+
+
+class ReservationPlaces(LocalQueues):
+    """All reservations of quota, with the places of each."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__(configuration)
+        self.shapes = ShapeRegistry(configuration.resources, configuration.gates)
+        self.topology = TopologyModel(configuration.topology_gates, configuration.node_fit.mode)
+        self.reservations: dict[Key, Reservation] = {}  # exactly of the workloads that hold quota
+        # By the key of a replaced workload slice: the slice that holds quota in its place.
+        self.replacement_slices: dict[Key, Key] = {}
+        # Exactly the reservations with places that depend on where pods are bound: those with
+        # ``reclaimablePods``, and those of Volcano pod groups.
+        self._depending_on_pods: set[Key] = set()
+        self._of_group: dict[Key, Key] = {}  # the latter by pod group
+
+    def holds_places(self, reservation: Reservation) -> bool:
+        """Return True if places are recorded, even if a replacing slice counts all, or no pod needs one."""
+        return self.topology.is_on and (bool(reservation.places.all) or has_places(reservation.admission))
+
+    def held_places(self, reservation: Reservation, shape: Shape | None = None) -> Places:
+        """Return the places of ``reservation``, also those that it leaves once its second pass is written."""
+        places = self.places_of(reservation.workload, reservation.admission, shape)
+        if reservation.replaced_admission is None:
+            return places
+        replaced = self.places_of(reservation.workload, reservation.replaced_admission, shape)
+        return Places(self.topology, (*places.all, *without_places(replaced.all, places.all)))
+
+    def places_of(self, workload: Workload, admission: Admission, shape: Shape | None = None) -> Places:
+        """Return the places of the pods of a workload, with the requests that they have now.
+
+        With the gate ElasticJobsViaWorkloadSlicesWithTAS those of a replaced slice count only where its
+        replacement has not got them.  ``shape``: that of the workload, if it is known.
+        """
+        if not self.topology.is_on or not has_places(admission):
+            return NO_PLACES
+        if shape is None:
+            shape = self.shapes.shape_of(workload)
+        per_pod = {pod_set.name: pod_set.on_node for pod_set in shape.pod_sets}
+        updated = with_updates(workload)
+        pod_sets = (workload if isinstance(updated, UpdateConflict) else updated).spec.pod_sets
+        templates = {
+            pod_set.name: template_of(workload.metadata.namespace, pod_set.template) for pod_set in pod_sets
+        }
+        needed: dict[str, Domains] = {}
+        if (group := c.pod_group_of(workload)) is not None:
+            needed = domains_without_members(admission, partial(self.topology.bound_members, group))
+        elif self.configuration.gates.reclaimable_pods and workload.status.reclaimable_pods:
+            needed = domains_without_ended(workload, admission, self.topology.bound_pods)
+        places = recorded_places(self.topology, admission, per_pod, templates, needed)
+        replacement_key = self.replacement_slices.get(workload.metadata.key)
+        replacement = None if replacement_key is None else self.reservations.get(replacement_key)
+        if replacement is None or not self.topology.gates.elastic_slices:
+            return places
+        return Places(self.topology, without_places(places.all, replacement.places.all))
+
+    def note_dependence(self, reservation: Reservation) -> None:
+        """Record whether the places of ``reservation`` depend on where its pods are bound."""
+        key, workload = reservation.key, reservation.workload
+        group = c.pod_group_of(workload) if has_places(reservation.admission) else None
+        if group is not None:
+            self._of_group[group] = key
+        if group is not None or (workload.status.reclaimable_pods and has_places(reservation.admission)):
+            self._depending_on_pods.add(key)
+        else:
+            self._depending_on_pods.discard(key)
+
+    def forget_dependence(self, reservation: Reservation) -> None:
+        """Record that the places of ``reservation`` count no more."""
+        key = reservation.key
+        if key in self._depending_on_pods:
+            self._depending_on_pods.remove(key)
+            group = c.pod_group_of(reservation.workload)
+            if group is not None and self._of_group.get(group) == key:
+                del self._of_group[group]
+
+    def workload_of_pod(self, pod: Key) -> Key | None:
+        """Return the workload of a bound pod with or without a place of its own; None: unknown."""
+        group = self.topology.pod_group_of(pod)
+        return self.topology.workload_of(pod) if group is None else self._of_group.get(group)
+
+    def has_group_places(self, group: Key | None) -> bool:
+        """Return True if the workload of a Volcano pod group has places."""
+        return group in self._of_group
+
+    def node_changed(self, node: str | None = None) -> None:
+        """Count the places that are needed, where pods decide that, after a change of a node, or of all."""
+        for key in sorted(self._depending_on_pods):
+            group = c.pod_group_of(self.reservations[key].workload)
+            if node is None or node in self.topology.nodes_of(key, group):
+                self.pods_changed(key)
+
+    def pods_changed(self, workload: Key) -> frozenset[str]:
+        """Count the places that the workload needs after a change of its bound pods.
+
+        Returns the flavors of places that are free now.
+        """
+        if workload not in self._depending_on_pods:
+            return frozenset()
+        reservation = self.reservations[workload]
+        old = reservation.places.all
+        self.update_places(reservation)
+        freed = without_places(old, reservation.places.all) if reservation.places.all != old else ()
+        return frozenset(flavor for place in freed for flavor in place.flavors)
+
+    def update_places(self, reservation: Reservation) -> None:
+        """Count the places of ``reservation`` with the requests that its pods have now."""
+        queue = self.cluster_queues.get(reservation.admission.cluster_queue)
+        old = reservation.places
+        reservation.places = self.held_places(reservation)
+        if queue is not None and reservation.places.all != old.all:
+            old.count(-1)
+            reservation.places.count(1)
+            self.note_freed_room()
