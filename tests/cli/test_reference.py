@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "docs" / "reference"
 SOURCES = [ROOT / "src" / "quorate" / package for package in ("controllers", "queueing", "witness")]
 RECORDER = ROOT / "src" / "quorate" / "kube" / "events.py"
-WORDS = re.compile(r"KEY|VALUE|VOLUME")  # placeholders of the page for names
+WORDS = re.compile(r"KEY|VALUE|VOLUME|REQUEST|PROBLEM|SHORTAGE")  # placeholders of the page for names
 REASON = re.compile(r"[A-Z][a-z]+[A-Za-z]*")
 
 
@@ -60,20 +61,23 @@ def test_every_event_is_on_the_page() -> None:
 
 def test_every_filter_failure_is_on_the_page() -> None:
     known = {value for value in vars(failures).values() if isinstance(value, FilterFailure)}
+    values: dict[str, Any] = {"most": 256, "is_permanent": False}
     made = {
-        make(*("NAME" for _ in inspect.signature(make).parameters))
+        make(**{name: values.get(name, "NAME") for name in inspect.signature(make).parameters})
         for make in vars(failures).values()
         if inspect.isfunction(make) and inspect.signature(make).return_annotation is FilterFailure
     }
-    assert len(made) == 7
+    assert len(made) == 15
     listed = {reason.failure for reason in REASONS}
     as_listed = {FilterFailure(one.remedy, WORDS.sub("NAME", one.reason)) for one in listed}
     assert known | made <= as_listed
 
 
 def test_failures_resolved_by_eviction_match_kube_scheduler() -> None:
-    codes = {reason.failure.reason: reason.failure.code for reason in REASONS}
-    assert {reason for reason, code in codes.items() if code == "Unschedulable"} == {
+    codes = {(reason.failure.reason, reason.failure.code) for reason in REASONS}
+    assert {reason for reason, code in codes if code == "Unschedulable"} == {
+        "cannot allocate all claims: SHORTAGE",
+        "node group resource limit exceeded",
         "node(s) didn't have free ports for the requested pod ports",
         "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
         "node(s) exceed max volume count",
@@ -81,4 +85,4 @@ def test_failures_resolved_by_eviction_match_kube_scheduler() -> None:
         "node(s) didn't match pod anti-affinity rules",
         "node(s) didn't satisfy existing pods anti-affinity rules",
     }
-    assert set(codes.values()) == {"Unschedulable", "UnschedulableAndUnresolvable"}
+    assert {code for _, code in codes} == {"Unschedulable", "UnschedulableAndUnresolvable"}

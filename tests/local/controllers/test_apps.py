@@ -256,9 +256,10 @@ def test_a_stateful_set_that_is_created_again_adopts_the_pods_of_its_name() -> N
 
         async def is_orphan() -> bool:
             (pod,) = await cluster.pods()
-            return not pod["metadata"].get("ownerReferences")
+            sets = (await cluster.client.list(STATEFUL_SETS, "default")).items
+            return not sets and not pod["metadata"].get("ownerReferences")
 
-        await cluster.until("the pod has no owner", is_orphan)
+        await cluster.until("the set is gone and the pod has no owner", is_orphan)
         await cluster.client.create(STATEFUL_SETS, created, "default")
         await until_ready(cluster, STATEFUL_SETS, "db", 1)
         (after,) = await cluster.pods()

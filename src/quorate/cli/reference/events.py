@@ -51,6 +51,12 @@ EVENTS: Final = (
         "pods run again that had ended, and of which other workloads may have the quota",
     ),
     EventDescription(
+        "MinMemberExceedsReplicas",
+        "a pod",
+        "Warning",
+        "its owner has fewer replicas than `group-min-member`; the message says what lets the pod start",
+    ),
+    EventDescription(
         "OutsideQuota",
         "a pod (Quorate)",
         "Warning",

@@ -133,16 +133,12 @@ REASONS: Final = (
         "the pod names a claim that gets devices with another pod; then it is placed where they are",
     ),
     Reason(
-        failures.devices_missing(
-            "request REQUEST needs 2 of class CLASS, 1 of 2 that match is free", is_permanent=False
-        ),
-        "too few devices that the request selects are free on the node",
+        failures.devices_missing("SHORTAGE", is_permanent=False),
+        "too few devices that a request selects are free on the node; `SHORTAGE` has the numbers",
     ),
     Reason(
-        failures.devices_missing(
-            "request REQUEST needs 2 of class CLASS, 1 of 1 that match is free", is_permanent=True
-        ),
-        "the node has too few devices that the request selects",
+        failures.devices_missing("SHORTAGE", is_permanent=True),
+        "the node has too few devices that a request selects, even if all were free",
     ),
     Reason(failures.VOLUME_AFFINITY, "the `nodeAffinity` of a volume excludes the node"),
     Reason(
