@@ -1,14 +1,43 @@
 """The laws of evictions over generated worlds, with any order of the actions."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
-from tests.gang.eviction_laws import Case, broken_laws, cases
+from tests.gang.eviction_laws import NODES, TOP, Case, broken_laws, cases
+from tests.gang.loop_search import CONFIGURATIONS
 from tests.search import examples
+
+# Pods are evicted for both waiting gangs in one session, and not for all members of ``first``.
+TWO_NOMINATED_GANGS = Case(
+    {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": [{"name": "n0", "cpu": 2}, {"name": "n1", "cpu": 1}, {"name": "n2", "cpu": 4}],
+        "queues": [{"name": "q"}],
+        "podGroups": [
+            {"name": "low", "queue": "q", "priorityClassName": "low", "phase": "Running", "created": 0},
+            {"name": "first", "queue": "q", "minMember": 2, "priorityClassName": "high", "created": 1},
+            {"name": "second", "queue": "q", "minMember": 2, "priorityClassName": "high", "created": 2},
+        ],
+        "pods": [
+            {"name": "low-0", "group": "low", "cpu": 2, "node": "n0", "phase": "Running"},
+            {"name": "low-1", "group": "low", "cpu": 1, "node": "n1", "phase": "Running"},
+            {"name": "low-2", "group": "low", "cpu": 2, "node": "n2", "phase": "Running"},
+            {"name": "low-3", "group": "low", "cpu": 2, "node": "n2", "phase": "Running"},
+            {"name": "first-0", "group": "first", "cpu": 1},
+            {"name": "first-1", "group": "first", "cpu": 1},
+            {"name": "second-0", "group": "second", "cpu": 2},
+            {"name": "second-1", "group": "second", "cpu": 1},
+        ],
+    },
+    {"actions": "preempt, allocate", "tiers": [[*TOP, *NODES]], "configurations": CONFIGURATIONS},
+    "compat",
+    one_by_one=False,
+)
 
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @examples(500)
+@example(TWO_NOMINATED_GANGS)
 @given(cases())
 def test_evictions_keep_the_laws(case: Case) -> None:
     assert broken_laws(case) == []

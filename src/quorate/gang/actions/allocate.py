@@ -9,8 +9,10 @@ are undone.
 
 from collections import deque
 from collections.abc import Hashable, Sequence
+from contextlib import nullcontext
 
 from quorate.api.volcano import INQUEUE
+from quorate.gang.actions.nominated_room import NominatedRoom, is_nominated
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.refused_placements import (
     RefusedPlacement,
@@ -55,7 +57,7 @@ def allocate(session: Session) -> None:
     placements: dict[Gang, GangPlacement | TopologyPlacement] = {}
     trials = Trials(session)
     nominated, partial, short, rest = _parts(session, candidates)
-    rest += _allocate(session, nominated, placements, trials, first=True)
+    rest += _allocate_nominated(session, nominated, placements, trials)
     for gangs in (partial, short, rest):
         _allocate(session, gangs, placements, trials)
     for gang in candidates:
@@ -82,7 +84,7 @@ def _parts(session: Session, gangs: Sequence[Gang]) -> tuple[list[Gang], list[Ga
     short: list[Gang] = []
     rest: list[Gang] = []
     for gang in gangs:
-        if _is_nominated(gang):
+        if is_nominated(gang):
             nominated.append(gang)
         elif is_design and is_partially_bound(gang):
             partial.append(gang)
@@ -93,8 +95,27 @@ def _parts(session: Session, gangs: Sequence[Gang]) -> tuple[list[Gang], list[Ga
     return nominated, partial, short, rest
 
 
-def _is_nominated(gang: Gang) -> bool:
-    return any(task.nominated_node for task in gang.schedulable.values())
+def _allocate_nominated(
+    session: Session,
+    gangs: Sequence[Gang],
+    placements: dict[Gang, "GangPlacement | TopologyPlacement"],
+    trials: "Trials",
+) -> list[Gang]:
+    """Place ``gangs`` while the nodes of each are held against the others; return those that need more turns.
+
+    A gang that these nodes keep out has a turn without them: they may be nominated for nothing.
+    """
+    room = NominatedRoom(session)
+    with room.held_for(gangs):
+        left = _allocate(session, gangs, placements, trials, room=room)
+    kept_out = [gang for gang in gangs if len(gangs) > 1 and _has_no_node(gang)]
+    for gang in kept_out:
+        del placements[gang]
+    return left + _allocate(session, kept_out, placements, trials, room=room)
+
+
+def _has_no_node(gang: Gang) -> bool:
+    return gang.is_starving and not gang.task_counts.pipelined
 
 
 def _allocate(
@@ -103,29 +124,30 @@ def _allocate(
     placements: dict[Gang, "GangPlacement | TopologyPlacement"],
     trials: "Trials",
     *,
-    first: bool = False,
+    room: NominatedRoom | None = None,
 ) -> list[Gang]:
     """Place ``gangs`` in turn, and return those that need more turns.
 
-    ``first``: a gang that has its minimum has no more turns, unless more of its tasks are nominated.
+    ``room``: of nominated gangs; one that has its minimum has no more turns, unless more of its tasks are
+    nominated.
     """
     gang_queues = GangQueues(session)
     for gang in gangs:
         gang_queues.push(gang)
     left = []
     while (queue := gang_queues.next_queue()) is not None:
-        if session.is_overused(queue) and not first:
+        if session.is_overused(queue) and room is None:
             for gang in gang_queues.discard(queue):
                 if session.is_ready(gang):
                     session.report_further_members(gang, _not_allocatable(gang))
             continue
         gang = gang_queues.pop(queue)
-        with session.model.room_lent_to(gang):
+        with session.model.room_lent_to(gang), nullcontext() if room is None else room.lent_to(gang):
             if gang not in placements:
                 kind = GangPlacement if gang.topology is None else TopologyPlacement
                 placements[gang] = kind(session, gang, trials)
             needs_turn = placements[gang].run_turn()
-        if needs_turn and first and not gang.is_starving and not _is_nominated(gang):
+        if needs_turn and room is not None and not gang.is_starving and not is_nominated(gang):
             left.append(gang)
         elif needs_turn:
             gang_queues.push(gang)
@@ -174,7 +196,7 @@ class GangPlacement:
         self._anchored: set[Shape] = set()  # shapes for which an anchor node was searched
         if session.settings.profile == "design":
             self._affinity_shapes = dict.fromkeys(shape for shape in gang.shapes if requires_affinity(shape))
-        self._is_nominated = _is_nominated(gang)  # before any of its tasks has a node
+        self._is_nominated = is_nominated(gang)  # before any of its tasks has a node
         self._is_first_turn = True
         # How the trial with this gang would end, if that is known without it.
         self._refused = trials.refused.of_shape(gang)

@@ -9,6 +9,7 @@ holds for Volcano's name ``gangpreempt``, with which only gangs of lower priorit
 
 from functools import partial
 
+from quorate.gang.actions.nominated_room import NominatedRoom, is_nominated
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.victim_search import VictimSearch
 from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs, pipeline_gang
@@ -40,16 +41,22 @@ def hold_nominated_nodes(session: Session) -> None:
 
     Else an action that evicts before ``allocate`` might give these nodes to another gang, and evict again.
     """
-    for gang in session.gangs:
-        if not any(task.nominated_node for task in gang.schedulable.values()):
-            continue
-        if not is_preemptor(session, gang):
-            continue
-        may_pipeline = partial(session.allocatable, session.queue_of(gang))
-        tasks = tasks_to_place(session, gang, best_effort=True)
-        with session.model.room_lent_to(gang), session.statement() as statement:
-            if pipeline_gang(session, statement, gang, tasks, may_pipeline):
-                session.dispatch(statement.commit(), gang)
+    gangs = [gang for gang in session.gangs if is_nominated(gang) and is_preemptor(session, gang)]
+    room = NominatedRoom(session)
+    with room.held_for(gangs):
+        kept_out = [gang for gang in gangs if not _pipeline_nominated(session, gang, room)]
+    for gang in kept_out if len(gangs) > 1 else ():
+        _pipeline_nominated(session, gang, room)
+
+
+def _pipeline_nominated(session: Session, gang: Gang, room: NominatedRoom) -> bool:
+    may_pipeline = partial(session.allocatable, session.queue_of(gang))
+    tasks = tasks_to_place(session, gang, best_effort=True)
+    with session.model.room_lent_to(gang), room.lent_to(gang), session.statement() as statement:
+        if not pipeline_gang(session, statement, gang, tasks, may_pipeline):
+            return False
+        session.dispatch(statement.commit(), gang)
+        return True
 
 
 def preempt_for(session: Session, gang: Gang) -> bool:
