@@ -11,13 +11,13 @@ Source: KEP-4381, "Dynamic Resource Allocation" in the Kubernetes documentation.
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
-
-from cel_expr_python import cel
-from cel_expr_python.ext import ext_optional, ext_strings
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quorate.api.core.device_claims import Device, DeviceAttribute
-from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from quorate.api.quantity import Quantity
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
 
 MAX_EXPRESSION: Final = 10 * 1024  # characters, the API server's limit
 _INT64: Final = 2**63 - 1
@@ -25,7 +25,6 @@ _REFUSED: Final = re.compile(
     r"\b(all|exists|exists_one|existsOne|map|filter|transform\w+|bind|replace|format|join|split)\s*\("
 )
 _LITERAL: Final = re.compile(r"\"([^\"\\]*)\"|'([^'\\]*)'")
-_VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 
 
 class SelectorProblem(NamedTuple):
@@ -37,7 +36,7 @@ class SelectorProblem(NamedTuple):
 class Selector:
     """One compiled expression."""
 
-    def __init__(self, text: str, program: cel.Expression) -> None:
+    def __init__(self, text: str, program: "cel.Expression") -> None:
         self._program = program
         # An attribute of a domain that a device does not have is absent, not an error.
         self._domains = {one or other for one, other in _LITERAL.findall(text)}
@@ -54,9 +53,8 @@ class Selector:
             result = self._program.eval(data={"device": bound})
         except RuntimeError as error:
             return SelectorProblem(f"{error}")
-        if result.type() == cel.Type.BOOL:
-            return bool(result.value())
-        return SelectorProblem(str(result.value()))
+        value = result.value()
+        return value if isinstance(value, bool) else SelectorProblem(str(value))
 
     def _by_domain(self, driver: str, values: Mapping[str, Any], read: Any) -> dict[str, dict[str, Any]]:
         domains: dict[str, dict[str, Any]] = {domain: {} for domain in self._domains}
@@ -73,11 +71,13 @@ def compiled(text: str) -> Selector | SelectorProblem:
         return SelectorProblem(f"has {len(text)} characters, more than {MAX_EXPRESSION}")
     if refused := _REFUSED.search(text):
         return SelectorProblem(f"calls {refused[1]}, which is not evaluated (compare attributes without it)")
+    from quorate.placement.filters.devices.cel_environment import ENVIRONMENT  # most processes need none
+
     try:
-        program = _ENVIRONMENT.compile(text)
+        program = ENVIRONMENT.compile(text)
     except RuntimeError as refusal:
         return SelectorProblem(str(refusal).partition("ERROR: ")[2].partition("\n")[0] or str(refusal))
-    if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
+    if program.return_type().name().lower() not in ("bool", "dyn"):
         return SelectorProblem("must evaluate to a bool")
     return Selector(text, program)
 
@@ -110,95 +110,3 @@ def _attribute(attribute: DeviceAttribute) -> object:
 def milli_of(value: Quantity) -> int:
     """Return thousandths, at most what 64 bits hold."""
     return max(-_INT64, min(value.milli, _INT64))
-
-
-def _quantity(text: str) -> int:
-    return milli_of(parse_quantity(text))
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except InvalidQuantity:
-        return False
-    return True
-
-
-def _semver(text: str) -> str:
-    if not _is_semver(text):
-        raise ValueError(f"{text!r:.60} is not a semantic version (write 1.2.3)")
-    return text
-
-
-def _is_semver(text: str) -> bool:
-    return _VERSION.fullmatch(text) is not None
-
-
-def _precedence(text: str) -> tuple[object, ...]:
-    """Return the order of a version: without a pre-release after those with one, numbers before texts."""
-    found = _VERSION.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r:.60} is not a semantic version (write 1.2.3)")
-    release = tuple(int(found[part]) for part in (1, 2, 3))
-    parts = (found[4] or "").split(".") if found[4] else []
-    ordered = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
-    return (*release, not parts, ordered)
-
-
-def _compare(one: Any, other: Any) -> int:
-    return int(one > other) - int(one < other)
-
-
-def _compare_versions(one: str, other: str) -> int:
-    return _compare(_precedence(one), _precedence(other))
-
-
-def _function(name: str, *overloads: tuple[list[cel.Type], cel.Type, Any], member: bool) -> cel.FunctionDecl:
-    return cel.FunctionDecl(
-        name,
-        [
-            cel.Overload(
-                f"{name}_{'_'.join(each.name().lower() for each in arguments)}",
-                result,
-                arguments,
-                member,
-                run,
-            )
-            for arguments, result, run in overloads
-        ],
-    )
-
-
-_TEXT, _NUMBER, _TRUTH = cel.Type.STRING, cel.Type.INT, cel.Type.BOOL
-_ENVIRONMENT: Final = cel.NewEnv(
-    variables={"device": cel.Type.DYN},
-    extensions=[ext_optional.ExtOptional(), ext_strings.ExtStrings()],
-    functions=[
-        _function("quantity", ([_TEXT], _NUMBER, _quantity), member=False),
-        _function("isQuantity", ([_TEXT], _TRUTH, _is_quantity), member=False),
-        _function("semver", ([_TEXT], _TEXT, _semver), member=False),
-        _function("isSemver", ([_TEXT], _TRUTH, _is_semver), member=False),
-        _function(
-            "compareTo",
-            ([_NUMBER, _NUMBER], _NUMBER, _compare),
-            ([_TEXT, _TEXT], _NUMBER, _compare_versions),
-            member=True,
-        ),
-        _function(
-            "isGreaterThan",
-            ([_NUMBER, _NUMBER], _TRUTH, lambda one, other: one > other),
-            ([_TEXT, _TEXT], _TRUTH, lambda one, other: _compare_versions(one, other) > 0),
-            member=True,
-        ),
-        _function(
-            "isLessThan",
-            ([_NUMBER, _NUMBER], _TRUTH, lambda one, other: one < other),
-            ([_TEXT, _TEXT], _TRUTH, lambda one, other: _compare_versions(one, other) < 0),
-            member=True,
-        ),
-        _function("asInteger", ([_NUMBER], _NUMBER, lambda value: value // 1000), member=True),
-        _function("major", ([_TEXT], _NUMBER, lambda text: _precedence(text)[0]), member=True),
-        _function("minor", ([_TEXT], _NUMBER, lambda text: _precedence(text)[1]), member=True),
-        _function("patch", ([_TEXT], _NUMBER, lambda text: _precedence(text)[2]), member=True),
-    ],
-)
