@@ -47,7 +47,7 @@ def warning_event(regarding: ObjectReference, reason: str, message: str) -> Obje
 def name_conflict(
     about: ObjectReference, writes: Iterable[Write], workloads: Informer[Workload], owners: Collection[Uid]
 ) -> ObjectEvent | None:
-    """Return the event if a workload to be created has the name of one that ``owners`` do not own.
+    """Return an event about a Workload that cannot be created: another one, not of ``owners``, has its name.
 
     Return None if no such workload is known: then the one that exists may be that of the owners.
     """

@@ -106,7 +106,7 @@ def _allocate_nominated(
     A gang that these nodes keep out has a turn without them: they may be nominated for nothing.
     """
     room = NominatedRoom(session)
-    with room.held_for(gangs):
+    with room.held_for(gangs if len(gangs) > 1 else ()):
         left = _allocate(session, gangs, placements, trials, room=room)
     kept_out = [gang for gang in gangs if len(gangs) > 1 and _has_no_node(gang)]
     for gang in kept_out:

@@ -43,7 +43,7 @@ def hold_nominated_nodes(session: Session) -> None:
     """
     gangs = [gang for gang in session.gangs if is_nominated(gang) and is_preemptor(session, gang)]
     room = NominatedRoom(session)
-    with room.held_for(gangs):
+    with room.held_for(gangs if len(gangs) > 1 else ()):
         kept_out = [gang for gang in gangs if not _pipeline_nominated(session, gang, room)]
     for gang in kept_out if len(gangs) > 1 else ():
         _pipeline_nominated(session, gang, room)

@@ -33,7 +33,7 @@ _NONE: Final[frozenset[Key]] = frozenset()
 
 @dataclass(slots=True, eq=False)
 class HeldRoom:
-    """The places that nodes hold for pods of one owner which are on no node yet, and their requests."""
+    """The number and the requests of one owner's pods for which nodes hold places, before they are bound."""
 
     owner: Uid
     pods: int = 0

@@ -7,59 +7,27 @@ that fits them most tightly.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 import numpy as np
 
-from quorate.api.meta import Key
 from quorate.gang.cache.expected_members import TOLERATES_ALL, missing_by_role
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.room_for_gangs import RoomForGangs
 from quorate.gang.reservations import missing_claim_of
-from quorate.placement.cluster import Cluster
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import PODS
 
 
-class LeftRoom:
-    """See the module; empty between sessions."""
+class LeftRoom(RoomForGangs):
+    """The room of lost members, of gangs that belong to a controller."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._held: dict[Key, list[tuple[Shape, str]]] = {}  # by gang, with the nodes
-
-    @contextmanager
-    def held_for(self, gangs: Collection[Gang]) -> Iterator[None]:
-        """Hold the room of lost members of those of ``gangs`` that belong to a controller."""
-        for gang in gangs:
-            self._hold(gang)
-        try:
-            yield
-        finally:
-            for gang in gangs if self._held else ():
-                self._release(gang)
-
-    @contextmanager
-    def lent_to(self, gang: Gang) -> Iterator[None]:
-        """Leave the room free that is held for ``gang``, while nodes are chosen for its members."""
-        self._release(gang)
-        try:
-            yield
-        finally:
-            self._hold(gang)
-
-    def _hold(self, gang: Gang) -> None:
+    def _next_room(self, gang: Gang) -> Iterator[tuple[Shape, str]]:
         if not (gang.is_recreated and gang.is_short) or gang.held.pods or not missing_claim_of(gang):
             return
         for shape, preferred in _lost_members(gang):
-            node = self._node_for(shape, preferred)
-            if node:
-                self._held.setdefault(gang.key, []).append((shape, node))
-                self._count(gang, shape, node, 1)
-
-    def _release(self, gang: Gang) -> None:
-        for shape, node in self._held.pop(gang.key, ()):
-            self._count(gang, shape, node, -1)
+            if node := self._node_for(shape, preferred):
+                yield shape, node
 
     def _node_for(self, shape: Shape, preferred: str) -> str:
         """Return ``preferred`` if ``shape`` fits it, else the node with the least room left, or ""."""
@@ -75,7 +43,7 @@ class LeftRoom:
         return cluster.name(int(beside.argmin()))
 
     def _count(self, gang: Gang, shape: Shape, node: str, pods: int) -> None:
-        self._cluster.count_pods(shape, node, pods)
+        super()._count(gang, shape, node, pods)
         left_room = Counter(gang.left_room)
         for resource, amount in shape.amounts.items():
             left_room[resource] += amount * pods
