@@ -1,0 +1,65 @@
+"""What the kubelet asks of the network of its pods."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from socket import socket
+from typing import Any, Protocol
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PodNetworkRequest:
+    """The fields of a pod that its network depends on; defaults as the API server sets them."""
+
+    uid: str
+    namespace: str
+    name: str
+    hostname: str = ""  # spec.hostname; the name of the pod if it is empty
+    subdomain: str = ""
+    host_network: bool = False
+    dns_policy: str = "ClusterFirst"
+    dns_config: Json = field(default_factory=dict)
+    host_aliases: Sequence[Json] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodNetworkNamespace:
+    """The network of one pod, the same for all its containers."""
+
+    path: Path | None  # of the network namespace, for setns; None: the kubelet's own, which is the host's
+    address: str
+    hosts: Path  # content of /etc/hosts
+    resolv_conf: Path  # content of /etc/resolv.conf
+
+
+class PodNetworkError(Exception):
+    """The network of a pod cannot be made; the message is for an event of the pod."""
+
+
+class PodNetwork(Protocol):
+    """Makes and releases the networks of pods."""
+
+    @property
+    def description(self) -> str:
+        """Return one sentence for users: which network pods have, and what is not available."""
+
+    @property
+    def node_address(self) -> str:
+        """Return the address of the node, which pods with the network of the host also have."""
+
+    async def create(self, request: PodNetworkRequest) -> PodNetworkNamespace:
+        """Return the network of a pod, created at the first call for its uid; it survives the kubelet.
+
+        Raises ``PodNetworkError``.
+        """
+
+    async def release(self, uid: str) -> None:
+        """End the network of a pod, if there is one: no process of the pod may run any more."""
+
+    async def open_socket(self, uid: str | None = None) -> socket:
+        """Return a new TCP socket in the network of the node, or of a pod, not connected, not blocking.
+
+        Probes connect to the address of a pod from the network of the node. Raises ``PodNetworkError``.
+        """
