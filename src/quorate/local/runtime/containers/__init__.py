@@ -1,0 +1,1 @@
+"""Containers of the process runtime: sandboxed processes, their files and their logs."""

@@ -1,0 +1,66 @@
+"""What the rest of the kubelet knows of containers."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class RunningContainer:
+    """A container whose process runs."""
+
+    pod_uid: str
+    name: str
+    attempt: int  # 0 for the first start, as the restart count
+    pid: int  # of the init process of the container's PID namespace, as the kubelet sees it
+    log: Path  # in CRI format
+    environment: Mapping[str, str]
+    working_directory: str
+    tty: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLogs:
+    """The log files of a container in order of its attempts; a file of an old attempt may be deleted."""
+
+    pod_uid: str
+    name: str
+    latest: Path | None  # None: the container has not been started
+    previous: Path | None
+    is_running: bool  # the latest log may still grow
+
+
+class ContainerIndex(Protocol):
+    """Finds the containers of the pods on this node."""
+
+    def pod_uid(self, namespace: str, pod: str) -> str | None:
+        """Return the uid of a pod on this node, or None if the node has no such pod."""
+
+    def container_names(self, namespace: str, pod: str) -> Sequence[str]:
+        """Return the names of the containers of a pod, without init containers, in order of the spec."""
+
+    def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
+        """Return a container, init and ephemeral ones included, or None unless it runs."""
+
+    def logs(self, namespace: str, pod: str, container: str) -> ContainerLogs | None:
+        """Return the logs of a container, or None if the node has no such container."""
+
+
+def exec_arguments(container: RunningContainer, command: Sequence[str]) -> list[str]:
+    """Return the arguments of a process that runs ``command`` in the namespaces of ``container``.
+
+    The caller passes ``container.environment`` as its environment.
+    """
+    root = f"/proc/{container.pid}/root"
+    return [
+        shutil.which("nsenter") or "nsenter",
+        f"--target={container.pid}",
+        *("--mount", "--uts", "--ipc", "--net", "--pid"),
+        f"--root={root}",
+        # Opened before nsenter enters the mount namespace: --wd has no other form in older versions.
+        f"--wd={root}{container.working_directory}",
+        "--",
+        *command,
+    ]
