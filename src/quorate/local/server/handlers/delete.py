@@ -1,17 +1,17 @@
 """DELETE: delete an object or a collection, at once or after grace period and finalizers."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from multidict import MultiMapping
 
 from quorate.local.objects.crd import definition as definitions
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.errors import StatusError, bad_request, conflict, invalid_value, not_supported
 from quorate.local.server.handlers import listing, update
 from quorate.local.server.registry import custom_resources
-from quorate.local.server.requests import media_types, responses
-from quorate.local.server.requests.context import RequestContext, invalid_options, parse_integer, timestamp
+from quorate.local.server.requests import media_types, parameters, responses
+from quorate.local.server.requests.context import RequestContext, invalid_options, timestamp
 from quorate.local.server.requests.responses import ApiResponse, Page
 from quorate.local.server.storage.store import Entry, StaleRevision
 
@@ -47,15 +47,12 @@ def read_options(context: RequestContext) -> DeleteOptions:
     return normalize_options(_from_body(context.body) if context.body.strip() else _from_query(context.query))
 
 
-def _from_query(query: Mapping[str, str]) -> DeleteOptions:
-    grace, orphan, dry_run = (
-        query.get(name) for name in ("gracePeriodSeconds", "orphanDependents", "dryRun")
-    )
+def _from_query(query: MultiMapping[str]) -> DeleteOptions:
     return DeleteOptions(
-        parse_integer(grace) if grace else None,
-        query.get("propagationPolicy") or None,
-        orphan in ("true", "1") if orphan else None,
-        dry_run=(dry_run,) if dry_run else None,
+        parameters.integer(query, "gracePeriodSeconds"),
+        query.get("propagationPolicy"),
+        parameters.boolean(query, "orphanDependents") if "orphanDependents" in query else None,
+        dry_run=tuple(query.getall("dryRun", ())),
     )
 
 
@@ -76,12 +73,12 @@ def normalize_options(options: DeleteOptions) -> DeleteOptions:
     Raises StatusError(422).
     """
     policy, orphan = options.propagation_policy, options.orphan_dependents
-    if options.dry_run not in (None, (), ("All",)):
+    if set(options.dry_run or ()) - {"All"}:
         raise invalid_options(OPTIONS, [not_supported("dryRun", list(options.dry_run or ()), ["All"])])
-    if orphan is not None and policy:
+    if orphan is not None and policy is not None:
         message = "orphanDependents and deletionPropagation cannot be both set"
         raise invalid_options(OPTIONS, [invalid_value("propagationPolicy", policy, message)])
-    if policy and policy not in PROPAGATION_POLICIES:
+    if policy is not None and policy not in PROPAGATION_POLICIES:
         raise invalid_options(
             OPTIONS, [not_supported("propagationPolicy", policy, (*PROPAGATION_POLICIES, "nil"))]
         )

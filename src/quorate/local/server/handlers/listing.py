@@ -14,8 +14,8 @@ from quorate.local.server.errors import (
     not_supported,
     resource_expired,
 )
-from quorate.local.server.requests import responses, selectors
-from quorate.local.server.requests.context import RequestContext, invalid_options, parse_integer
+from quorate.local.server.requests import parameters, responses, selectors
+from quorate.local.server.requests.context import RequestContext, invalid_options
 from quorate.local.server.requests.responses import ApiResponse, Page
 from quorate.local.server.storage.store import Entry, Key, RevisionCompacted
 
@@ -68,6 +68,7 @@ def check_list_options(context: RequestContext) -> None:
         findings.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if findings:
         raise invalid_options(OPTIONS, findings)
+    parameters.integer(context.query, "timeoutSeconds")
 
 
 def parse_resource_version(text: str) -> int:
@@ -124,7 +125,7 @@ def _entries_at(context: RequestContext, at: int, too_old: StatusError) -> list[
 
 
 def _limit(context: RequestContext) -> int:
-    return max(parse_integer(context.query.get("limit") or "0"), 0)
+    return max(parameters.integer(context.query, "limit") or 0, 0)
 
 
 def _exact_revision(context: RequestContext) -> int:

@@ -22,6 +22,7 @@ from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import media_types
 from quorate.local.server.requests.body import field_validation
 from quorate.local.server.requests.context import RequestContext, invalid_options
+from quorate.local.server.requests.parameters import boolean
 from quorate.local.server.requests.responses import ApiResponse
 
 Json = dict[str, Any]
@@ -45,7 +46,7 @@ async def patch(context: RequestContext) -> ApiResponse:
         known = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
         message = f"the body of the request was in an unknown format - accepted media types include: {known}"
         raise StatusError(415, "UnsupportedMediaType", message)
-    if context.query.get("force"):
+    if "force" in context.query:
         raise invalid_options(OPTIONS, [_force_forbidden()])
     strictness = field_validation(context, OPTIONS)
     content = (await context.compute(len(context.body), media_types.parse_json, context.body)).document
@@ -127,7 +128,7 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
         managed_fields.applier(manager, context.info.subresource),
         context.kind.api_version,
         configuration,
-        context.query.get("force") in ("true", "1"),
+        boolean(context.query, "force"),
         field_tracking.reset_fields(context),
     )
 

@@ -16,8 +16,8 @@ from quorate.local.server.errors import (
     not_supported,
     resource_expired,
 )
-from quorate.local.server.requests import selectors
-from quorate.local.server.requests.context import RequestContext, invalid_options, parse_integer
+from quorate.local.server.requests import parameters, selectors
+from quorate.local.server.requests.context import RequestContext, invalid_options
 from quorate.local.server.requests.responses import ResponseView, with_type_meta
 from quorate.local.server.requests.selectors import Selector
 from quorate.local.server.storage.store import Change, Entry, RevisionCompacted
@@ -38,12 +38,12 @@ def watch_frames(context: RequestContext) -> AsyncIterator[bytes]:
         raise internal(
             f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         )
-    timeout = context.query.get("timeoutSeconds") or "0"
-    parse_integer(timeout)
+    duration_s = min(parameters.integer(context.query, "timeoutSeconds") or MAX_DURATION_S, MAX_DURATION_S)
     labels, fields = context.query.get("labelSelector", ""), context.query.get("fieldSelector", "")
     if context.name:
         fields = f"metadata.name={context.name}"
-    return _with_error_frame(_stream(context, int(text or 0), selectors.parse(context.kind, labels, fields)))
+    selector = selectors.parse(context.kind, labels, fields)
+    return _with_error_frame(_stream(context, int(text or 0), selector, duration_s))
 
 
 async def _with_error_frame(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -79,10 +79,12 @@ def _check_options(context: RequestContext) -> None:
         raise invalid_options(OPTIONS, findings)
 
 
-async def _stream(context: RequestContext, since: int, selector: Selector) -> AsyncIterator[bytes]:
+async def _stream(
+    context: RequestContext, since: int, selector: Selector, duration_s: float
+) -> AsyncIterator[bytes]:
     """Yield initial events, then the events of each batch of changes, and bookmarks."""
     store, resource, clock = context.server.store, context.kind.resource, asyncio.get_running_loop().time
-    end = clock() + min(float(context.query.get("timeoutSeconds") or 0) or MAX_DURATION_S, MAX_DURATION_S)
+    end = clock() + duration_s
     seen = since or store.revision
     view = ResponseView(context)
     yield await _initial_frames(context, since, selector, view)
@@ -123,15 +125,15 @@ async def _initial_frames(
     context: RequestContext, since: int, selector: Selector, view: ResponseView
 ) -> bytes:
     """Return the existing objects as ADDED events, and the bookmark at their end."""
-    store, send_initial = context.server.store, context.query.get("sendInitialEvents")
+    store, send_initial = context.server.store, parameters.boolean(context.query, "sendInitialEvents")
     revision = store.revision
     frames: list[bytes] = []
-    if send_initial == "true" or (send_initial is None and since == 0):
+    if send_initial or ("sendInitialEvents" not in context.query and since == 0):
         entries = await context.kind.from_storage(store.entries(context.kind.resource, context.namespace))
         frames += [
             encode_frame("ADDED", view.encode(entry.data)) for entry in entries if selector.matches(entry)
         ]
-    if send_initial == "true" and _wants_bookmarks(context):
+    if send_initial and _wants_bookmarks(context):
         frames.append(_bookmark_frame(context, revision, {INITIAL_EVENTS_END: "true"}))
     return b"".join(frames)
 
@@ -155,7 +157,7 @@ async def _convert_changes(context: RequestContext, changes: Sequence[Change]) -
 
 
 def _wants_bookmarks(context: RequestContext) -> bool:
-    return context.query.get("allowWatchBookmarks") in ("true", "1")
+    return parameters.boolean(context.query, "allowWatchBookmarks")
 
 
 def encode_frame(kind: str, data: bytes) -> bytes:

@@ -1,10 +1,12 @@
 """The context of a request: user, kind, options, and the parts of the server that handlers use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
+
+from multidict import MultiMapping
 
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
@@ -13,7 +15,7 @@ from quorate.local.server.auth.authentication import User, forbidden_request
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
 from quorate.local.server.auth.service_account_tokens import ServiceAccountTokens
 from quorate.local.server.backend_client import BackendClient
-from quorate.local.server.errors import StatusError, bad_request, invalid, not_found, not_supported, too_long
+from quorate.local.server.errors import StatusError, invalid, not_found, not_supported, too_long
 from quorate.local.server.registry.kinds import Kind, Registry
 from quorate.local.server.requests.media_types import AcceptedMediaType
 from quorate.local.server.requests.request_info import RequestInfo
@@ -75,7 +77,7 @@ class RequestContext:
     info: RequestInfo
     kind: Kind
     accepted: AcceptedMediaType
-    query: Mapping[str, str]
+    query: MultiMapping[str]
     content_type: str
     user_agent: str
     body: bytes
@@ -105,10 +107,10 @@ class RequestContext:
         """
         if len(self.query.get("fieldManager", "").encode()) > MAX_FIELD_MANAGER_BYTES:
             raise invalid_options(options, [too_long("fieldManager", "", MAX_FIELD_MANAGER_BYTES)])
-        value = self.query.get("dryRun")
-        if value and value != "All":
-            raise invalid_options(options, [not_supported("dryRun", [value], ["All"])])
-        return value == "All"
+        values = self.query.getall("dryRun", [])
+        if any(value != "All" for value in values):
+            raise invalid_options(options, [not_supported("dryRun", values, ["All"])])
+        return bool(values)
 
     async def current(self) -> Entry:
         """Return the requested object in the requested version.  Raises StatusError(404)."""
@@ -152,15 +154,6 @@ class RequestContext:
     def decode(self, entry: Entry) -> Json:
         """Return a copy of an object of the requested version, with apiVersion and kind."""
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version} | entry.decode()
-
-
-def parse_integer(text: str) -> int:
-    """Return an integer of a query parameter.  Raises StatusError(400)."""
-    if not text.removeprefix("-").isdecimal():
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    if len(text) > 20 or not -(1 << 63) <= int(text) < 1 << 63:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
-    return int(text)
 
 
 def invalid_options(kind: str, causes: list[Any]) -> StatusError:

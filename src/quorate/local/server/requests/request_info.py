@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from quorate.local.server.errors import method_not_allowed, no_such_resource, not_found
 from quorate.local.server.registry.kinds import Kind, Registry
+from quorate.local.server.requests.parameters import boolean
 
 READ_METHODS = {"GET", "HEAD"}
 WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -36,15 +37,15 @@ def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
             pass
         case _:
             return RequestInfo(method.lower(), path)
-    watch = query.get("watch") in ("true", "1")
-    if rest[0] == "watch" and len(rest) > 1:  # deprecated form of watch=true
-        watch, rest = True, rest[1:]
+    watch_path = rest[0] == "watch" and len(rest) > 1  # deprecated, and the only watch with a name
+    if watch_path:
+        rest = rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
     name = rest[1] if len(rest) > 1 else ""
     return RequestInfo(
-        _verb(method, name, watch),
+        _verb(method, name, watch_path or (not name and boolean(query, "watch"))),
         path,
         group,
         version,

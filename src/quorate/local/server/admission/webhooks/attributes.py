@@ -6,6 +6,7 @@ from typing import Any
 
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests.context import RequestContext
+from quorate.local.server.requests.parameters import boolean
 
 Json = dict[str, Any]
 
@@ -70,7 +71,8 @@ def _options(context: RequestContext) -> Json:
     named = {
         name: context.query[name] for name in ("fieldManager", "fieldValidation") if context.query.get(name)
     }
-    return named | ({"dryRun": ["All"]} if context.query.get("dryRun") else {})
+    force = {"force": boolean(context.query, "force")} if "force" in context.query else {}
+    return named | force | ({"dryRun": ["All"]} if "dryRun" in context.query else {})
 
 
 async def convert_attributes(attributes: AdmissionAttributes, request_kind: Kind) -> AdmissionAttributes:

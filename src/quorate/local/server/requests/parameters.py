@@ -1,0 +1,25 @@
+"""Parameters of the query string, read as apimachinery reads them."""
+
+from collections.abc import Mapping
+
+from quorate.local.server.errors import bad_request
+
+
+def boolean(query: Mapping[str, str], name: str) -> bool:
+    """Return a boolean: False if it is absent, ``0`` or ``false`` in any case, else True.
+
+    Also the empty value is True, as in ``Convert_Slice_string_To_bool`` of apimachinery.
+    """
+    return query.get(name, "0") != "0" and query[name].lower() != "false"
+
+
+def integer(query: Mapping[str, str], name: str) -> int | None:
+    """Return an integer, or None if it is absent.  Raises StatusError(400)."""
+    text = query.get(name)
+    if text is None:
+        return None
+    if not text.removeprefix("-").isdecimal():
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if len(text) > 20 or not -(1 << 63) <= int(text) < 1 << 63:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return int(text)
