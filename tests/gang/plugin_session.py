@@ -73,7 +73,7 @@ class PluginSession:
         return self.session.allocatable(self._home(task), self.task(task))
 
     def preemptive(self, task: str) -> bool:
-        return self.session.preemptive(self._home(task), self.task(task))
+        return self.session.preemptive(self._home(task), self.task(task).request)
 
     def _home(self, task: str) -> Queue:
         return self.queue(self.session.gang_of(self.task(task)).queue)

@@ -8,7 +8,7 @@ popped.  With hierarchical shares, which one queue changes for others, the resul
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 
 from quorate.api.meta import Key
@@ -155,10 +155,17 @@ def tasks_to_place(session: Session, gang: Gang, *, best_effort: bool) -> list[T
     tasks.sort(key=lambda task: (affinity_ranks[task.shape], task.best_effort))
     if not gang.role_minima:
         return tasks
-    missing = Counter({role: minimum - gang.role(role).ready for role, minimum in gang.role_minima.items()})
-    needed: list[Task] = []
-    surplus: list[Task] = []
-    for task in tasks:
-        (needed if missing[task.role] > 0 else surplus).append(task)
-        missing[task.role] -= 1
+    missing = {role: minimum - gang.role(role).ready for role, minimum in gang.role_minima.items()}
+    needed, surplus = divide_by_roles(tasks, missing)
     return needed + surplus
+
+
+def divide_by_roles(tasks: Iterable[Task], missing: Mapping[str, int]) -> tuple[list[Task], list[Task]]:
+    """Return the first tasks of each role that is ``missing`` members, as many as it is, and all others."""
+    left = Counter(missing)
+    needed: list[Task] = []
+    others: list[Task] = []
+    for task in tasks:
+        (needed if left[task.role] > 0 else others).append(task)
+        left[task.role] -= 1
+    return needed, others

@@ -52,7 +52,7 @@ def _reclaim_tasks(session: Session, gang: Gang) -> bool:
         for task in tasks_to_place(session, gang, best_effort=True):
             if not session.is_starving(gang):
                 break
-            if session.preemptive(queue, task):
+            if session.preemptive(queue, task.request):
                 search.pipeline(task, statement)
         if session.is_pipelined(gang):
             search.spare_unneeded(statement)
@@ -65,7 +65,7 @@ def _reclaim_whole_gangs(session: Session, gang: Gang) -> bool:
     queue = session.queue_of(gang)
 
     def may_pipeline(task: Task) -> bool:
-        return session.preemptive(queue, task) and session.allocatable(queue, task)
+        return session.preemptive(queue, task.request) and session.allocatable(queue, task)
 
     return evict_whole_gangs(
         session,

@@ -4,12 +4,17 @@ Gangs are evicted one by one, the least important first, until the preemptor's m
 victim is spared without which they still do.  So no gang loses a part of its tasks, and no gang is evicted
 without need.
 
+For ``reclaim`` a gang is spared, too, if its minimum is within its queue's share but has no room beside the
+preemptor: it would reclaim the nodes in turn, as soon as the other queue exceeds its own share.
+
 Source: the design note "Delay Pod Creation", which asks for the eviction of whole jobs.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-from quorate.gang.actions.ordering import tasks_to_place
+from quorate.gang.actions.ordering import divide_by_roles, tasks_to_place
 from quorate.gang.actions.victim_search import awaits_evictions
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, Task, TaskStatus
@@ -18,6 +23,9 @@ from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.node_finder import Choice
+from quorate.placement.shapes import Shape
+
+MAX_ATTEMPTS: Final = 3  # to find victims that do not reclaim their nodes again
 
 
 def evict_whole_gangs(
@@ -50,17 +58,24 @@ def evict_whole_gangs(
             _evict(session, statement, gang)
         return pipeline_gang(session, statement, preemptor, tasks, may_pipeline)
 
-    with session.statement() as statement:
-        victims = _evict_until_it_fits(session, statement, preemptor, tasks, gangs, may_pipeline, may_evict)
-        if not victims:
-            return False
-        for gang in reversed(victims):
-            rest = [other for other in victims if other is not gang]
-            if suffices(statement, rest):
-                victims = rest
-        assert suffices(statement, victims), f"{preemptor.key} could be pipelined before"
-        session.dispatch(statement.commit(), preemptor, action, whole=True)
-    return True
+    for _ in range(MAX_ATTEMPTS):
+        with session.statement() as statement:
+            victims = _evict_until_it_fits(
+                session, statement, preemptor, tasks, gangs, may_pipeline, may_evict
+            )
+            if not victims:
+                return False
+            for gang in reversed(victims):
+                rest = [other for other in victims if other is not gang]
+                if suffices(statement, rest):
+                    victims = rest
+            assert suffices(statement, victims), f"{preemptor.key} could be pipelined before"
+            spared = _next_preemptors(session, victims) if action == "reclaim" else ()
+            if not spared:
+                session.dispatch(statement.commit(), preemptor, action, whole=True)
+                return True
+        gangs = [gang for gang in gangs if gang not in spared]
+    return False
 
 
 def _evict_until_it_fits(
@@ -104,6 +119,39 @@ def pipeline_gang(
             case Choice(node, _):
                 statement.pipeline(task, node)
     return session.is_pipelined(preemptor)
+
+
+def _next_preemptors(session: Session, victims: Iterable[Gang]) -> set[Gang]:
+    """Return the ``victims``, all evicted, that may reclaim for their minimum and have no room for it."""
+    cluster, node_finder = session.cluster, session.node_finder
+    claims: dict[str, Counter[str]] = {}
+    placed: list[tuple[Shape, str]] = []
+    found = set()
+    for gang in victims:
+        queue = session.queue_of(gang)
+        tasks = _minimum(session, gang)
+        claim = claims.setdefault(gang.queue, Counter())
+        for task in tasks:
+            claim.update(task.request)
+        if not session.preemptive(queue, claim):
+            continue
+        for task in tasks:
+            choice = node_finder.best(session.shape_of(task))
+            if not isinstance(choice, Choice):
+                found.add(gang)
+                break
+            placed.append((task.shape, choice.node))
+            cluster.count_pods(*placed[-1], 1)
+    for shape, node in placed:
+        cluster.count_pods(shape, node, -1)
+    return found
+
+
+def _minimum(session: Session, gang: Gang) -> list[Task]:
+    """Return the tasks of ``gang``, all evicted, with which it would be ready."""
+    tasks = session.in_task_order(gang.with_status(TaskStatus.RELEASING))
+    needed, others = divide_by_roles(tasks, gang.role_minima)
+    return needed + others[: max(0, gang.min_member - len(needed))]
 
 
 def _evict(session: Session, statement: Statement, gang: Gang) -> None:

@@ -162,16 +162,16 @@ class _QueueCapacity:
 
     # Reclaim.
 
-    def preemptive(self, queue: Queue, task: Task) -> bool:
-        """Return True if with ``task`` some requested resource stays within the deserved amount."""
+    def preemptive(self, queue: Queue, request: Amounts) -> bool:
+        """Return True if with ``request`` some requested resource stays within the deserved amount."""
         limits = self._entitlements[queue.name].limits
-        if not self._serves(queue) or not limits.allow(self.accounts.allocated(queue.name), task.request):
+        if not self._serves(queue) or not limits.allow(self.accounts.allocated(queue.name), request):
             return False
         return any(
             less_equal_partly(
-                plus(self.accounts.allocated(each), task.request),
+                plus(self.accounts.allocated(each), request),
                 self._entitlements[each].deserved,
-                task.request,
+                request,
             )
             for each in (queue.name, *self._reclaim_ancestors(queue.name))
         )

@@ -32,7 +32,7 @@ def proportion(session: Session, entry: PluginEntry) -> PluginCallbacks:
         overused=shares.is_overused,
         allocatable=shares.allocatable,
         backfillable=shares.backfillable,
-        preemptive=lambda queue, task: shares.allocatable(queue, task.request),
+        preemptive=shares.allocatable,
         job_enqueueable=shares.job_enqueueable,
         job_enqueued=shares.reserve,
         job_dequeued=shares.unreserve,

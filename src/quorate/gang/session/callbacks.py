@@ -88,7 +88,7 @@ class PluginCallbacks:
     backfillable: Callable[[Queue, Task], bool] | None = (
         None  # allocatable beyond the queue's deserved amounts
     )
-    preemptive: Callable[[Queue, Task], bool] | None = None  # whether the queue may reclaim for the task
+    preemptive: Callable[[Queue, Amounts], bool] | None = None  # whether the queue may reclaim so much more
 
     protected: Callable[[Task], bool] | None = None  # whether the task may not be evicted, nor its whole gang
     gang_protected: Callable[[Gang], bool] | None = None  # whether the gang may not be evicted as a whole
@@ -138,7 +138,7 @@ class SessionCallbacks:
     allocatable: Tiers[Callable[[Queue, Amounts], bool]]
     full_node_groups: Tiers[Callable[[Queue, Amounts], Collection[str]]]
     backfillable: Tiers[Callable[[Queue, Task], bool]]
-    preemptive: Tiers[Callable[[Queue, Task], bool]]
+    preemptive: Tiers[Callable[[Queue, Amounts], bool]]
     protected: Tiers[Callable[[Task], bool]]
     gang_protected: Tiers[Callable[[Gang], bool]]
     preemptable: Tiers[ChooseVictims]

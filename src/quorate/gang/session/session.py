@@ -261,9 +261,9 @@ class Session:
             callback(queue, task) for callback in all_callbacks(self.callbacks.backfillable)
         )
 
-    def preemptive(self, queue: Queue, task: Task) -> bool:
-        """Return True if tasks of other queues may be reclaimed for ``task`` of ``queue``."""
-        return all(callback(queue, task) for callback in all_callbacks(self.callbacks.preemptive))
+    def preemptive(self, queue: Queue, request: Amounts) -> bool:
+        """Return True if tasks of other queues may be reclaimed for ``request`` of ``queue``."""
+        return all(callback(queue, request) for callback in all_callbacks(self.callbacks.preemptive))
 
     def gang_reclaimable(self, gang: Gang, queue: Queue) -> bool:
         """Return True if ``queue``, which is not the gang's, may have all of ``gang`` evicted."""
