@@ -23,10 +23,10 @@ from quorate.cli.run.apply import install_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
-from quorate.kube.resources import HYPER_NODES, PLACEABLE_PODS, POD_GROUPS, QUEUES
+from quorate.kube.resources import HYPER_NODES, NODES, PLACEABLE_PODS, POD_GROUPS, QUEUES
 from quorate.local.controllers import run_controllers
-from quorate.local.nodes import Fleet, run_nodes
-from quorate.local.nodes.fleet import register
+from quorate.local.nodes import NodePool, run_nodes
+from quorate.local.nodes.registration import ORIGIN, register
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
@@ -110,8 +110,9 @@ class GangWorld:
     # Builders of objects.
 
     async def node(self, name: str, cpu: str) -> None:
-        """Create a node outside of the fleet; a pod bound to it never starts."""
-        await register(self.client, WallClock(), Fleet(1, cpu=cpu), name)
+        """Create a node without a kubelet; a pod bound to it never starts."""
+        await register(self.client, WallClock(), NodePool(1, cpu=cpu), name, "10.0.1.1")
+        await self.client.patch(NODES, Key("", name), {"metadata": {"annotations": {ORIGIN: None}}})
 
     async def hyper_node(self, name: str, tier: int, pattern: str) -> None:
         """Create a HyperNode of the nodes with names that match."""
@@ -234,7 +235,7 @@ class GangWorld:
 
 
 @asynccontextmanager
-async def running_gang_cluster(fleet: Fleet) -> AsyncIterator[GangWorld]:
+async def running_gang_cluster(fleet: NodePool) -> AsyncIterator[GangWorld]:
     """Run a cluster with the gang CRDs, nodes and a namespace, without a gang scheduler."""
     rng = random.Random(1)
     clock = WallClock()
@@ -247,7 +248,7 @@ async def running_gang_cluster(fleet: Fleet) -> AsyncIterator[GangWorld]:
         await install_definitions(client, gang_definitions())
         parts = [
             asyncio.create_task(run_controllers(own_client, clock, rng)),
-            asyncio.create_task(run_nodes(own_client, clock, fleet, 1.0)),
+            asyncio.create_task(run_nodes(own_client, clock, [fleet], 1.0)),
         ]
         world = GangWorld(client, scheduler_client)
         try:
@@ -264,7 +265,7 @@ async def running_gang_cluster(fleet: Fleet) -> AsyncIterator[GangWorld]:
 
 def run_gang_story(
     story: Callable[[GangWorld], Awaitable[None]],
-    fleet: Fleet,
+    fleet: NodePool,
     configuration: SchedulerConfiguration | None = None,
 ) -> None:
     """Run ``story`` in a cluster with a running gang scheduler."""

@@ -21,7 +21,7 @@ from quorate.kube.resources import (
     untyped,
 )
 from quorate.kube.rest.discovery import plural_of
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.scheduler.scheduler import Options
 from tests.e2e.gangs import GangWorld, running_gang_cluster
 from tests.e2e.service_accounts import as_account
@@ -187,7 +187,7 @@ def test_a_gang_gets_all_its_devices_or_none_of_its_pods_is_bound() -> None:
 
     async def story() -> None:
         async with (
-            running_gang_cluster(Fleet(2, cpu="8")) as world,
+            running_gang_cluster(NodePool(2, cpu="8")) as world,
             as_account(world.client, scheduler.ACCOUNT, SYSTEM, scheduler.roles(SYSTEM)) as client,
         ):
             await define(world, *KINDS)

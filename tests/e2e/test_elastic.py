@@ -15,7 +15,7 @@ from quorate.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.queueing.conditions import has_quota_reservation
 from tests.e2e.test_elastic_ray import of_zones
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -98,7 +98,7 @@ def test_a_job_grows_and_shrinks_within_quota_without_a_restart() -> None:
         await world.until_admitted("other")  # with the released quota
         assert not (await world.get_job(KEY.name)).spec.suspend
 
-    run_story(story, Configuration(), Fleet(1, cpu="8"))
+    run_story(story, Configuration(), NodePool(1, cpu="8"))
 
 
 def test_a_job_without_quota_to_grow_keeps_running_at_its_size() -> None:
@@ -112,7 +112,7 @@ def test_a_job_without_quota_to_grow_keeps_running_at_its_size() -> None:
         await resize(world, 2)
         await until_slices(world, (2, "Admitted"))
 
-    run_story(story, Configuration(), Fleet(1, cpu="8"))
+    run_story(story, Configuration(), NodePool(1, cpu="8"))
 
 
 async def priority_classes(world: World) -> None:
@@ -136,7 +136,7 @@ def test_both_slices_of_a_growing_job_follow_its_priority() -> None:
         of_job = [each for each in workloads if each.metadata.name.startswith("job-train")]
         assert {each.spec.priority for each in of_job} == {1000}
 
-    run_story(story, Configuration(), Fleet(1, cpu="8"))
+    run_story(story, Configuration(), NodePool(1, cpu="8"))
 
 
 def test_an_elastic_job_that_waits_to_grow_is_preempted_and_its_quota_held_until_its_pods_have_stopped() -> (
@@ -153,7 +153,7 @@ def test_an_elastic_job_that_waits_to_grow_is_preempted_and_its_quota_held_until
         await world.until_admitted("intruder")
         await until_slices(world, (2, "Admitted"), (3, "OutOfSync"), (6, "Pending"))
 
-    run_story(story, Configuration(), Fleet(1, cpu="8"))
+    run_story(story, Configuration(), NodePool(1, cpu="8"))
 
 
 def test_a_job_without_pods_grows_and_may_get_another_flavor_than_at_its_start() -> None:
@@ -177,7 +177,7 @@ def test_a_job_without_pods_grows_and_may_get_another_flavor_than_at_its_start()
         assert grown.status.admission is not None
         assert grown.status.admission.pod_set_assignments[0].flavors == {"cpu": "zone-b"}
 
-    run_story(story, Configuration(), Fleet(4, cpu="8"))
+    run_story(story, Configuration(), NodePool(4, cpu="8"))
 
 
 def test_a_job_that_has_grown_may_get_another_flavor_after_its_eviction() -> None:
@@ -214,7 +214,7 @@ def test_a_job_that_has_grown_may_get_another_flavor_after_its_eviction() -> Non
         assert template["spec"]["nodeSelector"]["zone"] == "b"
         assert template["spec"]["tolerations"] == [toleration]
 
-    run_story(story, Configuration(), Fleet(2, cpu="8"))
+    run_story(story, Configuration(), NodePool(2, cpu="8"))
 
 
 def test_a_job_starts_without_pods_and_grows() -> None:
@@ -228,4 +228,4 @@ def test_a_job_starts_without_pods_and_grows() -> None:
         await until_running(world, 3)
         await until_slices(world, (0, "OutOfSync"), (2, "WorkloadSliceReplaced"), (3, "Admitted"))
 
-    run_story(story, Configuration(), Fleet(1, cpu="8"))
+    run_story(story, Configuration(), NodePool(1, cpu="8"))

@@ -9,7 +9,7 @@ from quorate.api.configuration import default_configuration
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.kube.resources import JOBS, PODS, TOPOLOGIES, WORKLOADS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.queueing.conditions import is_finished
 from tests.e2e.test_elastic import KEY, resize
 from tests.e2e.topologies import HOST, until_registered
@@ -97,4 +97,4 @@ def test_a_job_grows_and_shrinks_in_a_topology_without_moving_pods() -> None:
         assert left.items() <= again.items()
         await until_recorded(world, again)
 
-    run_story(story, None, Fleet(3, cpu="3"))
+    run_story(story, None, NodePool(3, cpu="3"))

@@ -18,7 +18,7 @@ from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.ray import RAY_CLUSTERS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS, Json
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.topologies import HOST, create_host, create_topology
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -224,7 +224,7 @@ def test_workers_of_a_group_that_starts_without_pods_run_where_their_places_are(
         workers = [each for each in pods if each.metadata.name != "head"]
         assert all(UNCONSTRAINED in each.metadata.annotations for each in workers)
 
-    run_story(story, None, Fleet(0))
+    run_story(story, None, NodePool(0))
 
 
 def of_zones(**cpu: str) -> Json:

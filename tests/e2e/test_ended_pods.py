@@ -16,14 +16,14 @@ from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.pods import constants
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, PODS, Json
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_pods import FAILS, FOREVER, has, pod, until_workload
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
-NODES = Fleet(4, cpu="8")
+NODES = NodePool(4, cpu="8")
 SET_NAME = "jobset.x-k8s.io/jobset"
 ENDLESS = {"simulate.quorate.dev/duration": "forever", "simulate.quorate.dev/start-delay": "50ms"}
 
@@ -100,7 +100,7 @@ def test_the_room_of_ended_pods_on_a_node_is_free() -> None:
         assert await running(world, "w") == pods[3:]
 
     requiring = msgspec.structs.replace(default_configuration(), node_fit=NodeFit(mode="Require"))
-    run_story(story, requiring, Fleet(1, cpu="4"))
+    run_story(story, requiring, NodePool(1, cpu="4"))
 
 
 def test_a_job_with_parallelism_above_its_completions_holds_quota_for_the_completions_left() -> None:

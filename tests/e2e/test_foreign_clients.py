@@ -7,7 +7,7 @@ from quorate.api.configuration.queueing import Scheduling
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.kube.resources import NAMESPACES
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.bare_workloads import (
     apply,
     finish,
@@ -28,7 +28,7 @@ WAITING = load_configuration(
     "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration, "
     "waitForPodsReady: {timeout: 5m}, scheduling: {enabled: false}}"
 ).configuration
-NODES = Fleet(1, cpu="8")
+NODES = NodePool(1, cpu="8")
 
 
 def test_server_side_apply_releases_the_quota_of_a_preempted_workload() -> None:

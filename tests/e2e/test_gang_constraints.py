@@ -14,7 +14,7 @@ from quorate.kube.resources import (
     PRIORITY_CLASSES,
     STORAGE_CLASSES,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story, settings
 from tests.e2e.world import NAMESPACE
 
@@ -74,7 +74,7 @@ def test_a_gang_waits_for_its_claim_and_is_placed_where_the_volume_is() -> None:
         await world.until_bound(a=2)
         assert await nodes_of(world, "a") == {"node-2"}
 
-    run_gang_story(story, Fleet(3, cpu="4"), SETTINGS)
+    run_gang_story(story, NodePool(3, cpu="4"), SETTINGS)
 
 
 def test_the_claim_of_a_placed_gang_names_the_selected_node() -> None:
@@ -93,7 +93,7 @@ def test_the_claim_of_a_placed_gang_names_the_selected_node() -> None:
         claim = await world.client.get(PERSISTENT_VOLUME_CLAIMS, Key(NAMESPACE, "shared"))
         assert claim.metadata.annotations["volume.kubernetes.io/selected-node"] == node
 
-    run_gang_story(story, Fleet(3, cpu="4"), SETTINGS)
+    run_gang_story(story, NodePool(3, cpu="4"), SETTINGS)
 
 
 def test_each_member_reserves_a_local_volume_on_its_node() -> None:
@@ -123,7 +123,7 @@ def test_each_member_reserves_a_local_volume_on_its_node() -> None:
             assert volume.spec.claim_ref is not None
             assert volume.spec.claim_ref.name == pod.metadata.name.replace("a", "claim")
 
-    run_gang_story(story, Fleet(3, cpu="4"), SETTINGS)
+    run_gang_story(story, NodePool(3, cpu="4"), SETTINGS)
 
 
 def a_disk(name: str, node: str) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def test_affinity_terms_select_namespaces_by_label() -> None:
         (database,) = await world.members("db", "store")
         assert await nodes_of(world, "a") == {database.node_name}
 
-    run_gang_story(story, Fleet(3, cpu="4"), SETTINGS)
+    run_gang_story(story, NodePool(3, cpu="4"), SETTINGS)
 
 
 WITHOUT_EVICTION = """
@@ -198,4 +198,4 @@ def test_disruption_budgets_count_once_the_configuration_adds_their_plugin() -> 
         await world.until_bound(vip=1)
         assert [len(await world.members(name)) for name in ("cheap", "dear")] == [2, 1]
 
-    run_gang_story(story, Fleet(1, cpu="4"), settings(WITHOUT_EVICTION))
+    run_gang_story(story, NodePool(1, cpu="4"), settings(WITHOUT_EVICTION))

@@ -12,7 +12,7 @@ from quorate.kube.errors import Invalid
 from quorate.kube.events import UNUSABLE
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import EVENTS, NAMESPACES, untyped
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.scheduler.observer import Bound, SchedulerObserver, SessionTimes
 from tests.e2e.gangs import GangWorld, run_gang_story
 from tests.e2e.world import NAMESPACE
@@ -82,7 +82,7 @@ def test_a_pod_group_that_cannot_be_read_concerns_no_other_and_heals() -> None:
 
         await world.until("the corrected pod group is admitted", admitted)
 
-    run_gang_story(story, Fleet(1, cpu="4"))
+    run_gang_story(story, NodePool(1, cpu="4"))
 
 
 def test_a_pod_or_a_node_on_which_a_session_raises_is_set_aside_and_everything_else_is_placed(
@@ -124,7 +124,7 @@ def test_a_pod_or_a_node_on_which_a_session_raises_is_set_aside_and_everything_e
 
         assert await world.until("two events", reported) == {("Pod", "odd-0"), ("Node", "node-2")}
 
-    run_gang_story(story, Fleet(1, cpu="4"))
+    run_gang_story(story, NodePool(1, cpu="4"))
 
 
 def test_the_running_pods_of_a_group_that_cannot_be_read_count_in_its_queue() -> None:
@@ -158,7 +158,7 @@ def test_the_running_pods_of_a_group_that_cannot_be_read_count_in_its_queue() ->
         await world.delete_members("odd")
         await world.until_phase("second", "Inqueue")
 
-    run_gang_story(story, Fleet(1, cpu="8"))
+    run_gang_story(story, NodePool(1, cpu="8"))
 
 
 class RaisingObserver(SchedulerObserver):
@@ -188,6 +188,6 @@ def test_an_observer_that_raises_changes_no_decision(caplog: pytest.LogCaptureFi
             await world.until_bound(**{name: 2})
             await world.until_phase(name, "Running")
 
-    run_gang_story(story, Fleet(1, cpu="8"))
+    run_gang_story(story, NodePool(1, cpu="8"))
     raised = [record.getMessage() for record in caplog.records if "an observer raised" in record.getMessage()]
     assert len(raised) >= 4

@@ -10,7 +10,7 @@ from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import DEFAULT_FILE
 from quorate.kube.resources import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, VOLCANO_JOBS, untyped
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.gangs import NAME, GangWorld, settings
 from tests.e2e.volcano import DEFINITIONS, Gangs
 from tests.e2e.world import NAMESPACE, World, running_cluster
@@ -61,7 +61,7 @@ def run_life(
     profile: str = "design",
 ) -> None:
     async def run() -> None:
-        async with running_cluster(Fleet(nodes, cpu=cpu), definitions=DEFINITIONS) as world:
+        async with running_cluster(NodePool(nodes, cpu=cpu), definitions=DEFINITIONS) as world:
             await world.start_queueing(default_configuration())
             gangs = GangWorld(world.client, world.queueing_client)
             try:

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.kube.resources import POD_GROUPS, RESOURCE_QUOTAS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story, settings
 from tests.e2e.world import NAMESPACE
 
@@ -50,7 +50,7 @@ def test_a_group_returns_to_pending_while_a_resource_quota_is_exhausted() -> Non
         await world.until_bound(a=2)
         await world.until_phase("a", "Running")
 
-    run_gang_story(story, Fleet(1, cpu="8"), SETTINGS)
+    run_gang_story(story, NodePool(1, cpu="8"), SETTINGS)
 
 
 def test_an_unsupported_resource_quota_is_ignored_with_an_event(caplog: pytest.LogCaptureFixture) -> None:
@@ -62,4 +62,4 @@ def test_an_unsupported_resource_quota_is_ignored_with_an_event(caplog: pytest.L
         assert len(warnings) == 1
 
     with caplog.at_level(logging.WARNING):
-        run_gang_story(story, Fleet(1, cpu="8"), SETTINGS)
+        run_gang_story(story, NodePool(1, cpu="8"), SETTINGS)

@@ -19,7 +19,7 @@ from quorate.kube.resources import (
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story, settings
 from tests.e2e.world import NAMESPACE
 
@@ -50,7 +50,7 @@ def test_pods_are_created_at_inqueue_and_run_when_all_have_a_node() -> None:
         await world.until_phase("a", "Running")
         await world.until_phase("a", "Completed")
 
-    run_gang_story(story, Fleet(1, cpu="4"))
+    run_gang_story(story, NodePool(1, cpu="4"))
 
 
 def test_two_groups_that_fit_only_one_at_a_time_never_run_together() -> None:
@@ -65,7 +65,7 @@ def test_two_groups_that_fit_only_one_at_a_time_never_run_together() -> None:
         await world.until_phase("one", "Completed")
         await world.until_phase("two", "Completed")
 
-    run_gang_story(story, Fleet(2, cpu="2"), settings(DESIGN))
+    run_gang_story(story, NodePool(2, cpu="2"), settings(DESIGN))
 
 
 def test_a_gang_gets_no_node_until_all_its_pods_exist() -> None:
@@ -77,7 +77,7 @@ def test_a_gang_gets_no_node_until_all_its_pods_exist() -> None:
         await world.node("node-3", cpu="2")
         await world.until_bound(a=3)
 
-    run_gang_story(story, Fleet(2, cpu="2"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, NodePool(2, cpu="2"), settings(WITHOUT_ENQUEUE))
 
 
 def test_gated_pods_keep_the_condition_of_the_api_server() -> None:
@@ -99,7 +99,7 @@ def test_gated_pods_keep_the_condition_of_the_api_server() -> None:
     def reason_of(pod: Pod) -> str:
         return next((each.reason for each in pod.status.conditions if each.type == "PodScheduled"), "")
 
-    run_gang_story(story, Fleet(1, cpu="8"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, NodePool(1, cpu="8"), settings(WITHOUT_ENQUEUE))
 
 
 def test_a_group_of_higher_priority_is_admitted_on_a_full_cluster() -> None:
@@ -116,7 +116,7 @@ def test_a_group_of_higher_priority_is_admitted_on_a_full_cluster() -> None:
         await world.until_bound(high=2)
         assert not (await world.bound())["low"]
 
-    run_gang_story(story, Fleet(2, cpu="2"), settings(DESIGN))
+    run_gang_story(story, NodePool(2, cpu="2"), settings(DESIGN))
 
 
 def test_an_inqueue_group_returns_to_pending_when_its_node_is_lost() -> None:
@@ -128,7 +128,7 @@ def test_an_inqueue_group_returns_to_pending_when_its_node_is_lost() -> None:
         await world.until_waits("a", "NotEnoughResources", "have 2 now")
         assert group.metadata.annotations["scheduling.volcano.sh/requeue-attempts"] == "1"
 
-    run_gang_story(story, Fleet(2, cpu="2"), settings(DESIGN))
+    run_gang_story(story, NodePool(2, cpu="2"), settings(DESIGN))
 
 
 def test_an_inqueue_group_reserves_resource_quota() -> None:
@@ -143,7 +143,7 @@ def test_an_inqueue_group_reserves_resource_quota() -> None:
         await world.group("third", 1, {"cpu": "1"})
         await world.until_phase("third", "Inqueue")
 
-    run_gang_story(story, Fleet(2, cpu="8"), settings(DESIGN))
+    run_gang_story(story, NodePool(2, cpu="8"), settings(DESIGN))
 
 
 def test_a_group_that_loses_its_resource_quota_in_a_race_returns_to_pending() -> None:
@@ -160,7 +160,7 @@ def test_a_group_that_loses_its_resource_quota_in_a_race_returns_to_pending() ->
         await world.until_phase("a", "Pending")
         await world.until_waits("a", "NamespaceQuotaExceeded")
 
-    run_gang_story(story, Fleet(1, cpu="8"), settings(DESIGN))
+    run_gang_story(story, NodePool(1, cpu="8"), settings(DESIGN))
 
 
 def test_pods_of_another_scheduler_reduce_the_idle_resources_of_a_gang() -> None:
@@ -174,7 +174,7 @@ def test_pods_of_another_scheduler_reduce_the_idle_resources_of_a_gang() -> None
         await world.delete_members("web")
         await world.until_bound(a=3)
 
-    run_gang_story(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, NodePool(1, cpu="4"), settings(WITHOUT_ENQUEUE))
 
 
 def test_without_the_enqueue_action_gangs_are_placed_from_pending() -> None:
@@ -183,7 +183,7 @@ def test_without_the_enqueue_action_gangs_are_placed_from_pending() -> None:
         await world.pods("a", 2)
         await world.until_phase("a", "Running")
 
-    run_gang_story(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, NodePool(1, cpu="2"), settings(WITHOUT_ENQUEUE))
 
 
 def test_a_recreated_member_of_a_running_gang_gets_another_node() -> None:
@@ -201,7 +201,7 @@ def test_a_recreated_member_of_a_running_gang_gets_another_node() -> None:
         await world.until_bound(a=2)
         await world.until_phase("a", "Running")
 
-    run_gang_story(story, Fleet(2, cpu="1"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, NodePool(2, cpu="1"), settings(WITHOUT_ENQUEUE))
 
 
 def test_a_restarted_scheduler_completes_a_partly_bound_gang() -> None:
@@ -222,7 +222,7 @@ def test_a_restarted_scheduler_completes_a_partly_bound_gang() -> None:
         await world.until_phase("a", "Running")
         await world.until_bound(a=20)
 
-    run_gang_story(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, NodePool(1, cpu="2"), settings(WITHOUT_ENQUEUE))
 
 
 def test_the_time_for_repair_survives_restarts() -> None:
@@ -254,7 +254,7 @@ def test_the_time_for_repair_survives_restarts() -> None:
 
         await world.until("the bound members are evicted", evicted)
 
-    run_gang_story(story, Fleet(1, cpu="2"), settings(with_repair))
+    run_gang_story(story, NodePool(1, cpu="2"), settings(with_repair))
 
 
 def test_a_gang_of_higher_priority_preempts_the_surplus_of_another() -> None:
@@ -272,7 +272,7 @@ def test_a_gang_of_higher_priority_preempts_the_surplus_of_another() -> None:
         await world.until_phase("vip", "Running")
         assert sorted(pod.metadata.name for pod in await world.members("fat")) == ["fat-0", "fat-1"]
 
-    run_gang_story(story, Fleet(1, cpu="4"), settings(DESIGN))
+    run_gang_story(story, NodePool(1, cpu="4"), settings(DESIGN))
 
 
 def test_a_preempting_pod_has_its_nominated_node() -> None:
@@ -296,7 +296,7 @@ def test_a_preempting_pod_has_its_nominated_node() -> None:
             await world.client.patch(PLACEABLE_PODS, pod.metadata.key, no_finalizers)
         await world.until_bound(vip=1)
 
-    run_gang_story(story, Fleet(1, cpu="2"), settings(DESIGN))
+    run_gang_story(story, NodePool(1, cpu="2"), settings(DESIGN))
 
 
 def test_a_queue_reclaims_what_another_uses_beyond_its_deserved_share() -> None:
@@ -315,7 +315,7 @@ def test_a_queue_reclaims_what_another_uses_beyond_its_deserved_share() -> None:
         for queue, held in {"one": "2", "two": "2", "root": "4"}.items():
             await world.until_queue_allocated(queue, cpu=held, pods=held)
 
-    run_gang_story(story, Fleet(1, cpu="4"), settings(DESIGN))
+    run_gang_story(story, NodePool(1, cpu="4"), settings(DESIGN))
 
 
 def test_waiting_pods_have_the_unschedulable_reason_that_autoscalers_read() -> None:
@@ -336,7 +336,7 @@ def test_waiting_pods_have_the_unschedulable_reason_that_autoscalers_read() -> N
 
         await world.until("both pods have the condition", reported)
 
-    run_gang_story(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, NodePool(1, cpu="4"), settings(WITHOUT_ENQUEUE))
 
 
 def test_a_hard_network_topology_holds_until_a_hyper_node_has_room() -> None:
@@ -367,7 +367,7 @@ def test_a_hard_network_topology_holds_until_a_hyper_node_has_room() -> None:
 
         await world.until("all pods are in one HyperNode", bound)
 
-    run_gang_story(story, Fleet(1, cpu="1"))
+    run_gang_story(story, NodePool(1, cpu="1"))
 
 
 def test_references_to_missing_objects_are_reported() -> None:
@@ -395,7 +395,7 @@ def test_references_to_missing_objects_are_reported() -> None:
         await world.queue("nowhere", weight=1)
         await world.until_phase("a", "Inqueue")
 
-    run_gang_story(story, Fleet(1, cpu="4"))
+    run_gang_story(story, NodePool(1, cpu="4"))
 
 
 def quota_is_counted(world: GangWorld) -> Callable[[], Awaitable[bool]]:

@@ -11,7 +11,7 @@ from quorate.api.configuration.integrations import Integrations
 from quorate.api.meta import Key, find_condition
 from quorate.kube.errors import Invalid
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, WORKLOADS, Resource, untyped
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.hostile import Hostile, definitions_without_schema, hostile_objects
 from tests.e2e.world import NAMESPACE, World, running_cluster
 
@@ -124,7 +124,7 @@ def test_hostile_objects_do_not_stop_other_work(caplog: pytest.LogCaptureFixture
             assert await inactive_message(world, queue) == message
 
     async def run() -> None:
-        async with running_cluster(Fleet(1, cpu="8"), definitions_without_schema()) as world:
+        async with running_cluster(NodePool(1, cpu="8"), definitions_without_schema()) as world:
             await story(world)
 
     asyncio.run(run())

@@ -25,7 +25,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.kube.writes import status_patch
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.queueing.pods_ready import TIMEOUT_ANNOTATION
 from tests.e2e import world as e2e_world
 from tests.e2e.kinds import EXAMPLES, Example, Json
@@ -39,7 +39,7 @@ pytestmark = [
     pytest.mark.no_cover,  # long stories of code that other tests measure
 ]
 
-FLEET = Fleet(2, cpu="16", memory="16Gi")
+FLEET = NodePool(2, cpu="16", memory="16Gi")
 Story = Callable[[World], Awaitable[None]]
 # Longer than any write is delayed to be combined with later ones.
 QUIET_S = MAX_INTERVAL_S[0] + INTERVAL_S

@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.kube.resources import NODES, QUEUES
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story, settings
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def test_a_node_that_loses_a_device_in_use_still_takes_pods_without_devices() ->
         )
         assert (await world.bound())["users"] == 4
 
-    run_gang_story(story, Fleet(1, cpu="9", extended={NPU: "4"}))
+    run_gang_story(story, NodePool(1, cpu="9", extended={NPU: "4"}))
 
 
 def test_a_fault_in_the_tree_of_queues_stops_only_its_own_branch() -> None:
@@ -67,4 +67,4 @@ def test_a_fault_in_the_tree_of_queues_stops_only_its_own_branch() -> None:
         await world.until_phase("orphan", "Running")
         assert (await world.bound())["below-the-group"] == 1
 
-    run_gang_story(story, Fleet(2), settings(TREE))
+    run_gang_story(story, NodePool(2), settings(TREE))

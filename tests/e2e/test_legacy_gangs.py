@@ -10,7 +10,7 @@ from quorate.cli.deployment import scheduler
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import LEGACY_POD_GROUPS, LEGACY_QUEUES, POD_GROUPS, QUEUES, Resource
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.scheduler.scheduler import Options
 from tests.e2e.gangs import GangWorld, running_gang_cluster, settings
 from tests.e2e.minimal_definitions import UNAPPROVED
@@ -51,7 +51,7 @@ def test_a_gang_of_an_older_version_is_placed_and_is_deleted_with_its_object() -
     async def story() -> None:
         roles = [*scheduler.roles(SYSTEM), *scheduler.legacy_roles(SYSTEM)]
         async with (
-            running_gang_cluster(Fleet(1, cpu="4")) as world,
+            running_gang_cluster(NodePool(1, cpu="4")) as world,
             as_account(world.client, scheduler.ACCOUNT, SYSTEM, roles) as client,
         ):
             world.scheduler_client = client

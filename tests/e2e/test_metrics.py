@@ -20,7 +20,7 @@ from quorate.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.observe.custom_labels import UNTRACKED
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE
 from quorate.observe.queueing_metrics import metrics
@@ -108,7 +108,7 @@ def test_metrics_count_pending_admitted_and_finished_workloads() -> None:
             await world.until("the series of the queues are removed", lambda: series_are_removed(url))
 
     configuration = Configuration(metrics=Metrics(cluster_queue_resources=True))
-    run_story(story, configuration, Fleet(1, cpu="8"))
+    run_story(story, configuration, NodePool(1, cpu="8"))
 
 
 def test_preemptions_count_for_the_preemptor_queue_and_evictions_for_the_victim_queue() -> None:
@@ -133,7 +133,7 @@ def test_preemptions_count_for_the_preemptor_queue_and_evictions_for_the_victim_
             assert got["kueue_evicted_workloads_once_total"] == {evicted: 1}
             assert got["kueue_admitted_workloads_total"] == {("research", ""): 1, ("research", "high"): 1}
 
-    run_story(story, Configuration(), Fleet(1, cpu="8"))
+    run_story(story, Configuration(), NodePool(1, cpu="8"))
 
 
 ESTIMATES = (
@@ -227,7 +227,7 @@ def test_series_have_the_configured_custom_labels() -> None:
         "integrations: {frameworks: [batch/job]}}"
     ).configuration
     rules = msgspec.structs.replace(configuration.metrics, custom_labels=labels)
-    run_story(story, msgspec.structs.replace(configuration, metrics=rules), Fleet(1, cpu="8"))
+    run_story(story, msgspec.structs.replace(configuration, metrics=rules), NodePool(1, cpu="8"))
 
 
 def pending(tier: str) -> str:

@@ -14,14 +14,14 @@ from quorate.kube.resources import (
     PODS,
     WORKLOADS,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.topologies import places_of
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
 REQUIRING = msgspec.structs.replace(default_configuration(), node_fit=NodeFit(mode="Require"))
-NODES = Fleet(2, cpu="8")
+NODES = NodePool(2, cpu="8")
 SHORTAGE = "1 of 3 pods fits no node: cpu: need 6, have 2 on the best of 2 nodes"
 NODE_FIT = "quorate.dev/NodeFit"
 

@@ -13,7 +13,7 @@ from quorate.api.configuration.integrations import VOLCANO_JOB, VOLCANO_POD_GROU
 from quorate.api.configuration.queueing import NodeFit, NodeFitMode
 from quorate.api.scheduler_configuration import DEFAULT_FILE
 from quorate.kube.resources import JOBS, POD_GROUPS, TOPOLOGIES, VOLCANO_JOBS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.gangs import NAME, GangWorld, settings
 from tests.e2e.volcano import DEFINITIONS
 from tests.e2e.world import NAMESPACE, World, running_cluster
@@ -80,7 +80,7 @@ def a_configuration(node_fit: NodeFitMode) -> Configuration:
 
 @asynccontextmanager
 async def a_queue_with_two_nodes(node_fit: NodeFitMode, *, has_topology: bool) -> AsyncIterator[World]:
-    fleet = Fleet(2, cpu="8", labels={"pool": "tas"})
+    fleet = NodePool(2, cpu="8", labels={"pool": "tas"})
     async with running_cluster(fleet, definitions=DEFINITIONS) as world:
         await world.start_queueing(a_configuration(node_fit))
         flavor: Json = {}

@@ -11,7 +11,7 @@ from quorate.api.meta import Key, find_condition
 from quorate.cli.run.apply import install_definitions
 from quorate.cli.run.node_topology import FLAVOR, NODE_LABELS, TOPOLOGY, parse_node_topology
 from quorate.kube.resources import JOBS, PODS, RESOURCE_FLAVORS, TOPOLOGIES
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.kinds import JOB_SET, MPI_JOB
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.topologies import REQUIRED, until_registered
@@ -23,7 +23,7 @@ RACK = "cloud.provider.com/topology-rack"
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 TREE = parse_node_topology("block=2,rack=2,host=2")
-NODES = Fleet(TREE.nodes, cpu="4", labels=NODE_LABELS, levels=TREE.levels)
+NODES = NodePool(TREE.nodes, cpu="4", labels=NODE_LABELS, levels=TREE.levels)
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
 FOREIGN = (*JOB_SET.integrations.frameworks, *MPI_JOB.integrations.frameworks)
 SERVED = Configuration(integrations=Integrations(frameworks=("batch/job", "pod", *FOREIGN)))

@@ -14,7 +14,7 @@ from quorate.cli.verbs.explain.command import Answers, follow
 from quorate.cli.verbs.explain.targets import named_targets
 from quorate.cli.verbs.options import Connection, Output
 from quorate.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, POD_GROUPS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story
 from tests.e2e.verbs import CommandLine, cells, titles
 from tests.e2e.world import NAMESPACE, WITHIN_S
@@ -96,7 +96,7 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
             f"error: no pod group absent in namespace {NAMESPACE}",
         )
 
-    run_gang_story(story, Fleet(1, cpu="4"))
+    run_gang_story(story, NodePool(1, cpu="4"))
 
 
 def test_watch_follows_a_pod_group_until_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,4 +121,4 @@ def test_watch_follows_a_pod_group_until_it_runs(capsys: pytest.CaptureFixture[s
             assert await following == Exit.COMPLETED
         assert re.findall(r'"state": "(\w+)"', capsys.readouterr().out)[-1] == "Running"
 
-    run_gang_story(story, Fleet(1, cpu="4"))
+    run_gang_story(story, NodePool(1, cpu="4"))

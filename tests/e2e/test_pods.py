@@ -13,13 +13,13 @@ from quorate.api.meta import Key, LabelSelector, find_condition, is_true
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated, is_managed, is_ready
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
 PODS_QUEUED = Configuration(integrations=Integrations(frameworks=("batch/job", "pod")))
-FLEET = Fleet(count=1, cpu="8", memory="16Gi")
+FLEET = NodePool(count=1, cpu="8", memory="16Gi")
 GATE = {"name": constants.ADMISSION_GATE}
 FOREVER = "1h"
 ONE = Key(NAMESPACE, "one")

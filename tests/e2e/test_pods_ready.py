@@ -13,7 +13,7 @@ from quorate.api.meta import Key, epoch, find_condition, is_true
 from quorate.controllers.pods.constants import FAST_ADMISSION
 from quorate.controllers.pods.queued_pod import is_gated
 from quorate.kube.resources import JOBS, PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.queueing.pods_ready import SCHEDULING_TIMEOUT_ANNOTATION, TIMEOUT_ANNOTATION
 from tests.e2e import bare_workloads
 from tests.e2e.test_pods import has, pod, until_pod, until_workload
@@ -21,7 +21,7 @@ from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
-NODES = Fleet(2, cpu="8")
+NODES = NodePool(2, cpu="8")
 ALL_WAIT = "waiting for all admitted workloads to be in PodsReady condition"
 
 

@@ -26,7 +26,7 @@ from quorate.kube.resources import (
     Resource,
     untyped,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.docs.walk import TASKS, File, blocks
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_two_phases import event_note
@@ -34,7 +34,7 @@ from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
-NODES = Fleet(1, cpu="8", labels={"pool": "fresh", "tier": "spot"})
+NODES = NodePool(1, cpu="8", labels={"pool": "fresh", "tier": "spot"})
 CHECK = Key("", "capacity")
 REQUEST_KIND = unstructured_resource(
     "autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest"

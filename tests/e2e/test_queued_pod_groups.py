@@ -8,7 +8,7 @@ from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.kube.resources import LOCAL_QUEUES, POD_GROUPS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld
 from tests.e2e.volcano import DEFINITIONS
 from tests.e2e.world import NAMESPACE, World, running_cluster
@@ -57,7 +57,7 @@ async def quota_and_places(world: World, gangs: GangWorld) -> None:
 
 def test_a_pod_group_has_quota_before_it_has_nodes() -> None:
     async def run() -> None:
-        fleet = Fleet(1, cpu="16", labels={"zone": "b"})
+        fleet = NodePool(1, cpu="16", labels={"zone": "b"})
         async with running_cluster(fleet, definitions=DEFINITIONS) as world:
             await world.start_queueing(default_configuration())
             gangs = GangWorld(world.client, world.queueing_client)

@@ -17,13 +17,13 @@ from quorate.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
 PLAIN = Configuration()
-NODES = Fleet(2, cpu="8", labels={"pool": "spot"})
+NODES = NodePool(2, cpu="8", labels={"pool": "spot"})
 SHORT_BY_2 = (
     "couldn't assign flavors to pod set main: "
     "insufficient unused quota for cpu in flavor default, 2 more needed"
@@ -133,7 +133,7 @@ def test_finished_pods_release_quota_before_their_job_finishes() -> None:
         await world.until_admitted("short")
         assert "long" in await world.admitted()
 
-    run_story(story, PLAIN, Fleet(1, cpu="1"))
+    run_story(story, PLAIN, NodePool(1, cpu="1"))
 
 
 def test_the_pending_reason_of_a_job_above_its_quota_has_the_amounts() -> None:

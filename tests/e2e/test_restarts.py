@@ -11,7 +11,7 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import JOBS, WORKLOADS, Resource
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.world import World, run_story
 
 pytestmark = [
@@ -21,7 +21,7 @@ pytestmark = [
 
 QUOTA = 3
 NAMES = [f"job-{number}" for number in range(24)]
-NODES = Fleet(1, cpu="32")
+NODES = NodePool(1, cpu="32")
 MOST_STARTS = 200
 
 

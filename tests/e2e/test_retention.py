@@ -9,13 +9,13 @@ from quorate.api.configuration.queueing import ObjectRetention
 from quorate.api.meta import Key
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import JOBS, PODS, WORKLOADS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.test_two_phases import answer, checked_queues
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
-NODES = Fleet(1, cpu="8")
+NODES = NodePool(1, cpu="8")
 
 
 async def until_no_workload_is_left(world: World) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.gangs import running_gang_cluster
 from tests.e2e.test_controllers_command import WITHIN_S, kubeconfig
 from tests.local.clusters import api_server
@@ -57,7 +57,7 @@ async def until_logged(process: Process, message: str) -> Any:
 
 def test_the_scheduler_places_gangs_serves_probes_and_exits_with_0_on_sigterm(tmp_path: Path) -> None:
     async def story() -> None:
-        async with running_gang_cluster(Fleet(1, cpu="4")) as world:
+        async with running_gang_cluster(NodePool(1, cpu="4")) as world:
             cluster = world.client.config
             token = cluster.credentials.authorization().removeprefix("Bearer ")
             file = kubeconfig(tmp_path, cluster.server, token)

@@ -28,7 +28,7 @@ from quorate.kube.resources import (
     untyped,
 )
 from quorate.kube.serving.delegated_auth import DelegatedAuth, PathAccess, User
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler
 from quorate.scheduler.scheduler import Options
@@ -85,7 +85,7 @@ async def running_scheduler(
 def test_the_scheduler_roles_suffice_for_gangs_and_grant_nothing_else() -> None:
     async def story() -> None:
         async with (
-            running_gang_cluster(Fleet(1, cpu="4")) as world,
+            running_gang_cluster(NodePool(1, cpu="4")) as world,
             as_account(world.client, scheduler.ACCOUNT, SYSTEM, scheduler.roles(SYSTEM)) as client,
         ):
             async with running_scheduler(world, client, Options()):
@@ -134,7 +134,7 @@ def test_provisioning_requests_need_a_separate_role() -> None:
     async def story() -> None:
         roles = [*scheduler.roles(SYSTEM), *scheduler.demand_roles(SYSTEM)]
         async with (
-            running_gang_cluster(Fleet(1, cpu="4")) as world,
+            running_gang_cluster(NodePool(1, cpu="4")) as world,
             as_account(world.client, scheduler.ACCOUNT, SYSTEM, roles) as client,
         ):
             await install_definitions(world.client, [definition(REQUEST_KIND)])

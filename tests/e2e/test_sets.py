@@ -20,7 +20,7 @@ from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, Resource, metadata_of, untyped
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_pods import more_cpu, no_workloads, pods_of, until_event
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 FRAMEWORKS = ("batch/job", "deployment", "statefulset")
 QUEUED = Configuration(integrations=Integrations(frameworks=FRAMEWORKS))
-FLEET = Fleet(count=1, cpu="8", memory="16Gi")
+FLEET = NodePool(count=1, cpu="8", memory="16Gi")
 DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", True)
 STATEFUL_SETS = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
 WEB = Key(NAMESPACE, "web")

@@ -10,7 +10,7 @@ from quorate.api.configuration.queueing import NodeFit
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.kube.resources import JOBS, PODS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld
 from tests.e2e.volcano import DEFINITIONS
 from tests.e2e.world import NAMESPACE, World, running_cluster
@@ -107,7 +107,7 @@ async def all_have_a_turn(world: World, gangs: GangWorld) -> None:
 
 def test_gangs_and_workloads_share_nodes() -> None:
     async def run() -> None:
-        async with running_cluster(Fleet(1, cpu="8"), definitions=DEFINITIONS) as world:
+        async with running_cluster(NodePool(1, cpu="8"), definitions=DEFINITIONS) as world:
             await world.start_queueing(REQUIRING)
             gangs = GangWorld(world.client, world.queueing_client)
             try:

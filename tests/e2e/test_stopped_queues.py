@@ -11,14 +11,14 @@ from quorate.kube.resources import (
     LOCAL_QUEUES,
     RESOURCE_FLAVORS,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.test_queueing import cluster_queue
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
 PLAIN = Configuration()
-NODES = Fleet(2, cpu="8", labels={"pool": "spot"})
+NODES = NodePool(2, cpu="8", labels={"pool": "spot"})
 
 
 async def set_stop_policy(world: World, policy: str) -> None:

@@ -14,14 +14,14 @@ from quorate.controllers.jobframework.elastic_gates import GATED_PODS
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, is_gated
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, WORKLOADS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e import test_elastic as elastic
 from tests.e2e.test_pods import FAILS, FOREVER, PODS_QUEUED, pod, until_pod
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
-FLEET = Fleet(2, cpu="16")
+FLEET = NodePool(2, cpu="16")
 
 
 def event(world: World, reason: str, about: str) -> Callable[[], Awaitable[Event | None]]:

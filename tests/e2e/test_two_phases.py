@@ -9,13 +9,13 @@ from quorate.api.meta import Key, find_condition
 from quorate.kube.client import PatchKind
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, JOBS, PODS, WORKLOADS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
 PLAIN = Configuration()
-NODES = Fleet(1, cpu="8", labels={"zone": "b"})
+NODES = NodePool(1, cpu="8", labels={"zone": "b"})
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 
 

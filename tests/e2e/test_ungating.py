@@ -15,7 +15,7 @@ from quorate.api.kueue.topology import HOSTNAME, topology_assignment
 from quorate.api.meta import at_epoch
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import JOBS, PODS, WORKLOADS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.observe.queueing_metrics import metrics
 from tests.e2e.topologies import until_registered
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -111,7 +111,7 @@ def test_pods_get_the_nodes_of_their_ranks() -> None:
         await admit(world, "torn", {"node-1": 1, "node-3": 1})
         await until_nodes(world, "torn", {"0": "node-1", "1": ""})
 
-    run_story(story, default_configuration(), Fleet(3))
+    run_story(story, default_configuration(), NodePool(3))
 
 
 def test_no_place_is_given_twice_over_restarts_and_lost_writes() -> None:
@@ -135,4 +135,4 @@ def test_no_place_is_given_twice_over_restarts_and_lost_writes() -> None:
         await until_nodes(world, "train", by_rank)
         assert world.queueing_client.lost
 
-    run_story(story, None, Fleet(4))
+    run_story(story, None, NodePool(4))

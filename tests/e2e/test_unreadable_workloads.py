@@ -10,7 +10,7 @@ from quorate.api.meta import Key
 from quorate.kube.errors import Invalid
 from quorate.kube.events import UNREADABLE
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, PODS, WORKLOADS, untyped
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -141,7 +141,7 @@ def test_a_group_of_pods_goes_on_while_its_workload_cannot_be_read() -> None:
         assert event.regarding is not None
         assert event.regarding.name == workload.metadata.name
 
-    run_story(story, CONFIGURATION, Fleet(1, cpu="8"))
+    run_story(story, CONFIGURATION, NodePool(1, cpu="8"))
 
 
 def a_pod(name: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from quorate.kube.resources import (
     Resource,
     untyped,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.e2e.service_accounts import as_account
 from tests.e2e.verbs import (
     CommandLine,
@@ -150,7 +150,7 @@ def test_states_of_jobs_pods_and_queues_are_true(tmp_path: Path, monkeypatch: py
         done = await command("explain", "pg/none")
         assert (done.code, "podgroups: default/none does not exist" in done.err) == (2, True)
 
-    story_runner(tmp_path, monkeypatch, Fleet(1, cpu="2"))(story)
+    story_runner(tmp_path, monkeypatch, NodePool(1, cpu="2"))(story)
 
 
 @pytest.mark.parametrize("name", ["cq/research", "lq/queue"])

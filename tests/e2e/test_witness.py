@@ -15,7 +15,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.events import EventRecorder
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.witness.metrics import COMPONENT, WitnessEvents, WitnessMetrics
 from quorate.witness.process import Options, run_witness
 from quorate.witness.report import Report
@@ -25,7 +25,7 @@ from tests.e2e.world import NAMESPACE, WITHIN_S, World, run_story
 pytestmark = pytest.mark.slow
 
 SYSTEM = "kueue-system"
-FLEET = Fleet(1, cpu="16")
+FLEET = NodePool(1, cpu="16")
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key
 from quorate.cli import main
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.cli.conftest import Done
 from tests.e2e.gangs import GangWorld
 from tests.e2e.test_controllers_command import kubeconfig
@@ -79,7 +79,9 @@ Story = Callable[[World, CommandLine], Awaitable[None]]
 RunWithCommands = Callable[[Story], None]
 
 
-def story_runner(directory: Path, patch: pytest.MonkeyPatch, fleet: Fleet | None = None) -> RunWithCommands:
+def story_runner(
+    directory: Path, patch: pytest.MonkeyPatch, fleet: NodePool | None = None
+) -> RunWithCommands:
     """Return a function that runs a story with controllers, a cluster queue of 4 cpus and a command line."""
 
     def run(story: Story) -> None:

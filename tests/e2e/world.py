@@ -34,7 +34,7 @@ from quorate.kube.resources import (
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.controllers import run_controllers
-from quorate.local.nodes import Fleet, run_nodes
+from quorate.local.nodes import NodePool, run_nodes
 from quorate.observe.replica import Replica
 from tests.local.clusters import api_server
 from tests.witnessed import Witnessed, witnessed
@@ -349,7 +349,7 @@ def empty_api_server() -> AbstractAsyncContextManager[RestConfig]:
 
 @asynccontextmanager
 async def running_cluster(
-    fleet: Fleet | None = None, definitions: Sequence[Json] | None = None
+    fleet: NodePool | None = None, definitions: Sequence[Json] | None = None
 ) -> AsyncIterator[World]:
     """Run a cluster with the queueing CRDs and a namespace, without queueing controllers.
 
@@ -370,7 +370,7 @@ async def running_cluster(
         run = run_controllers(own_client, clock, rng, with_scheduler=SCHEDULER is None)
         parts = [asyncio.create_task(run)]
         if fleet is not None:
-            parts.append(asyncio.create_task(run_nodes(own_client, clock, fleet, 1.0)))
+            parts.append(asyncio.create_task(run_nodes(own_client, clock, [fleet], 1.0)))
         try:
             async with witnessed(cluster, has_queues=True) as found:
                 world = World(client, queueing_client, found)
@@ -399,7 +399,7 @@ def world_has_namespace(client: Client) -> Callable[[], Awaitable[bool]]:
 def run_story(
     story: Callable[[World], Awaitable[None]],
     configuration: Configuration | None = None,
-    fleet: Fleet | None = None,
+    fleet: NodePool | None = None,
 ) -> None:
     """Run ``story`` in a cluster, with queueing controllers if there is a configuration."""
 

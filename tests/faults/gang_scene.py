@@ -13,12 +13,12 @@ from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.resources import POD_GROUPS, PODS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.faults.scene import NAMESPACE
 
 Json = dict[str, Any]
 
-FLEET: Final = Fleet(3, cpu="4")
+FLEET: Final = NodePool(3, cpu="4")
 OF_GROUP: Final = "scheduling.k8s.io/group-name"
 # Timeouts are short enough for a run of some seconds.
 CONFIGURATION: Final = """

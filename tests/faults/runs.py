@@ -28,7 +28,7 @@ from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, WORKLOADS
 from quorate.kube.rest.config import RestConfig
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.observe.replica import Replica
 from tests.e2e.world import World, running_cluster
 from tests.elections import in_this_loop
@@ -105,7 +105,7 @@ async def _run_scene(trial: Trial, report: Report) -> None:
     has_places = trial.kind == "topologies"
     scene = generate_topology_scene(trial.seed) if has_places else generate_scene(trial.seed)
     async with (
-        running_cluster(FLEET if has_places else Fleet(2, cpu="64")) as world,
+        running_cluster(FLEET if has_places else NodePool(2, cpu="64")) as world,
         recorded(world.client) as history,
         Proxy(world.client.config, trial.plan(), DEBOUNCE_S) as proxy,
     ):
@@ -272,7 +272,7 @@ class _Run:
             (await client.list(CLUSTER_QUEUES)).items, (await client.list(COHORTS)).items, self._lost_pods
         )
         outside = sorted(self._outside)
-        places = TopologyPromises(dict.fromkeys(FLEET.names, CPUS))
+        places = TopologyPromises(dict.fromkeys(FLEET.node_names, CPUS))
         for step in self._history.in_order():
             self._report.states += 1
             while outside and outside[0] < step.version:

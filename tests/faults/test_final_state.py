@@ -10,7 +10,7 @@ from quorate.api.configuration import Configuration
 from quorate.controllers.process import follow
 from quorate.kube.clock import WallClock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.observe.replica import Replica
 from tests.e2e.world import WITHIN_S, World, run_story
 from tests.faults.final_state import lasting_model_differences
@@ -47,7 +47,7 @@ def test_a_difference_counts_only_if_no_newer_model_removes_it() -> None:
         async with following(world, new_leader):
             assert await checking == []
 
-    run_story(story, CONFIGURATION, Fleet(1))
+    run_story(story, CONFIGURATION, NodePool(1))
 
 
 def test_a_replica_without_a_model_is_a_finding() -> None:

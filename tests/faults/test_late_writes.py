@@ -14,7 +14,7 @@ from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.kube.rest.config import RestConfig
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.observe.replica import Replica
 from tests.e2e.world import World, running_cluster
 from tests.faults.plan import Lagging, Late, Lost, Plan, Refused
@@ -98,7 +98,7 @@ def test_a_job_with_an_unconfirmed_start_is_stopped_before_its_quota_is_released
 
 def run_story(plan: Plan, story: Callable[[World, Proxy], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with running_cluster(Fleet(1)) as world:
+        async with running_cluster(NodePool(1)) as world:
             direct = world.client.config
             rng, replica = random.Random(1), Replica("standalone")
             async with (

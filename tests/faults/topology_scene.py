@@ -22,8 +22,8 @@ from quorate.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     Resource,
 )
-from quorate.local.nodes import Fleet, FleetLevel
-from quorate.local.nodes.fleet import register
+from quorate.local.nodes import FleetLevel, NodePool
+from quorate.local.nodes.registration import register
 from tests.faults.scene import ENDLESS_DURATION, NAMESPACE, PRIORITIES, Scene, Submission
 
 Json = dict[str, Any]
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 RACK: Final = "example.com/rack"
 HOST: Final = "kubernetes.io/hostname"
 CPUS: Final = 3  # of each node
-FLEET: Final = Fleet(4, cpu=str(CPUS), labels={"pool": "tas"}, levels=(FleetLevel(RACK, "rack", 2),))
+FLEET: Final = NodePool(4, cpu=str(CPUS), labels={"pool": "tas"}, levels=(FleetLevel(RACK, "rack", 2),))
 LOSSES: Final = 6
 Way = Literal["deleted", "not ready", "tainted", "cordoned"]
 WAYS: Final[tuple[Way, ...]] = get_args(Way)
@@ -147,7 +147,7 @@ def losses(seed: int) -> Iterator[Loss]:
     for _ in range(LOSSES):
         yield Loss(
             rng.uniform(0.05, 0.3),
-            rng.choice(("", "", "", *FLEET.names)),
+            rng.choice(("", "", "", *FLEET.node_names)),
             rng.choice(WAYS),
             rng.uniform(0.05, 0.5),
         )
@@ -178,13 +178,13 @@ async def lose_nodes(client: Client, seed: int, lost_pods: set[Key]) -> None:
         await asyncio.sleep(loss.away_s)
         if loss.way == "deleted":
             await _remove_pods(client, node, lost_pods)  # those that were bound meanwhile
-        await register(client, WallClock(), FLEET, node)
+        await register(client, WallClock(), FLEET, node, "10.0.1.1")
         await client.patch(NODES, key, {"spec": {"taints": None, "unschedulable": None}})
 
 
 async def _busiest_node(client: Client) -> str:
     pods = Counter(pod.spec.node_name for pod in (await client.list(PODS, NAMESPACE)).items)
-    return max(FLEET.names, key=lambda name: pods[name])
+    return max(FLEET.node_names, key=lambda name: pods[name])
 
 
 async def _remove_pods(client: Client, node: str, lost_pods: set[Key]) -> None:

@@ -28,7 +28,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers import run_controllers
-from quorate.local.nodes import Fleet, run_nodes
+from quorate.local.nodes import NodePool, run_nodes
 
 INTERVAL_S: Final = 0.02
 STACK_DEPTH: Final = 12
@@ -134,7 +134,7 @@ async def run_components(kubeconfig: Path) -> None:
     rng, clock = random.Random(1), WallClock()
     async with Client(await load_rest_config(kubeconfig), rng) as client, asyncio.TaskGroup() as tasks:
         tasks.create_task(run_controllers(client, clock, rng))
-        tasks.create_task(run_nodes(client, clock, Fleet(NODES), 1.0))
+        tasks.create_task(run_nodes(client, clock, [NodePool(NODES)], 1.0))
 
 
 def main() -> None:

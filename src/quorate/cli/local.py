@@ -26,14 +26,18 @@ from quorate.cli.files import (
 from quorate.cli.process import run_until_signal, tune_garbage_collection
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.cluster_description import (
+    ClusterDescription,
     NodeCpu,
     NodeLevels,
     NodeMemory,
     NodePods,
+    NodePools,
     Nodes,
     Speed,
     described_nodes,
-    fleet,
+    description_text,
+    read_description_file,
+    simulated_pools,
 )
 from quorate.cli.run.command import run
 from quorate.cli.run.formatting import plural
@@ -45,7 +49,7 @@ from quorate.kube.log import configure
 from quorate.kube.resources import JOBS, NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings
-from quorate.local.directory import ClusterDirectory, DirectoryInUse
+from quorate.local.directory import DESCRIPTION, ClusterDirectory, DirectoryInUse, LockedDirectory
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 
 DEFAULT_PORT: Final = 7443
@@ -80,6 +84,13 @@ def up(
     node_memory: NodeMemory = None,
     node_pods: NodePods = None,
     topology: NodeLevels = None,
+    pool: NodePools = None,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A description of the nodes, of kind Cluster; options override it."
+        ),
+    ] = None,
     speed: Speed = 1.0,
     data_dir: DataDir = DEFAULT_DIRECTORY,
     port: Port = DEFAULT_PORT,
@@ -110,12 +121,12 @@ def up(
 ) -> None:
     """Start the cluster and keep it running until Ctrl-C.
 
-    The state is kept: the next [b]up[/b] on the same directory continues from it.
+    The state is kept: the next [b]up[/b] on the directory continues from it, on the nodes of the last one.
 
     [b]Example:[/b] quorate local up --nodes 2 --node-memory 8429Mi
     """
-    described = described_nodes(nodes, node_cpu, node_memory, node_pods, topology)
-    settings = Settings(fleet(described), port, speed, plain_scheduler=scheduling is not Scheduling.GANG)
+    options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
+    described = None if cluster is None else options.override(read_description_file(cluster))
     if without_controllers and config is not None:
         raise UsageError("--config has no effect with --without-controllers (drop one of the two)")
     if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
@@ -125,13 +136,18 @@ def up(
     configure("console")
     clock = WallClock()
     with ClusterDirectory(data_dir).lock(clock.now()) as directory:
+        description = described or options.override(_earlier_description(directory))
+        settings = Settings(
+            simulated_pools(description), port, speed, plain_scheduler=scheduling is not Scheduling.GANG
+        )
 
         async def serve() -> None:
             async with run_queueing_cluster(
                 directory, settings, in_force, clock, random.Random(), gang_scheduler
             ) as client:
-                if topology is not None:
-                    await _apply_topology(client, topology)
+                directory.write(DESCRIPTION, description_text(description).encode())
+                if description.topology is not None:
+                    await _apply_topology(client, description.topology)
                 typer.echo(f"export KUBECONFIG={directory.kubeconfig}")
                 typer.echo(_next_steps(client.config.server, in_force is not None, directory.kubeconfig))
                 if dashboard:
@@ -210,6 +226,12 @@ def reset(
 
 
 local.command()(run)
+
+
+def _earlier_description(directory: LockedDirectory) -> ClusterDescription:
+    """Return the nodes of the last start, as a user may have changed them.  Raises ``InvalidFiles``."""
+    path = directory.path / DESCRIPTION
+    return read_description_file(path) if path.exists() else ClusterDescription()
 
 
 def _configuration(path: Path | None) -> ConfigurationInForce:

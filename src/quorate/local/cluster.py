@@ -6,7 +6,7 @@ All parts access the API server over HTTP with the administrator's kubeconfig, l
 import asyncio
 import errno
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers import run_controllers
 from quorate.local.directory import LockedDirectory
-from quorate.local.nodes import Fleet, run_nodes
+from quorate.local.nodes import NodePool, run_nodes
 from quorate.local.server.apiserver import ApiServer
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.storage.store import Store
@@ -28,7 +28,7 @@ ADMINISTRATOR: Final = User("quorate-local-admin", ("system:masters",))
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    fleet: Fleet
+    pools: Sequence[NodePool]
     port: int = 0  # 0: any free port
     speed: float = 1.0  # how much faster than real time simulated pods run
     plain_scheduler: bool = True  # run a scheduler for pods of "default-scheduler"
@@ -66,7 +66,7 @@ async def run_cluster(
     ):
         tasks = (
             parts.create_task(run_controllers(client, clock, rng, with_scheduler=settings.plain_scheduler)),
-            parts.create_task(run_nodes(client, clock, settings.fleet, settings.speed)),
+            parts.create_task(run_nodes(client, clock, settings.pools, settings.speed)),
         )
         yield url
         for task in tasks:

@@ -5,6 +5,7 @@ running.json   locked while a cluster runs here; contains its process id and add
     ca.crt, ca.key, server.crt, server.key, token
     tokens.key   signs service account tokens
     front-proxy-ca.crt, front-proxy-ca.key   authenticate the API server to aggregated APIs
+    cluster.yaml   the nodes of the last start
     kubeconfig     for users and for our own controllers: server, authority, administrator's token
 
 The lock belongs to the open file, so it ends with the process in any case; a stale record is recognized by
@@ -40,9 +41,10 @@ CONTEXT: Final = "quorate-local"
 _RUNNING: Final = "running.json"
 _DATABASE: Final = "cluster.db"
 HISTORY: Final = "dashboard.db"  # of a dashboard that is served beside the cluster
+DESCRIPTION: Final = "cluster.yaml"
 _FILES: Final = (
-    _RUNNING, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt", "server.key", "tokens.key",
-    "front-proxy-ca.crt", "front-proxy-ca.key",
+    _RUNNING, DESCRIPTION, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt", "server.key",
+    "tokens.key", "front-proxy-ca.crt", "front-proxy-ca.key",
     _DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm",
     HISTORY, f"{HISTORY}-wal", f"{HISTORY}-shm",
 )  # fmt: skip
@@ -188,13 +190,13 @@ class LockedDirectory:
         """Write the server's address to the record and to a kubeconfig."""
         self._running = msgspec.structs.replace(self._running, server=server)
         self._write_record()
-        self._write("kubeconfig", _kubeconfig(server, credentials).encode())
+        self.write("kubeconfig", _kubeconfig(server, credentials).encode())
 
     def server_keys(self, now: float) -> ServerKeys:
         """Return the API server's signing keys, created at first use."""
         path = self.path / "tokens.key"
         if not path.exists():
-            self._write(path.name, new_signing_key())
+            self.write(path.name, new_signing_key())
         authority = self._pair("front-proxy-ca")
         if authority is None or expires_soon(authority.certificate, now):
             authority = self._store_pair("front-proxy-ca", new_authority(now))
@@ -203,7 +205,7 @@ class LockedDirectory:
     def _token(self) -> str:
         path = self.path / "token"
         if not path.exists():
-            self._write("token", secrets.token_urlsafe(32).encode())
+            self.write("token", secrets.token_urlsafe(32).encode())
         return path.read_text()
 
     def _pair(self, name: str) -> KeyPair | None:
@@ -213,11 +215,11 @@ class LockedDirectory:
         return KeyPair(certificate.read_bytes(), key.read_bytes())
 
     def _store_pair(self, name: str, pair: KeyPair) -> KeyPair:
-        self._write(f"{name}.key", pair.key)
-        self._write(f"{name}.crt", pair.certificate)
+        self.write(f"{name}.key", pair.key)
+        self.write(f"{name}.crt", pair.certificate)
         return pair
 
-    def _write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes) -> None:
         """Replace a file atomically: a reader sees the old content or the new."""
         partial = self.path / f".{name}.partial"
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:

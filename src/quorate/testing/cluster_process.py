@@ -31,7 +31,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.scheduler.scheduler import Options
 from quorate.testing.protocol import Failed, Request, Response, Start, Started, Stopped
 
@@ -46,7 +46,7 @@ def main(directory: Path) -> None:
     lifeline, held = os.pipe()  # a cluster reads the end of it when this process is gone
     template = directory / "template"
     with ClusterDirectory(template).lock(WallClock().now()) as locked:
-        settings = Settings(Fleet(0), plain_scheduler=False)
+        settings = Settings((), plain_scheduler=False)
         uvloop.run(_once_ready(run_queueing_cluster(locked, settings, None, WallClock(), random.Random())))
     _respond(_STDOUT, Started(0))
     for line in sys.stdin.buffer:
@@ -104,7 +104,8 @@ async def _serve(start: Start, directory: Path, lifeline: int, writing: int) -> 
     text, loaded = read_configuration_text(Path(start.configuration) if start.configuration else None)
     in_force = ConfigurationInForce(None, text, loaded.configuration)
     gang_scheduler = GangSchedulerSettings(default_scheduler_configuration(), DEFAULT_FILE, Options())
-    settings = Settings(Fleet(start.nodes, start.cpu, start.memory, start.pods), speed=start.speed)
+    pool = NodePool(start.nodes, start.cpu, start.memory, start.pods)
+    settings = Settings((pool,), speed=start.speed)
     clock = WallClock()
     with ClusterDirectory(directory).lock(clock.now()) as locked:
         async with run_queueing_cluster(

@@ -15,7 +15,7 @@ from quorate.cli.dashboard.schema import WorkloadDetail, WorkloadRow
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import JOBS, WORKLOADS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.cli.dashboard.objects import tenant
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -77,7 +77,7 @@ def test_the_model_follows_jobs_from_the_queue_to_their_end() -> None:
             await world.client.delete(JOBS, Key(NAMESPACE, "first"), propagation="Background")
             await world.until("second ends", states(model, {"second": "Finished"}))
 
-    run_story(story, default_configuration(), Fleet(count=2, cpu="4"))
+    run_story(story, default_configuration(), NodePool(count=2, cpu="4"))
 
 
 def test_a_running_workload_has_its_pods_its_events_and_its_life(tmp_path: Path) -> None:
@@ -127,4 +127,4 @@ def test_a_running_workload_has_its_pods_its_events_and_its_life(tmp_path: Path)
                 "Deactivated"
             ]
 
-    run_story(story, default_configuration(), Fleet(count=2, cpu="4"))
+    run_story(story, default_configuration(), NodePool(count=2, cpu="4"))

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api.quantity import parse_quantity
 from quorate.cli.files import InvalidFiles
-from quorate.cli.run.cluster_description import ClusterDescription, fleet
+from quorate.cli.run.cluster_description import ClusterDescription, simulated_pools
 from quorate.cli.run.manifests import read_directory
 from quorate.cli.run.node_topology import parse_node_topology
 
@@ -105,7 +105,7 @@ def test_a_topology_of_the_nodes_brings_its_objects(directory: Path) -> None:
         ("ClusterQueue", "cluster-queue"),
     ]
     assert manifests.cluster_description.topology == parse_node_topology("rack=2,host=4")
-    nodes = fleet(ClusterDescription(), manifests.cluster_description)
+    (nodes,) = simulated_pools(manifests.cluster_description)
     assert (nodes.count, nodes.labels) == (8, {"cloud.provider.com/node-group": "tas"})
 
     other = FLAVOR.replace("default-flavor", "tas-flavor")
@@ -118,7 +118,8 @@ def test_a_topology_of_the_nodes_brings_its_objects(directory: Path) -> None:
         "ResourceFlavor",
         "ClusterQueue",
     ]
-    assert fleet(options, manifests.cluster_description).levels == ()
+    (nodes,) = simulated_pools(options.override(manifests.cluster_description))
+    assert nodes.levels == ()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.decoding.strict import InvalidValue
 from quorate.cli.run.node_topology import parse_node_topology
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.local.nodes.fleet import node_labels
 
 BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
@@ -33,14 +33,14 @@ def test_numbers_are_those_of_one_domain_above() -> None:
 )
 def test_nodes_are_labelled_with_their_domains(node: str, labels: dict[str, str]) -> None:
     parsed = parse_node_topology("block=2,rack=3,host=4")
-    fleet = Fleet(parsed.nodes, levels=parsed.levels)
+    fleet = NodePool(parsed.nodes, levels=parsed.levels)
     assert fleet.domains(node) == labels
     assert node_labels(fleet, node).items() >= labels.items()
 
 
 def test_a_name_with_a_slash_is_a_node_label() -> None:
     parsed = parse_node_topology("example.com/row=2,host=1")
-    assert Fleet(2, levels=parsed.levels).domains("node-2") == {"example.com/row": "row-2"}
+    assert NodePool(2, levels=parsed.levels).domains("node-2") == {"example.com/row": "row-2"}
 
 
 def test_hosts_alone_are_a_topology() -> None:

@@ -19,7 +19,7 @@ from quorate.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     Resource,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.queueing.pods_ready import TIMEOUT_ANNOTATION
 from tests.e2e.world import NAMESPACE
 from tests.faults.history import History
@@ -29,7 +29,7 @@ QUEUES: Final = {"team-a": 6, "team-b": 6, "team-c": 4}  # nominal cpu
 COHORT: Final = "teams"
 PRIORITIES: Final = {"low": 10, "high": 100}
 # Fewer cpus than quota: some pods of a job wait for a node, so the pods of a job end one after the other.
-FLEET: Final = Fleet(3, cpu="4")
+FLEET: Final = NodePool(3, cpu="4")
 CONFIGURATION: Final[Json] = {
     "waitForPodsReady": {
         "timeout": "1h",  # only jobs with a timeout of their own exceed it

@@ -14,7 +14,7 @@ from quorate.kube.resources import Resource, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.controllers import run_controllers
-from quorate.local.nodes import Fleet, run_nodes
+from quorate.local.nodes import NodePool, run_nodes
 from tests.local.clusters import api_server
 
 T = TypeVar("T")
@@ -31,8 +31,8 @@ class LocalCluster:
         self._tasks = tasks
         self._nodes: asyncio.Task[None] | None = None
 
-    def start_nodes(self, fleet: Fleet, speed: float = 10.0) -> None:
-        self._nodes = self._tasks.create_task(run_nodes(self.client, WallClock(), fleet, speed))
+    def start_nodes(self, *pools: NodePool, speed: float = 10.0) -> None:
+        self._nodes = self._tasks.create_task(run_nodes(self.client, WallClock(), pools, speed))
 
     async def stop_nodes(self) -> None:
         """Stop the nodes as a crash of their process would."""
@@ -42,12 +42,20 @@ class LocalCluster:
 
     async def run_job(self, name: str, pods: int, script: dict[str, str] | None = None, **spec: Any) -> None:
         annotations = {f"simulate.quorate.dev/{what}": value for what, value in (script or {}).items()}
-        requests = spec.pop("requests", {})
+        requests, tolerations = spec.pop("requests", {}), spec.pop("tolerations", [])
+        limits = {name: amount for name, amount in requests.items() if "/" in name}
         template = {
             "metadata": {"annotations": annotations},
             "spec": {
                 "restartPolicy": "Never",
-                "containers": [{"name": "main", "image": "busybox", "resources": {"requests": requests}}],
+                "tolerations": tolerations,
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "busybox",
+                        "resources": {"requests": requests, "limits": limits},
+                    }
+                ],
             },
         }
         spec = {"parallelism": pods, "completions": pods, "template": template, **spec}
@@ -104,7 +112,7 @@ class LocalCluster:
 
 
 @asynccontextmanager
-async def local_cluster(fleet: Fleet | None = None, speed: float = 10.0) -> AsyncIterator[LocalCluster]:
+async def local_cluster(fleet: NodePool | None = None, speed: float = 10.0) -> AsyncIterator[LocalCluster]:
     """Run a cluster; any part that ends on its own ends the scenario with its exception."""
     async with api_server() as server:
         cluster = RestConfig(server.url, credentials=Token(server.token))
@@ -112,7 +120,7 @@ async def local_cluster(fleet: Fleet | None = None, speed: float = 10.0) -> Asyn
             controllers = tasks.create_task(run_controllers(client, WallClock(), random.Random(2)))
             local = LocalCluster(client, tasks)
             if fleet is not None:
-                local.start_nodes(fleet, speed)
+                local.start_nodes(fleet, speed=speed)
             yield local
             controllers.cancel()
             if fleet is not None:

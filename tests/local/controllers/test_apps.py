@@ -16,7 +16,7 @@ from quorate.local.controllers.apps.replica_set import pods_to_delete
 from quorate.local.controllers.apps.stateful_set import REVISION_LABEL, next_changes, revision_name
 from quorate.local.controllers.apps.types import Deployment, ReplicaSet, StatefulSet
 from quorate.local.controllers.pod_control import BURST_REPLICAS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
 
 DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", True)
@@ -164,7 +164,7 @@ def body(name: str, replicas: int, image: str = "busybox", **spec: Any) -> Json:
 
 def live(story: Callable[[LocalCluster], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with local_cluster(Fleet(count=1)) as cluster:
+        async with local_cluster(NodePool(count=1)) as cluster:
             await story(cluster)
 
     asyncio.run(run())

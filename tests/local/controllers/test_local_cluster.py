@@ -8,7 +8,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.kube.resources import NAMESPACES, untyped
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import CONFIG_MAPS, JOBS, PODS, LocalCluster, local_cluster
 
 pytestmark = pytest.mark.slow
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.slow
 DEFINITIONS = untyped(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
-TWO_SMALL = Fleet(count=2, cpu="4", memory="1000Mi")
+TWO_SMALL = NodePool(count=2, cpu="4", memory="1000Mi")
 
 
 def run_scenario(
-    story: Callable[[LocalCluster], Awaitable[None]], fleet: Fleet | None = None, speed: float = 10.0
+    story: Callable[[LocalCluster], Awaitable[None]], fleet: NodePool | None = None, speed: float = 10.0
 ) -> None:
     async def run() -> None:
         async with local_cluster(fleet, speed) as local:

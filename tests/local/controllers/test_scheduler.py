@@ -15,7 +15,8 @@ from quorate.kube.resources import PODS
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.controllers.scheduler import Scheduler
-from quorate.local.nodes.fleet import Fleet, register
+from quorate.local.nodes import NodePool
+from quorate.local.nodes.registration import register
 from tests.local.clusters import api_server
 
 pytestmark = pytest.mark.slow
@@ -33,7 +34,7 @@ async def scheduled_pods(manifests: list[dict[str, Any]], capacity: int) -> set[
         api_server() as server,
         Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
     ):
-        await register(client, WallClock(), Fleet(1, memory=f"{capacity}Gi"), "node-1")
+        await register(client, WallClock(), NodePool(1, memory=f"{capacity}Gi"), "node-1", "10.0.0.1")
         pods = Informer(client, PODS)
         scheduler = Scheduler(client, WallClock(), random.Random(1), pods)
         async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:

@@ -18,7 +18,7 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.kube.rest.decoding import Bookmark, WatchEvent
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.engine.records import Transition
@@ -40,7 +40,7 @@ QUEUES = (
     queue("unready", 4),
     queue("nodes", 999).replace("name: default, res", "name: required, res"),
 )
-NODES = Fleet(4, cpu="64")
+NODES = NodePool(4, cpu="64")
 REQUIRED = """---
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor

@@ -13,7 +13,7 @@ from quorate.api import codec
 from quorate.api.configuration import Configuration, default_configuration
 from quorate.api.kueue import Workload
 from quorate.kube.resources import WORKLOADS
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.records import Outcome
 from quorate.simulate.estimates.run_time_store import MOST_RUN_TIMES
@@ -166,7 +166,7 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
             "error: ClusterQueue queue does not exist (write lq/queue for a local queue)\n"
         )
 
-    run_story(story, Configuration(), Fleet(1, cpu="4"))
+    run_story(story, Configuration(), NodePool(1, cpu="4"))
     scenario = next(yaml.safe_load_all(file.read_text()))
     assert [each["queues"] for each in scenario["existing"]] == [["queue"]]
     run = play(read_world(file))

@@ -20,7 +20,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError, Forbidden, ServerError
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import CONFIG_MAPS, NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, untyped
-from quorate.local.nodes import Fleet, run_nodes
+from quorate.local.nodes import NodePool, run_nodes
 from quorate.observe.replica import Replica
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
@@ -233,7 +233,7 @@ async def running_controllers(world: WebhookCluster) -> AsyncIterator[None]:
     parts = [
         asyncio.create_task(part)
         for part in (
-            run_nodes(client, clock, Fleet(1, cpu="4"), 1.0),
+            run_nodes(client, clock, [NodePool(1, cpu="4")], 1.0),
             run_queueing(client, clock, DynamicConfiguration(world.configuration), rng, replica),
             run_scheduler(client, clock, Options(), scheduling, SchedulerStatus(), None),
         )

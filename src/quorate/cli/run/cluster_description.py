@@ -1,4 +1,4 @@
-"""The cluster that a directory of manifests asks for, in its ``cluster.yaml``.
+"""The nodes of a local cluster, as ``cluster.yaml`` and the options of the command line describe them.
 
     apiVersion: local.quorate.dev/v1alpha1
     kind: Cluster
@@ -7,21 +7,43 @@
     memory: 8429Mi
     pods: 110
     topology: block=2,rack=4,host=8  # instead of nodes: hosts in racks in blocks
+    pools:              # nodes of other sizes, see ``node_pools``
+    - {name: gpu, count: 4, capacity: {cpu: 64, memory: 512Gi, nvidia.com/gpu: 8}}
 
-Every field is optional, and options of the command line override it.  The file is read, not applied to the
-API.
+Every field is optional, and options of the command line override it.  ``cpu``, ``memory`` and ``pods`` also
+complete the capacity of pools.  The file is read, not applied to the API.
 """
 
-from typing import Annotated, Final
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
+import yaml
 
-from quorate.api.decoding.documents import Document
-from quorate.api.decoding.strict import DecodeContext, Section, choice, integer, quantity, section
+from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
+from quorate.api.decoding.strict import (
+    DecodeContext,
+    InvalidValue,
+    Section,
+    choice,
+    integer,
+    quantity,
+    section,
+)
 from quorate.api.findings import Finding
-from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from quorate.api.quantity import PODS, InvalidQuantity, Quantity, parse_quantity
 from quorate.cli.errors import UsageError
+from quorate.cli.files import InvalidFiles, compiler_lines
+from quorate.cli.run.node_pools import EXAMPLE as POOL_EXAMPLE
+from quorate.cli.run.node_pools import (
+    NodePoolDescription,
+    check_pools,
+    node_pools,
+    pool_fields,
+    pool_option,
+)
 from quorate.cli.run.node_topology import (
     EXAMPLE,
     FLAVOR,
@@ -31,25 +53,31 @@ from quorate.cli.run.node_topology import (
     decode_node_topology,
     topology_option,
 )
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 
 API_VERSION: Final = "local.quorate.dev/v1alpha1"
 
 
 class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of equal nodes, or their topology, and the resources of each; None: not specified."""
+    """The number of equal nodes, or their topology, and pools of other nodes; None: not specified."""
 
     nodes: int | None = None
     cpu: Quantity | None = None
     memory: Quantity | None = None
     pods: int | None = None
     topology: NodeTopology | None = None
+    pools: tuple[NodePoolDescription, ...] | None = None
+
+    @property
+    def has_nodes(self) -> bool:
+        """Return True if it specifies how many nodes there are."""
+        return self.nodes is not None or self.topology is not None or self.pools is not None
 
     def override(self, other: "ClusterDescription") -> "ClusterDescription":
         """Return ``self`` with the fields of ``other`` where ``self`` has none."""
         ours = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
-        if self.nodes is not None or self.topology is not None:  # either says how many nodes there are
-            ours = {"nodes": None, "topology": None, **ours}
+        if self.has_nodes:
+            ours = {"nodes": None, "topology": None, "pools": None, **ours}
         return msgspec.structs.replace(other, **ours)
 
 
@@ -59,6 +87,37 @@ def read_description(document: Document) -> tuple[ClusterDescription, list[Findi
     return context.root().decode(section(_fields), ClusterDescription()), context.findings
 
 
+def read_description_file(path: Path) -> ClusterDescription:
+    """Return the description in a file.  Raises ``InvalidFiles``."""
+    try:
+        documents = read_documents(path.read_text())
+    except InvalidYaml as error:
+        raise InvalidFiles([f"{path}:{error.line}: {error.problem}"]) from error
+    except UnicodeDecodeError as error:
+        raise InvalidFiles([f"{path}:1: byte {error.start} is not UTF-8 (save the file as UTF-8)"]) from error
+    except OSError as error:
+        raise InvalidFiles([f"{path}: {(error.strerror or str(error)).lower()}"]) from error
+    if len(documents) != 1:
+        raise InvalidFiles([f"{path}: has {len(documents)} documents (write one, of kind Cluster)"])
+    description, findings = read_description(documents[0])
+    if findings:
+        raise InvalidFiles(compiler_lines(path, findings))
+    return description
+
+
+def description_text(description: ClusterDescription) -> str:
+    """Return the text of a file that ``read_description_file`` reads."""
+    fields: dict[str, Any] = {"apiVersion": API_VERSION, "kind": "Cluster"}
+    for name, value in msgspec.structs.asdict(description).items():
+        if isinstance(value, Quantity | NodeTopology):
+            fields[name] = str(value)
+        elif value is not None and name != "pools":
+            fields[name] = value
+    if description.pools is not None:
+        fields["pools"] = [pool_fields(pool) for pool in description.pools]
+    return yaml.safe_dump(fields, sort_keys=False)
+
+
 def _fields(fields: Section) -> ClusterDescription:
     fields.take("apiVersion", choice((API_VERSION,)), API_VERSION)
     fields.take("kind", choice(("Cluster",)), "Cluster")
@@ -66,9 +125,11 @@ def _fields(fields: Section) -> ClusterDescription:
     topology = fields.take("topology", decode_node_topology, None)
     if nodes is not None and topology is not None:
         fields.at("nodes").reject("has no effect beside topology (drop one of the two)")
+    pools = fields.take("pools", node_pools, None)
     return ClusterDescription(
         nodes=nodes,
         topology=topology,
+        pools=pools,
         cpu=fields.take("cpu", quantity, None),
         memory=fields.take("memory", quantity, None),
         pods=fields.take("pods", integer(0), None),
@@ -124,6 +185,14 @@ NodeLevels = Annotated[
         f"of 4 racks of 8 hosts, the Topology {TOPOLOGY} and the ResourceFlavor {FLAVOR}.",
     ),
 ]  # fmt: skip
+NodePools = Annotated[
+    list[NodePoolDescription] | None,
+    typer.Option(
+        "--pool", parser=pool_option, metavar="FIELDS", rich_help_panel=_PANEL, show_default=False,
+        help=f"Nodes of another size: [b]{POOL_EXAMPLE}[/b]. May be repeated, as may label=KEY=VALUE and "
+        "taint=KEY=VALUE:EFFECT in it.",
+    ),
+]  # fmt: skip
 Speed = Annotated[
     float,
     typer.Option(
@@ -139,22 +208,46 @@ def described_nodes(
     memory: Quantity | None,
     pods: int | None,
     topology: NodeTopology | None,
+    pools: list[NodePoolDescription] | None,
 ) -> ClusterDescription:
     """Return what the options of a command describe.  Raises ``UsageError``."""
     if nodes is not None and topology is not None:
         raise UsageError("--nodes has no effect with --topology (drop one of the two)")
-    return ClusterDescription(nodes=nodes, cpu=cpu, memory=memory, pods=pods, topology=topology)
+    try:
+        check_pools(tuple(pools or ()))
+    except InvalidValue as error:
+        raise UsageError(f"--pool {error.rule}") from error
+    return ClusterDescription(
+        nodes=nodes,
+        cpu=cpu,
+        memory=memory,
+        pods=pods,
+        topology=topology,
+        pools=tuple(pools) if pools else None,
+    )
 
 
-def fleet(options: ClusterDescription, described: ClusterDescription = ClusterDescription()) -> Fleet:  # noqa: B008  it is frozen
-    """Return the nodes to simulate; options override the description, which overrides the defaults."""
-    chosen = options.override(described).override(DEFAULT)
+def simulated_pools(description: ClusterDescription) -> tuple[NodePool, ...]:
+    """Return the pools of nodes to simulate, the equal nodes first; defaults complete the description."""
+    chosen = description.override(DEFAULT)
     assert chosen.pods is not None, "the defaults leave nothing open"
+    equal = NodePool(chosen.nodes or 0, str(chosen.cpu), str(chosen.memory), chosen.pods)
     topology = chosen.topology
     if topology is not None:
-        return Fleet(
-            topology.nodes, str(chosen.cpu), str(chosen.memory), chosen.pods, NODE_LABELS,
-            levels=topology.levels,
-        )  # fmt: skip
-    assert chosen.nodes is not None, "the defaults leave nothing open"
-    return Fleet(chosen.nodes, str(chosen.cpu), str(chosen.memory), chosen.pods)
+        equal = replace(equal, count=topology.nodes, labels=NODE_LABELS, levels=topology.levels)
+    return (equal, *(_named_pool(pool, equal) for pool in chosen.pools or ()))
+
+
+def _named_pool(pool: NodePoolDescription, equal: NodePool) -> NodePool:
+    """Return a pool with the amounts of ``equal`` nodes where its capacity lacks them."""
+    amounts = equal.resources() | {name: str(amount) for name, amount in pool.capacity.items()}
+    return NodePool(
+        pool.count,
+        amounts.pop("cpu"),
+        amounts.pop("memory"),
+        parse_quantity(amounts.pop(PODS)).units,
+        pool.labels,
+        amounts,
+        name=pool.name,
+        taints=pool.taints,
+    )

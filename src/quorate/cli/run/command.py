@@ -2,6 +2,7 @@
 
 import logging
 import random
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 from typing import Annotated
@@ -21,22 +22,24 @@ from quorate.cli.run.cluster_description import (
     NodeLevels,
     NodeMemory,
     NodePods,
+    NodePools,
     Nodes,
     Speed,
     described_nodes,
-    fleet,
+    simulated_pools,
 )
 from quorate.cli.run.follow import OnObserved, Plan, ignore
 from quorate.cli.run.follow import run as run_plan
 from quorate.cli.run.formatting import plural
 from quorate.cli.run.manifests import read_directory, with_scheduler
+from quorate.cli.run.node_pools import EQUAL_NODES
 from quorate.cli.run.outcome import Outcome
 from quorate.cli.run.report import print_outcome
 from quorate.cli.run.screen import open_console, open_screen
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
 from quorate.local.cluster import Settings
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from quorate.scheduler.scheduler import Options
 
 Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Give up after this long.")]
@@ -51,6 +54,7 @@ def run(
     node_memory: NodeMemory = None,
     node_pods: NodePods = None,
     topology: NodeLevels = None,
+    pool: NodePools = None,
     speed: Speed = 1.0,
     scheduler_name: Annotated[
         str,
@@ -74,7 +78,7 @@ def run(
 
     [b]Example:[/b] quorate local run examples/all-or-nothing --config examples/all-or-nothing/with-pods-ready.yaml
     """  # noqa: E501  the example is one line, to be copied
-    options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology)
+    options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
     console = open_console()
     outcome = run_directory(directory, config, options, speed, timeout, console, scheduler_name)
     print_outcome(console, outcome)
@@ -99,7 +103,7 @@ def run_directory(
     text, loaded = read_configuration_text(config)
     in_force = ConfigurationInForce(config, text, loaded.configuration)
     manifests = read_directory(directory, options)
-    settings = Settings(fleet(options, manifests.cluster_description), speed=speed)
+    settings = Settings(simulated_pools(options.override(manifests.cluster_description)), speed=speed)
     objects = manifests.objects
     if scheduler_name:
         objects = tuple(with_scheduler(each, scheduler_name) for each in objects)
@@ -111,21 +115,25 @@ def run_directory(
     with open_screen(console) as screen:
         for warning in loaded.warnings:
             screen.print_line(f"warning: {config}: {warning}")
-        screen.print_line(f"{plural(plan.jobs, 'job')} on {_describe_fleet(settings.fleet)}")
+        screen.print_line(f"{plural(plan.jobs, 'job')} on {_describe_pools(settings.pools)}")
         return uvloop.run(run_until_signal(run_plan(plan, screen, WallClock(), random.Random(), on_observed)))
 
 
-def _describe_fleet(fleet: Fleet) -> str:
-    each = "with" if fleet.count == 1 else "each with"
-    return (
-        f"{plural(fleet.count, 'node')} {each} cpu {fleet.cpu}, memory {fleet.memory} and {fleet.pods} pods"
-        f"{_describe_levels(fleet)}"
-    )
+def _describe_pools(pools: Sequence[NodePool]) -> str:
+    return "; ".join(_describe_pool(pool) for pool in pools if pool.count) or "no nodes"
 
 
-def _describe_levels(fleet: Fleet) -> str:
-    if not fleet.levels:
+def _describe_pool(pool: NodePool) -> str:
+    each = "with" if pool.count == 1 else "each with"
+    nodes = plural(pool.count, "node" if pool.name == EQUAL_NODES else f"{pool.name} node")
+    others = "".join(f", {resource} {amount}" for resource, amount in pool.extended.items())
+    amounts = f"cpu {pool.cpu}, memory {pool.memory}{others} and {pool.pods} pods"
+    return f"{nodes} {each} {amounts}{_describe_levels(pool)}"
+
+
+def _describe_levels(pool: NodePool) -> str:
+    if not pool.levels:
         return ""
-    hosts = fleet.count // prod(level.count for level in fleet.levels)
-    counts = [*((level.prefix, level.count) for level in fleet.levels), ("host", hosts)]
+    hosts = pool.count // prod(level.count for level in pool.levels)
+    counts = [*((level.prefix, level.count) for level in pool.levels), ("host", hosts)]
     return f", in the topology {','.join(f'{name}={count}' for name, count in counts)}"

@@ -16,6 +16,7 @@ from quorate.api.decoding.strict import text as decode_text
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.syntax import is_qualified_name
+from quorate.cli.run.node_pools import MOST_NODES
 from quorate.local.nodes import FleetLevel
 
 TOPOLOGY: Final = "default"
@@ -26,7 +27,6 @@ EXAMPLE: Final = "block=2,rack=4,host=8"
 _LEVEL_PREFIX: Final = "cloud.provider.com/topology-"
 _HOST: Final = "host"
 _MAX_LEVELS: Final = 16  # of a Topology
-_MAX_NODES: Final = 10_000
 _PREFIX_CHARACTERS: Final = 20
 
 
@@ -37,6 +37,11 @@ class NodeTopology(msgspec.Struct, frozen=True):
     @property
     def nodes(self) -> int:
         return self.hosts * prod(level.count for level in self.levels)
+
+    def __str__(self) -> str:
+        """Return the text that ``parse_node_topology`` reads."""
+        counts = [*((_short_name(level.label), level.count) for level in self.levels), (_HOST, self.hosts)]
+        return ",".join(f"{name}={count}" for name, count in counts)
 
     @property
     def topology(self) -> dict[str, Any]:
@@ -78,8 +83,8 @@ def parse_node_topology(text: str) -> NodeTopology:
     found = NodeTopology(tuple(_level(name, counts[name]) for name in above), counts[last])
     if len({level.label for level in found.levels}) < len(above):
         raise InvalidValue(f"has two levels with the same label (write {EXAMPLE})")
-    if found.nodes > _MAX_NODES:
-        raise InvalidValue(f"makes {found.nodes} nodes, must make at most {_MAX_NODES}")
+    if found.nodes > MOST_NODES:
+        raise InvalidValue(f"makes {found.nodes} nodes, must make at most {MOST_NODES}")
     return found
 
 
@@ -90,6 +95,11 @@ def _level(name: str, count: int) -> FleetLevel:
     # Values of the label begin with this, and have a number for each level.
     short = label.rpartition("/")[2].removeprefix("topology-")[:_PREFIX_CHARACTERS].strip("-_.")
     return FleetLevel(label, short, count)
+
+
+def _short_name(label: str) -> str:
+    name = label.removeprefix(_LEVEL_PREFIX)
+    return label if "/" in name else name
 
 
 def decode_node_topology(field: Field) -> NodeTopology:

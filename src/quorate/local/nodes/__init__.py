@@ -1,32 +1,36 @@
 """Simulated nodes: their pods run no processes, but follow a lifecycle given by annotations."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
-from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.informer import Informer
 from quorate.kube.manager.restart import run_restarting
-from quorate.local.nodes.fleet import Fleet, FleetLevel, register
+from quorate.local.nodes.fleet import FleetLevel, NodePool
 from quorate.local.nodes.kubelet import Kubelet
+from quorate.local.nodes.registration import NODES, NodeRegistrar
 
-__all__ = ["Fleet", "FleetLevel", "run_nodes"]
+__all__ = ["FleetLevel", "NodePool", "run_nodes"]
 
 
-async def run_nodes(client: Client, clock: Clock, fleet: Fleet, speed: float) -> None:
+async def run_nodes(client: Client, clock: Clock, pools: Sequence[NodePool], speed: float) -> None:
     """Register the nodes and simulate the pods bound to them, until cancelled.
+
+    Simulated are the nodes of ``pools``, and all others with the annotation ``simulate.quorate.dev/node``.
+    A node of an earlier start that none of ``pools`` has is deleted.
 
     ``speed`` is the number of seconds of a pod's life that pass in one second; all other clocks use real
     time.  After an exception that nothing expected the simulation starts over.
     """
-    await run_restarting("simulated nodes", partial(_run_nodes, client, clock, fleet, speed), clock)
+    await run_restarting("simulated nodes", partial(_run_nodes, client, clock, pools, speed), clock)
 
 
-async def _run_nodes(client: Client, clock: Clock, fleet: Fleet, speed: float) -> None:
-    registrar = Reconciler("node", lambda key: register(client, clock, fleet, key.name), clock)
-    for name in fleet.names:
-        registrar.enqueue(Key("", name))
+async def _run_nodes(client: Client, clock: Clock, pools: Sequence[NodePool], speed: float) -> None:
+    nodes = Informer(client, NODES)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(registrar.run())
-        tasks.create_task(Kubelet(client, clock, fleet, speed).run())
+        tasks.create_task(nodes.run())
+        await nodes.synced.wait()
+        tasks.create_task(NodeRegistrar(client, clock, pools, nodes).run())
+        tasks.create_task(Kubelet(client, clock, nodes, speed).run())

@@ -1,21 +1,18 @@
-"""The simulated Node objects and their addresses."""
+"""The simulated Node objects, in pools of equal nodes, and their addresses."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from typing import Any, Final
 
-from quorate.api.meta import Key, at_epoch
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
-from quorate.kube.errors import AlreadyExists
-from quorate.kube.resources import NODES
+from quorate.api.core import Taint
+from quorate.api.meta import at_epoch
 
 Json = dict[str, Any]
 
-FIRST_NODE_ADDRESS: Final = IPv4Address("10.0.0.1")
-FIRST_POD_ADDRESS: Final = IPv4Address("10.64.0.1")
-NOT_READY: Final = "node.kubernetes.io/not-ready"
+NODE_NETWORK: Final = IPv4Network("10.0.0.0/10")
+POD_NETWORK: Final = IPv4Network("10.64.0.0/10")
+POOL: Final = "local.quorate.dev/pool"  # a label: the name of the pool
 HEALTHY: Final = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -34,7 +31,7 @@ class FleetLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class NodePool:
     """``count`` equal nodes, named node-1, node-2, ...; amounts are quantities."""
 
     count: int
@@ -42,24 +39,23 @@ class Fleet:
     memory: str = "32Gi"
     pods: int = 110
     labels: Mapping[str, str] = field(default_factory=dict)
-    # Extended resources, such as nvidia.com/gpu: "8".
+    # Other resources, such as nvidia.com/gpu: "8".
     extended: Mapping[str, str] = field(default_factory=dict)
     levels: tuple[
         FleetLevel, ...
     ] = ()  # the outermost first; the domains of the last have equally many nodes
+    name: str = "node"
+    taints: tuple[Taint, ...] = ()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(f"node-{number}" for number in range(1, self.count + 1))
+    def node_names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}-{number}" for number in range(1, self.count + 1))
 
-    def address(self, name: str) -> str:
-        return str(FIRST_NODE_ADDRESS + _number(name) - 1)
-
-    def domains(self, name: str) -> dict[str, str]:
+    def domains(self, node: str) -> dict[str, str]:
         """Return the labels of the domains that contain a node."""
         labels: dict[str, str] = {}
         path: list[str] = []
-        position, size = _number(name) - 1, self.count
+        position, size = int(node.rpartition("-")[2]) - 1, self.count
         for level in self.levels:
             size //= level.count
             number, position = divmod(position, size)
@@ -71,29 +67,20 @@ class Fleet:
         return {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), **self.extended}
 
 
-def _number(name: str) -> int:
-    return int(name.removeprefix("node-"))
+def node_labels(pool: NodePool, node: str) -> dict[str, str]:
+    return {**host_labels(node), POOL: pool.name, **pool.labels, **pool.domains(node)}
 
 
-def node_labels(fleet: Fleet, name: str) -> dict[str, str]:
-    return {
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
-        **fleet.labels,
-        **fleet.domains(name),
-    }
+def host_labels(node: str) -> dict[str, str]:
+    """Return the labels that a kubelet gives its node."""
+    return {"kubernetes.io/hostname": node, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 
 
-def node_status(fleet: Fleet, name: str, now: float) -> Json:
+def node_status(node: str, address: str, now: float) -> Json:
+    """Return the status that a kubelet reports, without resources."""
     moment = at_epoch(now)
     return {
-        "capacity": fleet.resources(),
-        "allocatable": fleet.resources(),
-        "addresses": [
-            {"type": "InternalIP", "address": fleet.address(name)},
-            {"type": "Hostname", "address": name},
-        ],
+        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": node}],
         "conditions": [
             {
                 "type": type_,
@@ -120,30 +107,25 @@ def node_status(fleet: Fleet, name: str, now: float) -> Json:
     }
 
 
-async def register(client: Client, clock: Clock, fleet: Fleet, name: str) -> None:
-    """Create or update one Node object and report it ready, as a starting kubelet does."""
-    key = Key("", name)
-    metadata = {"labels": node_labels(fleet, name)}
-    status = node_status(fleet, name, clock.now())
-    try:
-        node = await client.create(NODES, {"metadata": {"name": name, **metadata}, "status": status})
-    except AlreadyExists:
-        await client.patch(NODES, key, {"metadata": metadata})
-        node = await client.patch(NODES, key, {"status": status}, subresource="status")
-    if any(taint.key == NOT_READY for taint in node.spec.taints):
-        # The API server taints new nodes. Elsewhere the node lifecycle controller removes the taint.
-        left = [taint for taint in node.spec.taints if taint.key != NOT_READY]
-        await client.patch(NODES, key, {"spec": {"taints": left or None}})
+class AddressPool:
+    """Assigns unique addresses of a network."""
 
-
-class PodAddressPool:
-    """Assigns unique addresses to pods."""
-
-    def __init__(self, taken: Iterable[str]) -> None:
-        # Above all addresses ever assigned, so that no address is reused while its pod exists.
-        self._next = max((IPv4Address(address) + 1 for address in taken), default=FIRST_POD_ADDRESS)
+    def __init__(self, network: IPv4Network, taken: Iterable[str]) -> None:
+        # Above all addresses ever assigned, so that no address is reused while its owner exists.
+        self._next = max(_within(network, taken), default=network.network_address) + 1
 
     def allocate(self) -> str:
         allocated = self._next
         self._next += 1
         return str(allocated)
+
+
+def _within(network: IPv4Network, addresses: Iterable[str]) -> Iterator[IPv4Address]:
+    """Yield the addresses of the network; any client can write other texts into a status."""
+    for text in addresses:
+        try:
+            address = IPv4Address(text)
+        except AddressValueError:
+            continue
+        if address in network and address != network.broadcast_address:
+            yield address

@@ -10,7 +10,7 @@ from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.local.nodes.behavior import InvalidBehavior
-from quorate.local.nodes.fleet import Fleet, PodAddressPool
+from quorate.local.nodes.fleet import POD_NETWORK, AddressPool
 from quorate.local.nodes.lifecycle import (
     PodCounts,
     Progress,
@@ -22,26 +22,27 @@ from quorate.local.nodes.lifecycle import (
 )
 from quorate.local.nodes.pod_status import PodAddresses
 from quorate.local.nodes.pod_types import PODS, Pod
+from quorate.local.nodes.registration import Node
 from quorate.local.own_writes import MutationCache
 
 WORKERS = 16
 
 
 class Kubelet:
-    """One kubelet for all nodes of a fleet; pods on other nodes count only as peers."""
+    """One kubelet for all simulated nodes; pods on other nodes count only as peers."""
 
-    def __init__(self, client: Client, clock: Clock, fleet: Fleet, speed: float) -> None:
+    def __init__(self, client: Client, clock: Clock, nodes: Informer[Node], speed: float) -> None:
         self._client = client
         self._clock = clock
-        self._fleet = fleet
+        self._nodes = nodes
         self._speed = speed
-        self._names = frozenset(fleet.names)
         self._cache = Informer(client, PODS)
         self._pods = MutationCache(self._cache, owner_of)
         # Of pods with a current stage that began, or was read, in this process.
         self._progress: dict[Uid, Progress] = {}
         self._counts: dict[Uid, PodCounts] = {}  # by owner
-        self._addresses = PodAddressPool(())
+        self._cache.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
+        self._addresses = AddressPool(POD_NETWORK, ())
         self._reconciler = Reconciler("kubelet", self.reconcile, clock, WORKERS)
 
     async def run(self) -> None:
@@ -49,7 +50,9 @@ class Kubelet:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cache.run())
             await self._cache.synced.wait()
-            self._addresses = PodAddressPool(pod.status.pod_ip for pod in self._cache if pod.status.pod_ip)
+            taken = (pod.status.pod_ip for pod in self._cache if pod.status.pod_ip)
+            self._addresses = AddressPool(POD_NETWORK, taken)
+            self._nodes.subscribe(self._on_node)
             tasks.create_task(self._reconciler.run())
 
     def _on_pod(self, change: Change[Pod]) -> None:
@@ -63,6 +66,12 @@ class Kubelet:
         owner = owner_of(pod) if pod else None
         if owner is not None and before != after:
             self._count(owner, before, after)
+
+    def _on_node(self, change: Change[Node]) -> None:
+        """Enqueue the pods of a node that became a simulated one."""
+        if _simulated_address(change.new) and not _simulated_address(change.old):
+            for pod in self._cache.by_index("node", change.key.name):
+                self._reconciler.enqueue(pod.metadata.key)
 
     def _count(self, owner: Uid, before: PodCounts, after: PodCounts) -> None:
         """Update the counts of an owner, and enqueue its pods that may progress now, or no longer."""
@@ -82,12 +91,11 @@ class Kubelet:
 
     async def reconcile(self, key: Key) -> float | None:
         pod = self._pods.get(key)
-        if pod is None or pod.spec.node_name not in self._names:
+        host_ip = "" if pod is None else _simulated_address(self._nodes.get(Key("", pod.spec.node_name)))
+        if pod is None or not host_ip:
             return None
         uid = pod.metadata.uid
-        addresses = PodAddresses(
-            self._fleet.address(pod.spec.node_name), pod.status.pod_ip or self._addresses.allocate()
-        )
+        addresses = PodAddresses(host_ip, pod.status.pod_ip or self._addresses.allocate())
         step = next_step(
             pod, self._progress.get(uid), self._counts_with(pod), addresses, self._clock.now(), self._speed
         )
@@ -119,6 +127,11 @@ class Kubelet:
                 self._pods.record(await self._client.patch(PODS, key, patch, subresource="status"))
             except NotFound:
                 return
+
+
+def _simulated_address(node: Node | None) -> str:
+    """Return the address of a node; empty if its pods are not simulated, or not yet."""
+    return node.address if node is not None and node.is_simulated else ""
 
 
 def counts_of(pod: Pod | None) -> PodCounts:

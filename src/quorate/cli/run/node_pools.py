@@ -1,0 +1,209 @@
+"""Pools of simulated nodes: ``pools`` of a cluster description, and the option ``--pool``.
+
+    pools:
+    - name: gpu                     # gpu-1 to gpu-4
+      count: 4
+      capacity: {cpu: 64, memory: 512Gi, nvidia.com/gpu: 8}
+      labels: {accelerator: h100}
+      taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]
+
+The option has the same fields in one line; ``label`` and ``taint`` may be repeated:
+
+    name=gpu,count=4,cpu=64,memory=512Gi,nvidia.com/gpu=8,label=accelerator=h100,taint=nvidia.com/gpu=present:NoSchedule
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import typer
+
+from quorate.api.core import Taint
+from quorate.api.decoding.documents import Document
+from quorate.api.decoding.strict import (
+    DecodeContext,
+    Field,
+    InvalidValue,
+    Section,
+    choice,
+    integer,
+    list_of,
+    map_of,
+    quantity,
+    section,
+    text,
+    text_matching,
+)
+from quorate.api.kueue.topology import HOSTNAME
+from quorate.api.quantity import PODS, Quantity
+from quorate.api.syntax import is_dns_label, is_label_value, is_qualified_name
+from quorate.local.nodes.fleet import POOL
+
+EXAMPLE: Final = "name=gpu,count=4,cpu=64,memory=512Gi,nvidia.com/gpu=8"
+MOST_NODES: Final = 10_000
+
+EQUAL_NODES: Final = "node"  # the pool that ``nodes`` and ``topology`` describe
+
+_NAME_CHARACTERS: Final = 50
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_NATIVE: Final = ("cpu", "memory", PODS, "ephemeral-storage")
+_OF_KUBELET: Final = (HOSTNAME, "kubernetes.io/os", "kubernetes.io/arch", POOL)
+
+
+class NodePoolDescription(msgspec.Struct, frozen=True):
+    """Equal nodes; ``capacity`` has no entry for what is not specified."""
+
+    name: str
+    count: int
+    capacity: dict[str, Quantity] = {}
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+
+
+def node_pools(field: Field) -> tuple[NodePoolDescription, ...]:
+    """Decode a list of pools.  Raises ``InvalidValue``."""
+    pools = list_of(section(_pool))(field)
+    check_pools(pools)
+    return pools
+
+
+def check_pools(pools: tuple[NodePoolDescription, ...]) -> None:
+    """Raise ``InvalidValue`` for pools that cannot be had together."""
+    names = [pool.name for pool in pools]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValue(f"has two pools named {name} (give each a name of its own)")
+    nodes = sum(pool.count for pool in pools)
+    if nodes > MOST_NODES:
+        raise InvalidValue(f"makes {nodes} nodes, must make at most {MOST_NODES}")
+
+
+def _pool(fields: Section) -> NodePoolDescription:
+    if "name" not in fields:
+        fields.at("name").reject("is missing (write a short name, such as gpu)")
+    return NodePoolDescription(
+        name=fields.take("name", _name, ""),
+        count=fields.take("count", integer(0, MOST_NODES), 1),
+        capacity=fields.take("capacity", _capacity, {}),
+        labels=fields.take("labels", _labels, {}),
+        taints=fields.take("taints", list_of(section(_taint)), ()),
+    )
+
+
+def _name(field: Field) -> str:
+    name = text(field)
+    if name == EQUAL_NODES:
+        raise InvalidValue("is the name of the equal nodes of nodes or topology (choose another)")
+    if not is_dns_label(name) or len(name) > _NAME_CHARACTERS:
+        rule = f"is not a name of small letters, digits and hyphens, at most {_NAME_CHARACTERS} (write gpu)"
+        raise InvalidValue(rule)
+    return name
+
+
+_key = text_matching(is_qualified_name, "the key of a label or taint (write name or example.com/name)")
+_value = text_matching(
+    is_label_value, "the value of a label or taint (at most 63 letters, digits, '-', '_' or '.')"
+)
+
+
+def _capacity(field: Field) -> dict[str, Quantity]:
+    amounts = map_of(quantity)(field)
+    for name, amount in amounts.items():
+        entry = field.entry(name)
+        is_native = name in _NATIVE or name.startswith("hugepages-")
+        if not is_native and not ("/" in name and is_qualified_name(name)):
+            entry.reject(f"is of no resource ({', '.join(_NATIVE)}, or one with a domain: nvidia.com/gpu)")
+        elif amount < Quantity(0):
+            entry.reject("is negative (write 0 or more)")
+        elif (not is_native or name == PODS) and amount != Quantity.of_units(amount.units):
+            entry.reject("is not a whole number (write 8)")
+    return amounts
+
+
+def _labels(field: Field) -> dict[str, str]:
+    labels = map_of(_value)(field)
+    for key in labels:
+        if key in _OF_KUBELET:
+            field.entry(key).reject("is the value of a label that each node gets by itself (drop it)")
+        elif not is_qualified_name(key):
+            field.entry(key).reject("is not under the key of a label (write name or example.com/name)")
+    return labels
+
+
+def _taint(fields: Section) -> Taint:
+    for name in ("key", "effect"):
+        if name not in fields:
+            fields.at(name).reject("is missing (write key: example.com/gpu, effect: NoSchedule)")
+    return Taint(
+        key=fields.take("key", _key, ""),
+        effect=fields.take("effect", choice(_EFFECTS), _EFFECTS[0]),
+        value=fields.take("value", _value, ""),
+    )
+
+
+def pool_option(written: str) -> NodePoolDescription:
+    """Parse the value of ``--pool``.  Raises ``typer.BadParameter`` with all mistakes."""
+    try:
+        fields = _option_fields(written)
+    except InvalidValue as error:
+        raise typer.BadParameter(f"{written!r} {error.rule}") from error
+    context = DecodeContext(Document(fields, {"": 0}, ()))
+    pool = context.root().decode(section(_pool), None)
+    if context.findings or pool is None:
+        raise typer.BadParameter("; ".join(str(finding) for finding in context.findings))
+    return pool
+
+
+def _option_fields(written: str) -> dict[str, Any]:
+    """Return the fields of a pool, as in YAML."""
+    fields: dict[str, Any] = {}
+    capacity: dict[str, Any] = {}
+    for item in written.split(","):
+        key, equals, value = item.strip().partition("=")
+        if not equals or not key or not value:
+            raise InvalidValue(f"has {item.strip()!r}, which is not KEY=VALUE (write {EXAMPLE})")
+        if key == "label":
+            name, _, label = value.partition("=")
+            _put(fields.setdefault("labels", {}), name, label)
+        elif key == "taint":
+            fields.setdefault("taints", []).append(_taint_fields(value))
+        elif key == "count":
+            _put(
+                fields, key, int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value
+            )
+        elif key == "name":
+            _put(fields, key, value)
+        else:
+            _put(capacity, key, value)
+    return fields | ({"capacity": capacity} if capacity else {})
+
+
+def _put(fields: dict[str, Any], key: str, value: object) -> None:
+    if key in fields:
+        raise InvalidValue(f"has {key} twice (drop one of the two)")
+    fields[key] = value
+
+
+def _taint_fields(written: str) -> dict[str, str]:
+    """Return the fields of ``key=value:effect`` or ``key:effect``, as kubectl reads them."""
+    pair, colon, effect = written.rpartition(":")
+    if not colon:
+        raise InvalidValue(f"has the taint {written!r} without effect (write {written}:NoSchedule)")
+    key, _, value = pair.partition("=")
+    return {"key": key, "value": value, "effect": effect}
+
+
+def pool_fields(pool: NodePoolDescription) -> dict[str, Any]:
+    """Return the fields of a pool as they are written in a cluster description."""
+    fields: dict[str, Any] = {"name": pool.name, "count": pool.count}
+    if pool.capacity:
+        fields["capacity"] = {name: str(amount) for name, amount in pool.capacity.items()}
+    if pool.labels:
+        fields["labels"] = pool.labels
+    if pool.taints:
+        fields["taints"] = [_present(taint) for taint in pool.taints]
+    return fields
+
+
+def _present(taint: Taint) -> Mapping[str, str]:
+    return {name: value for name, value in msgspec.structs.asdict(taint).items() if value}
