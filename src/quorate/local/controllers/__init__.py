@@ -23,6 +23,7 @@ from quorate.local.controllers.namespace import NAMESPACES, NamespaceController
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.controllers.service_account import ServiceAccountController
+from quorate.local.controllers.services.controller import EndpointsController
 
 __all__ = ["run_controllers"]
 
@@ -56,6 +57,7 @@ async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, 
         ServiceAccountController(client, clock, namespaces, accounts),
         QuotaController(client, clock, pods, metadata_cache),
         ClusterRoleAggregator(client, clock, roles),
+        EndpointsController(client, clock),
         *((Scheduler(client, clock, rng, pods),) if with_scheduler else ()),
     )
     async with asyncio.TaskGroup() as tasks:

@@ -1,0 +1,1 @@
+"""Services: the addresses of their pods, as EndpointSlices and Endpoints."""

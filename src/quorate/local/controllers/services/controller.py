@@ -1,0 +1,138 @@
+"""The endpoints controller: keeps EndpointSlices and Endpoints of services with a selector."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from quorate.api.codec import convert, encode_sorted
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.local.controllers.services.endpoints import (
+    MANAGED_BY_LABEL,
+    MANAGER,
+    desired_endpoints,
+    desired_slices,
+    endpoints_by_ports,
+    has_endpoints,
+    selects,
+)
+from quorate.local.controllers.services.types import (
+    ENDPOINT_SLICES,
+    ENDPOINTS,
+    PODS,
+    SERVICE_NAME_LABEL,
+    SERVICES,
+    EndpointSlice,
+    Pod,
+    Service,
+)
+
+Json = dict[str, Any]
+
+
+class EndpointsController:
+    """Watches pods only from the first service with a selector on: most clusters for batch jobs have none."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._services = Informer(client, SERVICES)
+        self._slices = Informer(client, ENDPOINT_SLICES)
+        self._pods = Informer(client, PODS)
+        self._needs_pods = asyncio.Event()
+        self._applied: dict[Key, bytes] = {}  # the Endpoints objects as this process has written them
+        self._reconciler = Reconciler("endpoints", self.reconcile, clock)
+        self._services.add_index("namespace", lambda service: (service.metadata.namespace,))
+        self._pods.add_index("namespace", lambda pod: (pod.metadata.namespace,))
+        self._slices.add_index("service", _service_of)
+        self._services.subscribe(self._on_service)
+        self._slices.subscribe(self._on_slice)
+        self._pods.subscribe(self._on_pod)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._services.run())
+            await self._services.synced.wait()
+            await self._needs_pods.wait()
+            for informer in (self._slices, self._pods):
+                tasks.create_task(informer.run())
+                await informer.synced.wait()
+            tasks.create_task(self._reconciler.run())
+
+    def _on_service(self, change: Change[Service]) -> None:
+        if any(service is not None and has_endpoints(service) for service in (change.old, change.new)):
+            self._needs_pods.set()
+            self._reconciler.enqueue(change.key)
+
+    def _on_slice(self, change: Change[EndpointSlice]) -> None:
+        for endpoint_slice in (change.old, change.new):
+            for key in _service_of(endpoint_slice) if endpoint_slice is not None else ():
+                self._reconciler.enqueue(key)
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and _is_same_endpoint(old, new):
+            return
+        labels = [pod.metadata.labels for pod in (old, new) if pod is not None]
+        for service in self._services.by_index("namespace", change.key.namespace):
+            if has_endpoints(service) and any(selects(service, one) for one in labels):
+                self._reconciler.enqueue(service.metadata.key)
+
+    async def reconcile(self, key: Key) -> None:
+        service = self._services.get(key)
+        if service is None or service.metadata.deletion_timestamp is not None:
+            self._applied.pop(key, None)  # the objects are deleted with their owner
+            return
+        if not has_endpoints(service):
+            return
+        pods = self._pods.by_index("namespace", key.namespace)
+        grouped = endpoints_by_ports(service, (pod for pod in pods if selects(service, pod.metadata.labels)))
+        await self._write_slices(key, desired_slices(service, grouped))
+        await self._write_endpoints(key, desired_endpoints(service, grouped))
+
+    async def _write_slices(self, key: Key, desired: dict[str, Json]) -> None:
+        present = {one.metadata.name: one for one in self._slices.by_index("service", key)}
+        for name, content in desired.items():
+            if name not in present or not _has_content(present[name], content):
+                await self._client.apply(ENDPOINT_SLICES, Key(key.namespace, name), content)
+        for name in present.keys() - desired.keys():
+            try:
+                await self._client.delete(ENDPOINT_SLICES, Key(key.namespace, name))
+            except NotFound:
+                continue
+
+    async def _write_endpoints(self, key: Key, desired: Json) -> None:
+        content = encode_sorted(desired)
+        if self._applied.get(key) != content:
+            await self._client.apply(ENDPOINTS, key, desired)
+            self._applied[key] = content
+
+
+def _service_of(endpoint_slice: EndpointSlice) -> Iterable[Key]:
+    """Return the key of the service if this controller keeps the slice."""
+    labels = endpoint_slice.metadata.labels
+    if labels.get(MANAGED_BY_LABEL) == MANAGER and SERVICE_NAME_LABEL in labels:
+        return (Key(endpoint_slice.metadata.namespace, labels[SERVICE_NAME_LABEL]),)
+    return ()
+
+
+def _has_content(present: EndpointSlice, content: Json) -> bool:
+    wanted = convert(EndpointSlice, content)
+    return (
+        (present.endpoints or ()) == (wanted.endpoints or ())
+        and (present.ports or ()) == (wanted.ports or ())
+        and wanted.metadata.labels.items() <= present.metadata.labels.items()
+    )
+
+
+def _is_same_endpoint(old: Pod, new: Pod) -> bool:
+    """Return True if nothing that an endpoint shows differs, as in most updates of a pod."""
+    return (
+        old.status == new.status
+        and old.spec == new.spec
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+    )
