@@ -83,7 +83,7 @@ def test_a_slice_has_at_most_100_endpoints_and_endpoints_have_all() -> None:
     assert len(subset["addresses"]) == 101
 
 
-def test_not_ready_pods_are_in_notReadyAddresses_and_terminating_pods_in_neither() -> None:
+def test_not_ready_pods_are_listed_apart_and_terminating_pods_not_at_all() -> None:
     service = a_service()
     grouped = endpoints_by_ports(service, [a_pod("a", ready=False), a_pod("b", gone=True), a_pod("c")])
     [subset] = desired_endpoints(service, grouped)["subsets"]

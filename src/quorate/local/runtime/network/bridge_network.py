@@ -1,0 +1,200 @@
+"""Pods with network namespaces of their own, connected by a bridge in the network namespace of the node."""
+
+import asyncio
+import ipaddress
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from socket import AF_INET, SOCK_STREAM, if_nameindex, socket
+from typing import Final
+
+from quorate.local.runtime.network.host_network import HOST_ADDRESS, write_pod_files
+from quorate.local.runtime.network.namespaces import (
+    IpCommandFailed,
+    NetworkThreads,
+    create_namespace,
+    ip,
+    is_namespace,
+    remove_namespace,
+)
+from quorate.local.runtime.network.node_namespaces import NodeNamespaces
+from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
+
+POD_NETWORK: Final = ipaddress.IPv4Network("10.244.0.0/16")
+NODE_ADDRESS: Final = str(POD_NETWORK[1])
+SERVICE_NETWORK: Final = "10.96.0.0/16"
+BRIDGE: Final = "bridge"
+LINK_PREFIX: Final = "pod"
+NAMESPACE: Final = "netns"
+ADDRESS: Final = "address"
+
+
+class BridgeNetwork:
+    """A ``PodNetwork`` of namespaces; the directory of each pod records its address.
+
+    The process must be in the mount namespace of the node. Calls for the same pod must not overlap.
+    """
+
+    node_address = NODE_ADDRESS
+
+    def __init__(self, state: Path, node: NodeNamespaces) -> None:
+        self._state = state
+        self.node = node
+        self._threads = NetworkThreads()
+        self._used: set[int] = set()  # places in the network of the addresses of pods
+        self._last = 1
+        self.description = (
+            f"pods have addresses of their own in {POD_NETWORK} and resolve names of services; they reach no "
+            "network outside of the cluster, except with hostNetwork: true"
+        )
+
+    async def start(self) -> None:
+        """Create the bridge, or take over the networks of pods that an earlier kubelet made.
+
+        Raises ``PodNetworkError``.
+        """
+        self._used = await asyncio.to_thread(_take_over, self._state)
+        self._last = max(self._used, default=1)
+        try:
+            await self._threads.run(self.node.network, partial(_prepare_node, frozenset(self._used)))
+        except (OSError, IpCommandFailed) as error:
+            raise PodNetworkError(f"the bridge of the pods cannot be made: {error}") from error
+
+    def close(self) -> None:
+        self._threads.close()
+
+    async def create(self, request: PodNetworkRequest) -> PodNetworkNamespace:
+        directory = self._state / request.uid
+        if request.host_network:
+            files = await asyncio.to_thread(write_pod_files, directory, request, HOST_ADDRESS, "")
+            return PodNetworkNamespace(None, HOST_ADDRESS, *files)
+        try:
+            place = await asyncio.to_thread(_recorded_place, directory)
+            if place is None:
+                place = self._allocate()
+                await self._connect(directory, place)
+            address = str(POD_NETWORK[place])
+            files = await asyncio.to_thread(write_pod_files, directory, request, address, NODE_ADDRESS)
+        except (OSError, IpCommandFailed) as error:
+            raise PodNetworkError(f"failed to set up the network of the pod: {error}") from error
+        return PodNetworkNamespace(directory / NAMESPACE, address, *files)
+
+    async def release(self, uid: str) -> None:
+        directory = self._state / uid
+        place = await asyncio.to_thread(_recorded_place, directory)
+        if place is not None:
+            await self._disconnect(directory, place)
+        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+    async def open_socket(self, uid: str | None = None) -> socket:
+        namespace = self.node.network if uid is None else self._state / uid / NAMESPACE
+        return await self.run_in(namespace, _open_socket)
+
+    async def run_in_node(self, function: Callable[[], socket]) -> socket:
+        """Return what ``function`` returns in the network of the node, such as a listening socket."""
+        return await self.run_in(self.node.network, function)
+
+    async def run_in(self, namespace: Path, function: Callable[[], socket]) -> socket:
+        try:
+            return await self._threads.run(namespace, function)
+        except OSError as error:
+            raise PodNetworkError(f"no network at {namespace}: {error}") from error
+
+    def _allocate(self) -> int:
+        """Return the next free place in the network, so that an address is not reused soon."""
+        size = POD_NETWORK.num_addresses - 3  # without the network itself, the node, broadcast
+        for step in range(size):
+            place = 2 + (self._last - 1 + step) % size
+            if place not in self._used:
+                self._used.add(place)
+                self._last = place
+                return place
+        raise PodNetworkError(f"all addresses of {POD_NETWORK} are in use")
+
+    async def _connect(self, directory: Path, place: int) -> None:
+        """Create a namespace, connect it to the bridge and record its address; clean up after a failure."""
+        namespace = directory / NAMESPACE
+        try:
+            await asyncio.to_thread(directory.mkdir, mode=0o755, parents=True, exist_ok=True)
+            await self._threads.run(self.node.network, partial(remove_namespace, namespace))  # of a crash
+            await self._threads.run(self.node.network, partial(create_namespace, namespace))
+            await self._threads.run(self.node.network, partial(_add_link, place, namespace))
+            await self._threads.run(namespace, partial(_configure_pod, place))
+            await asyncio.to_thread((directory / ADDRESS).write_text, str(place))
+        except BaseException:
+            await self._disconnect(directory, place)
+            raise
+
+    async def _disconnect(self, directory: Path, place: int) -> None:
+        with suppress(IpCommandFailed):  # the link may have ended with the namespace of the pod
+            await self._threads.run(self.node.network, partial(ip, f"link del {_link(place)}"))
+        await asyncio.to_thread(remove_namespace, directory / NAMESPACE)
+        self._used.discard(place)
+
+
+def _prepare_node(used: frozenset[int]) -> None:
+    """Create the bridge if there is none, and delete links of pods that have no record."""
+    links = {name for _, name in if_nameindex()}
+    kept = {BRIDGE, *map(_link, used)}
+    for name in sorted(links - kept):
+        if name.startswith(LINK_PREFIX):
+            with suppress(IpCommandFailed):  # it may end by itself meanwhile
+                ip(f"link del {name}")
+    if BRIDGE not in links:
+        ip(
+            "link set lo up",
+            f"link add {BRIDGE} type bridge",
+            f"addr add {NODE_ADDRESS}/{POD_NETWORK.prefixlen} dev {BRIDGE}",
+            f"link set {BRIDGE} up",
+            # Each address of a service is an address of the node, on which it may listen.
+            f"route add local {SERVICE_NETWORK} dev lo",
+        )
+
+
+def _link(place: int) -> str:
+    return f"{LINK_PREFIX}{place}"
+
+
+def _add_link(place: int, namespace: Path) -> None:
+    peer = f'peer name eth0 netns "{namespace}"'
+    ip(f"link add {_link(place)} master {BRIDGE} up type veth {peer}")
+
+
+def _configure_pod(place: int) -> None:
+    ip(
+        "link set lo up",
+        f"addr add {POD_NETWORK[place]}/{POD_NETWORK.prefixlen} dev eth0",
+        "link set eth0 up",
+        f"route add default via {NODE_ADDRESS}",
+    )
+
+
+def _open_socket() -> socket:
+    opened = socket(AF_INET, SOCK_STREAM)
+    opened.setblocking(False)
+    return opened
+
+
+def _recorded_place(directory: Path) -> int | None:
+    """Return the place of the address of a pod with a whole network, else None."""
+    try:
+        place = int((directory / ADDRESS).read_text())
+    except (OSError, ValueError):
+        return None
+    return place if is_namespace(directory / NAMESPACE) else None
+
+
+def _take_over(state: Path) -> set[int]:
+    """Return the places of the pods that have a network; delete what is left of others."""
+    state.mkdir(mode=0o755, parents=True, exist_ok=True)
+    places = set()
+    for directory in state.iterdir():
+        place = _recorded_place(directory)
+        if place is not None:
+            places.add(place)
+        elif (directory / NAMESPACE).exists():
+            remove_namespace(directory / NAMESPACE)
+            shutil.rmtree(directory, ignore_errors=True)
+    return places

@@ -1,0 +1,73 @@
+"""Networks of pods in namespaces, where the kernel permits them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quorate.local.runtime.network import node_namespaces
+from quorate.local.runtime.network.node_namespaces import (
+    NamespacesUnavailable,
+    end_namespaces,
+    join_or_create,
+    read_holder,
+    start_time,
+)
+from tests.local.runtime.network.inside import STORIES
+
+ORDINARY = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all"]
+"""Runs a command of root without the right to make namespaces, as for an ordinary user."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _permitted(tmp_path_factory: pytest.TempPathFactory) -> None:
+    state = tmp_path_factory.mktemp("permitted")
+    try:
+        join_or_create(state)
+    except NamespacesUnavailable as error:
+        pytest.skip(f"no namespaces: {error}")
+    end_namespaces(state)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("user", [["env"], *([ORDINARY] if os.geteuid() == 0 else [])], ids=lambda u: u[0])
+@pytest.mark.parametrize("story", STORIES)
+def test_inside_the_namespaces(story: str, user: list[str], tmp_path: Path) -> None:
+    command = [
+        *user,
+        sys.executable,
+        "-m",
+        "tests.local.runtime.network.inside",
+        story,
+        str(tmp_path / "a b"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_namespaces_last_until_they_are_ended(tmp_path: Path) -> None:
+    made = join_or_create(tmp_path)
+    assert join_or_create(tmp_path) == made
+    end_namespaces(tmp_path)
+    assert read_holder(tmp_path) is None
+    again = join_or_create(tmp_path)
+    assert again.holder.pid != made.holder.pid
+    end_namespaces(tmp_path)
+
+
+def test_a_later_process_with_the_id_of_the_holder_is_not_the_holder(tmp_path: Path) -> None:
+    record = tmp_path / node_namespaces.RECORD
+    started = start_time(os.getpid())
+    assert started is not None
+    record.write_text(f'{{"pid": {os.getpid()}, "startTime": {started - 1}, "userNamespace": false}}')
+    assert read_holder(tmp_path) is None
+    record.write_text("damaged")
+    assert read_holder(tmp_path) is None
+
+
+def test_a_missing_tool_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NamespacesUnavailable, match=r"setsid and unshare and nsenter and ip not installed"):
+        join_or_create(tmp_path)
