@@ -16,7 +16,7 @@ from quorate.local.controllers.services.endpoints import (
     selects,
 )
 from quorate.local.controllers.services.types import Pod, Service
-from quorate.local.nodes import Fleet
+from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
 
 SERVICES = untyped("", "v1", "services", "Service", True)
@@ -136,7 +136,7 @@ def test_a_service_has_the_addresses_of_its_ready_pods_until_it_is_deleted() -> 
         await local.until("the Endpoints are", lambda: local.gone(ENDPOINTS, "web"))
 
     async def run() -> None:
-        async with local_cluster(Fleet(count=2)) as local:
+        async with local_cluster(NodePool(count=2)) as local:
             await story(local)
 
     asyncio.run(run())
