@@ -1,10 +1,7 @@
 """``quorate local``: a Kubernetes cluster on this machine."""
 
 import asyncio
-import os
 import random
-import signal
-import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from quorate.api.meta import Key
+from quorate.api.syntax import is_dns_label
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.errors import UsageError
 from quorate.cli.files import (
@@ -23,6 +21,7 @@ from quorate.cli.files import (
     read_configuration_text,
     read_scheduler_configuration_text,
 )
+from quorate.cli.local_background import IN_BACKGROUND, print_log, start_in_background, stop
 from quorate.cli.process import run_until_signal, tune_garbage_collection
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.cluster_description import (
@@ -52,9 +51,11 @@ from quorate.local.cluster import Settings
 from quorate.local.directory import DESCRIPTION, ClusterDirectory, DirectoryInUse, LockedDirectory
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 
-DEFAULT_PORT: Final = 7443
+DEFAULT_NAME: Final = "local"
+DEFAULT_PORT: Final = 7443  # of the cluster with that name
+DASHBOARD_LINK: Final = "# dashboard: "
+_SEPARATE_CONTROLLERS: Final = "# start the queueing controllers: quorate controllers --kubeconfig "
 DEFAULT_DASHBOARD_PORT: Final = 7444
-_STOP_TIMEOUT_S: Final = 15.0
 
 local = typer.Typer(
     no_args_is_help=True,
@@ -63,10 +64,34 @@ local = typer.Typer(
 )
 
 DataDir = Annotated[
-    Path, typer.Option(metavar="DIR", help="The directory for state, certificates and kubeconfig.")
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The directory for state, certificates and kubeconfig. Default: ~/.quorate/NAME.",
+    ),
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes any free port.")]
-DEFAULT_DIRECTORY: Final = Path("~/.quorate/local")
+Name = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="The name of the cluster: several can run beside each other."),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        help="The port to listen on; 0 takes any free port. "
+        f"Default: {DEFAULT_PORT}, or any free port with --name.",
+    ),
+]
+
+
+def _directory(name: str, data_dir: Path | None) -> ClusterDirectory:
+    """Return the directory of a cluster.  Raises ``UsageError``."""
+    if not is_dns_label(name):
+        raise UsageError(f"--name: {name!r} is not a name of small letters, digits and hyphens (write test)")
+    if data_dir is not None and name != DEFAULT_NAME:
+        raise UsageError("--name has no effect with --data-dir (drop one of the two)")
+    return ClusterDirectory(data_dir or Path("~/.quorate") / name)
 
 
 class Scheduling(StrEnum):
@@ -75,6 +100,13 @@ class Scheduling(StrEnum):
     BOTH = "both"
     PLAIN = "plain"
     GANG = "gang"
+
+
+def _options(name: str, data_dir: Path | None) -> str:
+    """Return the options that name the same cluster to another command."""
+    if data_dir is not None:
+        return f" --data-dir {data_dir}"
+    return "" if name == DEFAULT_NAME else f" --name {name}"
 
 
 @local.command()
@@ -92,8 +124,18 @@ def up(
         ),
     ] = None,
     speed: Speed = 1.0,
-    data_dir: DataDir = DEFAULT_DIRECTORY,
-    port: Port = DEFAULT_PORT,
+    name: Name = DEFAULT_NAME,
+    data_dir: DataDir = None,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="Run in the background, and return when the cluster is ready."),
+    ] = False,
+    wait: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="How long [b]--detach[/b] waits for the cluster."),
+    ] = 120.0,
+    in_background: Annotated[bool, typer.Option(IN_BACKGROUND, hidden=True)] = False,
+    port: Port = None,
     config: Config = None,
     without_controllers: Annotated[
         bool,
@@ -119,12 +161,13 @@ def up(
         typer.Option(min=0, max=65535, help="The port of the dashboard; 0 takes any free port."),
     ] = DEFAULT_DASHBOARD_PORT,
 ) -> None:
-    """Start the cluster and keep it running until Ctrl-C.
+    """Start the cluster and keep it running until Ctrl-C, or in the background.
 
     The state is kept: the next [b]up[/b] on the directory continues from it, on the nodes of the last one.
 
-    [b]Example:[/b] quorate local up --nodes 2 --node-memory 8429Mi
+    [b]Example:[/b] quorate local up --detach --nodes 2 --pool name=gpu,count=4,cpu=64,nvidia.com/gpu=8
     """
+    cluster_directory = _directory(name, data_dir)
     options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
     described = None if cluster is None else options.override(read_description_file(cluster))
     if without_controllers and config is not None:
@@ -133,9 +176,13 @@ def up(
         raise UsageError("--scheduler-conf has no effect with --scheduling plain (drop one of the two)")
     in_force = None if without_controllers else _configuration(config)
     gang_scheduler = _gang_scheduler_settings(scheduling, scheduler_conf)
+    if detach and not in_background:
+        _start_in_background(cluster_directory, _options(name, data_dir), wait, dashboard)
+        return
     configure("console")
     clock = WallClock()
-    with ClusterDirectory(data_dir).lock(clock.now()) as directory:
+    port = (DEFAULT_PORT if name == DEFAULT_NAME else 0) if port is None else port
+    with cluster_directory.lock(clock.now(), in_background=in_background) as directory:
         description = described or options.override(_earlier_description(directory))
         settings = Settings(
             simulated_pools(description), port, speed, plain_scheduler=scheduling is not Scheduling.GANG
@@ -148,8 +195,12 @@ def up(
                 directory.write(DESCRIPTION, description_text(description).encode())
                 if description.topology is not None:
                     await _apply_topology(client, description.topology)
-                typer.echo(f"export KUBECONFIG={directory.kubeconfig}")
-                typer.echo(_next_steps(client.config.server, in_force is not None, directory.kubeconfig))
+                typer.echo(_next_steps(client.config.server, directory.kubeconfig))
+                if in_force is None:
+                    typer.echo(f"{_SEPARATE_CONTROLLERS}{directory.kubeconfig}")
+                if not in_background:
+                    typer.echo("# Ctrl-C stops the cluster; its state is kept")
+                directory.publish_ready()
                 if dashboard:
                     await _serve_dashboard(client, directory.kubeconfig, config, dashboard_port)
                 await asyncio.Event().wait()  # until a signal cancels it
@@ -162,33 +213,61 @@ def up(
 
 
 @local.command()
-def down(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
-    """Stop the cluster of a data directory.
+def down(
+    name: Name = DEFAULT_NAME,
+    data_dir: DataDir = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Also delete the state, without confirmation, as reset does.")
+    ] = False,
+) -> None:
+    """Stop the cluster.
 
-    [b]Example:[/b] quorate local down
+    [b]Example:[/b] quorate local down --delete
     """
-    directory = ClusterDirectory(data_dir)
-    running = directory.running()
-    if running is None:
+    directory = _directory(name, data_dir)
+    stopped = stop(directory)
+    if stopped is None and not delete:
         raise UsageError(f"{directory.path}: no cluster runs here (quorate local up starts one)")
-    os.kill(running.pid, signal.SIGTERM)
-    deadline = time.monotonic() + _STOP_TIMEOUT_S
-    while directory.running() is not None:
-        if time.monotonic() >= deadline:
-            raise UsageError(
-                f"process {running.pid} has not stopped within {_STOP_TIMEOUT_S:g} s (kill -9 {running.pid})"
-            )
-        time.sleep(0.05)
-    typer.echo(f"stopped process {running.pid}; the state stays in {directory.path}")
+    if stopped is not None:
+        kept = "" if delete else f"; the state stays in {directory.path}"
+        typer.echo(f"stopped process {stopped.pid}{kept}")
+    if delete:
+        _delete(directory)
 
 
 @local.command()
-def status(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
+def logs(
+    name: Name = DEFAULT_NAME,
+    data_dir: DataDir = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print new lines until the cluster stops.")
+    ] = False,
+    tail: Annotated[
+        int | None, typer.Option(min=0, metavar="LINES", help="Print the last lines only. Default: all.")
+    ] = None,
+) -> None:
+    """Print the log of a cluster that was started in the background.
+
+    [b]Example:[/b] quorate local logs --follow --tail 20
+    """
+    directory = _directory(name, data_dir)
+    running = directory.running()
+    if running is not None and not running.in_background:
+        raise UsageError(
+            f"{directory.path}: process {running.pid} writes its log to its terminal (no --detach)"
+        )
+    if not directory.log.exists():
+        raise UsageError(f"{directory.log}: does not exist (quorate local up --detach writes it)")
+    print_log(directory.log, tail, (lambda: directory.running() is not None) if follow else None)
+
+
+@local.command()
+def status(name: Name = DEFAULT_NAME, data_dir: DataDir = None) -> None:
     """Show whether the cluster runs, its server, and its numbers of objects. Exit code 1 if it is stopped.
 
     [b]Example:[/b] quorate local status
     """
-    directory = ClusterDirectory(data_dir)
+    directory = _directory(name, data_dir)
     running = directory.running()
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_row("directory", str(directory.path))
@@ -196,11 +275,12 @@ def status(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
         table.add_row("cluster", "stopped")
         Console().print(table)
         raise typer.Exit(1)
-    table.add_row("cluster", "running" if running.server else "starting")
+    table.add_row("cluster", "running" if running.is_ready else "starting")
     table.add_row("server", running.server)
     table.add_row("process", str(running.pid))
     table.add_row("up for", f"{WallClock().now() - running.since:.0f} s")
     table.add_row("kubeconfig", str(directory.kubeconfig))
+    table.add_row("log", str(directory.log) if running.in_background else "on the terminal of the process")
     if running.server:
         for kind, count in uvloop.run(_object_counts(directory.kubeconfig)):
             table.add_row(kind, count)
@@ -209,23 +289,41 @@ def status(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
 
 @local.command()
 def reset(
-    data_dir: DataDir = DEFAULT_DIRECTORY,
+    name: Name = DEFAULT_NAME,
+    data_dir: DataDir = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete the state of a stopped cluster: objects, certificates, token, kubeconfig.
 
     [b]Example:[/b] quorate local reset --yes
     """
-    directory = ClusterDirectory(data_dir)
+    directory = _directory(name, data_dir)
     if (running := directory.running()) is not None:
         raise DirectoryInUse(directory.path, running)
     if not yes:
         typer.confirm(f"delete the cluster in {directory.path}?", abort=True)
+    _delete(directory)
+
+
+local.command()(run)
+
+
+def _delete(directory: ClusterDirectory) -> None:
     removed = directory.remove(WallClock().now())
     typer.echo(f"{directory.path}: {plural(len(removed), 'file')} deleted")
 
 
-local.command()(run)
+def _start_in_background(directory: ClusterDirectory, options: str, wait_s: float, dashboard: bool) -> None:
+    """Start this command line in the background, and print what to type next once it is ready."""
+    running, log = start_in_background(
+        directory, wait_s, lambda text: not dashboard or DASHBOARD_LINK in text
+    )
+    typer.echo(_next_steps(running.server, directory.kubeconfig))
+    for line in log.splitlines():
+        if line.startswith((_SEPARATE_CONTROLLERS, DASHBOARD_LINK)):
+            typer.echo(line)
+    commands = ("status", "logs --follow", "down")
+    typer.echo(f"# then: {', '.join(f'quorate local {command}{options}' for command in commands)}")
 
 
 def _earlier_description(directory: LockedDirectory) -> ClusterDescription:
@@ -282,10 +380,9 @@ async def _object_counts(kubeconfig: Path) -> list[tuple[str, str]]:
         ]
 
 
-def _next_steps(server: str, controllers: bool, kubeconfig: Path) -> str:
-    lines = [
-        f"# the cluster listens at {server}; in another terminal, after the line above: kubectl get nodes"
-    ]
-    if not controllers:
-        lines.append(f"# start the queueing controllers: quorate controllers --kubeconfig {kubeconfig}")
-    return "\n".join([*lines, "# Ctrl-C stops the cluster; its state is kept"])
+def _next_steps(server: str, kubeconfig: Path) -> str:
+    """Return lines for a shell: where the cluster is, and what to type next."""
+    return (
+        f"export KUBECONFIG={kubeconfig}\n"
+        f"# the cluster listens at {server}; in a terminal, after the line above: kubectl get nodes"
+    )

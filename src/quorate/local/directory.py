@@ -6,6 +6,7 @@ running.json   locked while a cluster runs here; contains its process id and add
     tokens.key   signs service account tokens
     front-proxy-ca.crt, front-proxy-ca.key   authenticate the API server to aggregated APIs
     cluster.yaml   the nodes of the last start
+    cluster.log    the output of a cluster in the background
     kubeconfig     for users and for our own controllers: server, authority, administrator's token
 
 The lock belongs to the open file, so it ends with the process in any case; a stale record is recognized by
@@ -42,8 +43,9 @@ _RUNNING: Final = "running.json"
 _DATABASE: Final = "cluster.db"
 HISTORY: Final = "dashboard.db"  # of a dashboard that is served beside the cluster
 DESCRIPTION: Final = "cluster.yaml"
+_LOG: Final = "cluster.log"
 _FILES: Final = (
-    _RUNNING, DESCRIPTION, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt", "server.key",
+    _RUNNING, DESCRIPTION, _LOG, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt", "server.key",
     "tokens.key", "front-proxy-ca.crt", "front-proxy-ca.key",
     _DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm",
     HISTORY, f"{HISTORY}-wal", f"{HISTORY}-shm",
@@ -56,6 +58,8 @@ class RunningCluster(Struct):
     pid: int
     server: str = ""
     since: float = 0.0
+    is_ready: bool = False  # all that the options ask for is served
+    in_background: bool = False  # its output is in the log of the directory
 
 
 class DirectoryInUse(Exception):
@@ -100,6 +104,18 @@ class ClusterDirectory:
     def kubeconfig(self) -> Path:
         return self.path / "kubeconfig"
 
+    @property
+    def log(self) -> Path:
+        return self.path / _LOG
+
+    def open_log(self) -> IO[bytes]:
+        """Create the directory if necessary, and open an empty log.  Raises ``DirectoryUnusable``."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.fdopen(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+        except OSError as error:
+            raise DirectoryUnusable(self.path, _reason(error)) from error
+
     def running(self) -> RunningCluster | None:
         """Return the process that runs a cluster here, or None."""
         try:
@@ -112,7 +128,7 @@ class ClusterDirectory:
             return None if _try_lock(file, fcntl.LOCK_SH) else _read_record(file)
 
     @contextmanager
-    def lock(self, since: float) -> Iterator["LockedDirectory"]:
+    def lock(self, since: float, *, in_background: bool = False) -> Iterator["LockedDirectory"]:
         """Create the directory if necessary, and lock it until the block ends.
 
         Raises ``DirectoryInUse`` or ``DirectoryUnusable``.
@@ -125,7 +141,8 @@ class ClusterDirectory:
         with record:
             if not _try_lock(record, fcntl.LOCK_EX):
                 raise DirectoryInUse(self.path, _read_record(record))
-            locked = LockedDirectory(self.path, record, RunningCluster(pid=os.getpid(), since=since))
+            running = RunningCluster(pid=os.getpid(), since=since, in_background=in_background)
+            locked = LockedDirectory(self.path, record, running)
             try:
                 yield locked
             finally:
@@ -191,6 +208,11 @@ class LockedDirectory:
         self._running = msgspec.structs.replace(self._running, server=server)
         self._write_record()
         self.write("kubeconfig", _kubeconfig(server, credentials).encode())
+
+    def publish_ready(self) -> None:
+        """Write to the record that the cluster is ready."""
+        self._running = msgspec.structs.replace(self._running, is_ready=True)
+        self._write_record()
 
     def server_keys(self, now: float) -> ServerKeys:
         """Return the API server's signing keys, created at first use."""

@@ -1,0 +1,130 @@
+"""A cluster of ``quorate local up --detach``: a process of its own session, and its log."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+import typer
+from rich.console import Console
+
+from quorate.cli.errors import Exit, UsageError
+from quorate.local.directory import ClusterDirectory, DirectoryInUse, RunningCluster
+
+IN_BACKGROUND: Final = "--in-background"  # the hidden option of the process itself
+_STOP_TIMEOUT_S: Final = 15.0
+_POLL_S: Final = 0.05
+_LAST_LINES: Final = 20
+
+
+def start_in_background(
+    directory: ClusterDirectory, within_s: float, is_announced: Callable[[str], bool]
+) -> tuple[RunningCluster, str]:
+    """Start this command line once more in the background; return the ready cluster and its log.
+
+    The log must satisfy ``is_announced`` as well. Progress goes to standard error. A process that ends
+    before it is ready, or is not ready after ``within_s`` seconds, raises ``typer.Exit`` with its last lines.
+    """
+    if (running := directory.running()) is not None:
+        raise DirectoryInUse(directory.path, running)
+    with directory.open_log() as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "quorate", *sys.argv[1:], IN_BACKGROUND],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    try:
+        with _progress() as show:
+            return _ready(directory, process, time.monotonic() + within_s, show, is_announced)
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait(_STOP_TIMEOUT_S)
+        typer.echo("stopped", err=True)
+        raise typer.Exit(Exit.INTERRUPTED) from None
+
+
+def _ready(
+    directory: ClusterDirectory,
+    process: subprocess.Popen[bytes],
+    deadline: float,
+    show: Callable[[str], None],
+    is_announced: Callable[[str], bool],
+) -> tuple[RunningCluster, str]:
+    while True:
+        ended = process.poll()  # before the record: a cluster that ended has none
+        running = directory.running()
+        if ended is not None:
+            typer.echo(_ending(directory.log.read_text()), err=True)
+            raise typer.Exit(ended if ended > 0 else Exit.FAILED)
+        if running is not None and running.is_ready and is_announced(log := directory.log.read_text()):
+            return running, log
+        show("install the queueing kinds and start the controllers" if running and running.server
+             else "start the API server")  # fmt: skip
+        if time.monotonic() >= deadline:
+            remedy = "quorate local logs --follow shows its progress, quorate local down stops it"
+            typer.echo(f"error: process {process.pid} is not ready yet and goes on ({remedy})", err=True)
+            raise typer.Exit(Exit.TIMED_OUT)
+        time.sleep(_POLL_S)
+
+
+def _ending(log: str) -> str:
+    """Return the errors in the log of a process that ended early; its last lines if it has none."""
+    lines = log.splitlines()
+    return "\n".join([line for line in lines if line.startswith("error:")] or lines[-_LAST_LINES:])
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows the current step: in place on a terminal, else one line for each step."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status("start the process") as status:
+            yield status.update
+        return
+    shown: list[str] = []
+
+    def show(step: str) -> None:
+        if step not in shown:
+            shown.append(step)
+            typer.echo(f"# {step}", err=True)
+
+    yield show
+
+
+def stop(directory: ClusterDirectory) -> RunningCluster | None:
+    """Stop the process that runs the cluster, and return it; None if none does.  Raises ``UsageError``."""
+    stopped: RunningCluster | None = None
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    while (running := directory.running()) is not None:
+        if time.monotonic() >= deadline:
+            raise UsageError(
+                f"process {running.pid} has not stopped within {_STOP_TIMEOUT_S:g} s (kill -9 {running.pid})"
+            )
+        if running.pid and stopped is None:  # a process that is starting has no record at first
+            stopped = running
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(running.pid, signal.SIGTERM)
+        time.sleep(_POLL_S)
+    return stopped
+
+
+def print_log(path: Path, tail: int | None, is_running: Callable[[], bool] | None) -> None:
+    """Print the last ``tail`` lines of a log (None: all), then what follows while ``is_running``."""
+    with path.open() as log:
+        lines = log.readlines()
+        typer.echo("".join(lines if tail is None else lines[max(len(lines) - tail, 0) :]), nl=False)
+        while is_running is not None:
+            was_running = is_running()  # before the read: nothing is written after the end
+            _copy(log)
+            if not was_running:
+                return
+            time.sleep(_POLL_S * 4)
+
+
+def _copy(log: IO[str]) -> None:
+    if text := log.read():
+        typer.echo(text, nl=False)

@@ -1,0 +1,112 @@
+"""``quorate local up --detach``: a cluster in the background, and the commands that act on it."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.commands import QUORATE, ROOT, poll
+
+pytestmark = pytest.mark.slow
+
+
+class Home:
+    """Run ``quorate local`` for a user with a home directory of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def local(self, *arguments: str, within_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*QUORATE, "local", *arguments], capture_output=True, text=True, check=False, cwd=ROOT,
+            env={**os.environ, "HOME": str(self.path), "COLUMNS": "200"}, timeout=within_s,
+        )  # fmt: skip
+
+    def directory(self, name: str = "local") -> Path:
+        return self.path / ".quorate" / name
+
+    def record(self, name: str = "local") -> dict[str, object]:
+        record: dict[str, object] = json.loads((self.directory(name) / "running.json").read_text())
+        return record
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path)
+    yield home
+    for directory in (tmp_path / ".quorate").glob("*"):
+        home.local("down", "--name", directory.name)
+
+
+def processes_of_session(session: int) -> list[str]:
+    """Return the command lines of the processes in a session that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, *numbers = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(numbers[2]) == session and state != "Z":
+            found.append(stat.with_name("cmdline").read_text().replace("\0", " "))
+    return found
+
+
+def test_a_cluster_in_the_background_is_ready_stopped_and_started_again(home: Home) -> None:
+    up = home.local("up", "--detach", "--port", "0", "--nodes", "2", "--dashboard", "--dashboard-port", "0")
+    assert up.returncode == 0, up.stderr
+    assert up.stdout.startswith(f"export KUBECONFIG={home.directory() / 'kubeconfig'}\n# ")
+    assert "# dashboard: open http://127.0.0.1:" in up.stdout
+    assert "quorate local logs --follow, quorate local down" in up.stdout
+    assert up.stderr.splitlines()[-1].startswith("# install the queueing kinds")
+
+    status = home.local("status")
+    rows = [line.split() for line in status.stdout.splitlines()]
+    assert status.returncode == 0
+    assert [row for row in rows if row[0] in ("cluster", "nodes")] == [["cluster", "running"], ["nodes", "2"]]
+    second = home.local("up", "--detach")
+    assert second.returncode == 2
+    assert "already runs a cluster here" in second.stderr
+    assert len(home.local("logs", "--tail", "2").stdout.splitlines()) == 2
+
+    session = int(str(home.record()["pid"]))
+    down = home.local("down")
+    assert down.stdout == f"stopped process {session}; the state stays in {home.directory()}\n"
+    poll(lambda: processes_of_session(session), lambda found: not found, 10)
+    assert home.local("status").returncode == 1
+    assert "stopped; the state is kept" in home.local("logs", "--follow").stdout, "it ends with the cluster"
+
+    again = home.local("up", "--detach", "--port", "0")
+    assert again.returncode == 0, again.stderr
+    assert ["nodes", "2"] in [line.split() for line in home.local("status").stdout.splitlines()]
+
+
+def test_the_record_of_a_killed_cluster_is_stale(home: Home) -> None:
+    assert home.local("up", "--detach", "--port", "0", "--without-controllers").returncode == 0
+    killed = int(str(home.record()["pid"]))
+    os.kill(killed, signal.SIGKILL)
+    poll(lambda: home.local("status").returncode, lambda code: code == 1, 10)
+    down = home.local("down")
+    assert down.returncode == 2
+    assert "no cluster runs here" in down.stderr
+    again = home.local("up", "--detach", "--port", "0", "--without-controllers")
+    assert again.returncode == 0, again.stderr
+    assert home.record()["pid"] != killed
+    assert "# start the queueing controllers: quorate controllers --kubeconfig" in again.stdout
+    deleted = home.local("down", "--delete")
+    assert deleted.returncode == 0
+    assert not home.directory().exists()
+
+
+def test_a_start_that_fails_in_the_background_says_why(home: Home) -> None:
+    assert home.local("up", "--detach", "--name", "one", "--without-controllers").returncode == 0
+    port = str(home.record("one")["server"]).rpartition(":")[2]
+    two = home.local("up", "--detach", "--name", "two", "--port", port)
+    assert two.returncode == 2
+    assert two.stderr.splitlines()[-1].startswith(f"error: port {port}: another process listens there")
+    assert home.local("down", "--name", "two").returncode == 2
+    both = home.local("up", "--name", "two", "--data-dir", "elsewhere")
+    assert "--name has no effect with --data-dir" in both.stderr
