@@ -19,7 +19,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search rest loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check test-browser screenshots clean
+.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search rest loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -171,6 +171,9 @@ dashboard-check: dashboard ## fail if the built page that is committed is not th
 test-browser: $(PAGE_STAMP) ## the page of the dashboard in Chromium, on clusters of `quorate local up` (minutes)
 	@$(BIN)/pytest tests/dashboard_browser --browser -n $(CORES) --dist loadfile $(ARGS)
 
+test-clients: $(STAMP) ## other Kubernetes clients on local clusters, each installed once into .clients (minutes)
+	@$(BIN)/pytest tests/clients --clients -n $(CORES) --dist loadgroup $(ARGS)
+
 screenshots: $(PAGE_STAMP) ## write the pictures of the dashboard's views into docs/images
 	@$(BIN)/python -m tests.dashboard_browser.screenshots docs/images
 
@@ -184,5 +187,5 @@ release: $(RELEASE_STAMP) ## cut a release: make release VERSION=0.2.0
 	@BIN=$(BIN) PYTHON=$(PYTHON) .ci/release "$(VERSION)"
 
 clean: ## remove the virtual environment and what tools left behind
-	rm -rf $(VENV) dashboard/node_modules .coverage* site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info
+	rm -rf $(VENV) .clients dashboard/node_modules .coverage* site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
