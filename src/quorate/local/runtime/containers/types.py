@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
-    """A container whose process runs."""
+    """A container with a running process."""
 
     pod_uid: str
     name: str
