@@ -8,7 +8,6 @@ from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.builtin import builtin_layout, selector_text
 from quorate.local.objects.tables.durations import human_duration
-from quorate.local.objects.tables.json_path import compile_path
 from quorate.local.objects.tables.layout import custom_layout, partial_object_list, table
 
 CREATED = "2024-01-01T00:00:00Z"
@@ -299,37 +298,6 @@ def test_selectors_as_text(selector: Json | None, want: str) -> None:
     assert selector_text(selector) == want
 
 
-@pytest.mark.parametrize(
-    ("path", "want"),
-    [
-        (".spec.size", [1]),
-        (".spec.none", []),
-        (".labels['a.b/c']", ["dotted"]),
-        (r".labels.a\.b/c", ["dotted"]),
-        (".list[0].type", ["Ready"]),
-        (".list[-1].type", ["Other"]),
-        (".list[*].type", ["Ready", "Other"]),
-        ('.list[?(@.type=="Ready")].status', ["True"]),
-        (".list[?(@.type=='Other')].status", ["False"]),
-        ('.list[?(@.type!="Ready")].status', ["False"]),
-        ("{.spec.size}", [1]),
-    ],
-)
-def test_json_paths(path: str, want: list[Any]) -> None:
-    obj = {
-        "spec": {"size": 1},
-        "labels": {"a.b/c": "dotted"},
-        "list": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}],
-    }
-    assert compile_path(path)(obj) == want
-
-
-@pytest.mark.parametrize("path", ["spec", ".a[", ".a[?(@]"])
-def test_an_invalid_json_path_is_rejected(path: str) -> None:
-    with pytest.raises(ValueError, match="not a JSONPath"):
-        compile_path(path)
-
-
 def test_printer_columns_of_a_custom_resource() -> None:
     layout = custom_layout(
         [
@@ -352,6 +320,32 @@ def test_printer_columns_of_a_custom_resource() -> None:
         ["a", 2, True, "90s", '{"k":[1]}'],
         ["a", None, None, None, None],
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        pytest.param(
+            {"b": 1, "a": "<&>"}, '{"a":"\\u003c\\u0026\\u003e","b":1}', id="a map, sorted, safe in HTML"
+        ),
+        pytest.param([1, 2.5, None], "[1,2.5,null]", id="a list"),
+        pytest.param(True, "true", id="a boolean"),
+        pytest.param(2.0, "2", id="a number without fraction"),
+        pytest.param(None, "<no value>", id="null"),
+        pytest.param("", "", id="an empty text"),
+    ],
+)
+def test_the_text_of_a_value_in_a_column_of_strings(value: Any, want: str) -> None:
+    layout = custom_layout([Column("Any", "string", ".spec.any")])
+    assert layout.cells(named(spec={"any": value}), NOW) == ["a", want]
+
+
+def test_columns_end_before_the_first_that_is_no_json_path() -> None:
+    layout = custom_layout(
+        [Column(name, "string", path) for name, path in (("A", ".a"), ("B", ".b["), ("C", ".c"))]
+    )
+    assert [column.name for column in layout.columns] == ["Name", "A"]
+    assert layout.cells(named(a="1", b="2", c="3"), NOW) == ["a", "1"]
 
 
 def test_a_custom_resource_without_columns_shows_its_age() -> None:

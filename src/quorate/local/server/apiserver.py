@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from quorate.kube.clock import Clock
+from quorate.kube.manager.restart import run_restarting
 from quorate.kube.serving.certificates import new_client_certificate
 from quorate.local.certificates import ServerKeys, new_server_keys
 from quorate.local.server import connections
@@ -122,8 +123,11 @@ class ApiServer:
         await self._custom_resources.sync()
         await proxy.publish_front_proxy_ca(self._server, self._front_proxy.certificate)
         self._background_tasks = [
-            asyncio.create_task(self._custom_resources.run()),
-            asyncio.create_task(self._api_services.run()),
+            asyncio.create_task(run_restarting(name, run, self._server.clock))
+            for name, run in (
+                ("custom resources", self._custom_resources.run),
+                ("API services", self._api_services.run),
+            )
         ]
         server = connections.BoundedServer(self._handle, connections.raise_file_limit())
         self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_GRACE_S)

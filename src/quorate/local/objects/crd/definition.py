@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from quorate.local.objects.crd import structural_schema
 from quorate.local.objects.crd.schema import Schema, compile_schema, object_merge_type
+from quorate.local.objects.crd.schema_decoding import decode_schema
 from quorate.local.objects.schema_types import Json, MapOf
 from quorate.local.server import errors
 from quorate.local.server.errors import Cause
@@ -75,16 +76,20 @@ class Definition:
 
 
 def set_defaults(definition: Json) -> None:
-    """Set defaults of a definition, in place."""
+    """Set defaults of a definition and decode its schemas, in place.  Raises StatusError(400)."""
     spec = definition["spec"]
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
     names.setdefault("singular", kind.lower())
     names.setdefault("listKind", f"{kind}List")
     spec.setdefault("conversion", {"strategy": "None"})
-    for version in spec.get("versions") or []:
+    for index, version in enumerate(spec.get("versions") or []):
         if version.get("deprecated") is False:
             del version["deprecated"]
+        schema = version.get("schema") or {}
+        if "openAPIV3Schema" in schema:
+            path = f"spec.versions[{index}].schema.openAPIV3Schema"
+            schema["openAPIV3Schema"] = decode_schema(schema["openAPIV3Schema"], path)
 
 
 def compile_definition(definition: Json) -> Definition:
@@ -159,10 +164,11 @@ def version_priority(version: str) -> tuple[Any, ...]:
     return 0, -stability, -int(major), -int(minor or 0)
 
 
-def naming_status(definition: Json, served: Sequence[Definition], now: str) -> Json:
+def naming_status(definition: Json, served: Sequence[Definition], now: str, problem: str = "") -> Json:
     """Return a definition's status after checking its names; `now` is RFC 3339.
 
-    A definition with conflicting names is not established; one that was established stays so.
+    A definition with conflicting names is not established; one that was established stays so.  With a
+    ``problem`` that prevents serving it, it is not established.
     """
     spec, old = definition["spec"], definition.get("status") or {}
     conflict = _name_conflict(spec, served)
@@ -172,9 +178,11 @@ def naming_status(definition: Json, served: Sequence[Definition], now: str) -> J
     else:
         accepted = (True, "NoConflicts", "no conflicts found")
         ready = (True, "InitialNamesAccepted", "the initial names have been accepted")
-    old_conditions = {condition["type"]: condition for condition in old.get("conditions") or []}
+    old_conditions = {condition.get("type", ""): condition for condition in old.get("conditions") or []}
     if old_conditions.get("Established", {}).get("status") == "True":
         ready = (True, "InitialNamesAccepted", "the initial names have been accepted")
+    if problem:
+        ready = (False, "CannotBeServed", problem)
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
     stored = old.get("storedVersions") or []
     conditions = [
@@ -202,7 +210,7 @@ def _condition(kind: str, outcome: tuple[bool, str, str], old: Mapping[str, Json
     return {
         "type": kind,
         "status": status,
-        "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == status else now,
+        "lastTransitionTime": (before.get("status") == status and before.get("lastTransitionTime")) or now,
         "reason": reason,
         "message": message,
     }
@@ -340,6 +348,25 @@ def _column_findings(columns: Sequence[Json], path: str) -> Iterator[Cause]:
             yield errors.invalid_value(f"{where}.JSONPath", json_path, rule)
 
 
+def _scale_findings(scale: Json, path: str) -> Iterator[Cause]:
+    """Validate the paths of the scale subresource; that of the label selector is optional."""
+    for field, parents in (
+        ("specReplicasPath", (".spec",)),
+        ("statusReplicasPath", (".status",)),
+        ("labelSelectorPath", (".spec", ".status")),
+    ):
+        where, json_path = f"{path}.{field}", scale.get(field, "")
+        if not json_path:
+            if field != "labelSelectorPath":
+                yield errors.required(where)
+        elif not json_path.startswith("."):
+            yield errors.invalid_value(where, json_path, "must be a simple json path starting with .")
+        elif not json_path.startswith(tuple(f"{parent}." for parent in parents)):
+            known = " or ".join(parents)
+            rule = f"should be a json path under {'either ' * (len(parents) > 1)}{known}"
+            yield errors.invalid_value(where, json_path, rule)
+
+
 MAX_SELECTABLE_FIELDS = 8
 
 
@@ -396,6 +423,10 @@ def _version_findings(spec: Json) -> Iterator[Cause]:
         shared_columns = _common_path(versions, "additionalPrinterColumns", "", index)
         if index == 0 or shared_columns != "spec":
             yield from _column_findings(version.get("additionalPrinterColumns") or [], shared_columns)
+        scale = (version.get("subresources") or {}).get("scale")
+        shared_subresources = _common_path(versions, "subresources", "", index)
+        if scale is not None and (index == 0 or shared_subresources != "spec"):
+            yield from _scale_findings(scale, f"{shared_subresources}.subresources.scale")
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if not schema:
             yield errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")

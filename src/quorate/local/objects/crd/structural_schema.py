@@ -70,6 +70,8 @@ def _is_typeless(schema: Json) -> bool:
 
 def _findings(schema: Json, path: str) -> Iterator[Cause]:
     """Validate a schema and its descendants, except rules for the root and for defaults."""
+    if isinstance(schema.get("items"), list):
+        yield errors.forbidden_field(f"{path}.items", "items must be a schema object and not an array")
     if schema.get("type") == "array" and "items" not in schema:
         yield errors.required(f"{path}.items", "must be specified")
     if "properties" in schema and schema.get("additionalProperties"):
@@ -170,6 +172,10 @@ def _key_findings(schema: Json, path: str) -> Iterator[Cause]:
 
 
 def _compilation_findings(schema: Json, path: str) -> Iterator[Cause]:
+    for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
+        if not rule.get("rule", "").strip():
+            yield errors.required(f"{path}.x-kubernetes-validations[{index}].rule", "rule is not specified")
+            return
     alone: Json = {name: schema[name] for name in ("pattern", "x-kubernetes-validations") if name in schema}
     if not alone:
         return

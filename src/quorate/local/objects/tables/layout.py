@@ -113,9 +113,18 @@ def partial_object_list(objects: Iterable[Json], *, metadata: Json, version: str
 
 
 def custom_layout(columns: Sequence[Column]) -> TableLayout:
-    """Return the layout of a custom resource: name, and its printer columns or else age."""
-    wanted = columns or (Column("Age", "date", ".metadata.creationTimestamp"),)
-    finders = [(column.type, compile_path(column.json_path)) for column in wanted]
+    """Return the layout of a custom resource: name, and its printer columns or else age.
+
+    As in kube-apiserver, the columns end before the first with a path that is not a JSONPath.
+    """
+    wanted: list[Column] = []
+    finders: list[tuple[str, Callable[[Json], list[Any]]]] = []
+    for column in columns or (Column("Age", "date", ".metadata.creationTimestamp"),):
+        try:
+            finders.append((column.type, compile_path(column.json_path)))
+        except ValueError:
+            break
+        wanted.append(column)
 
     def cells(obj: Json, now: float) -> list[Any]:
         found = [(kind, find(obj)) for kind, find in finders]
@@ -126,7 +135,9 @@ def custom_layout(columns: Sequence[Column]) -> TableLayout:
 
 def _cell(kind: str, values: Sequence[Any], now: float) -> Any:
     """Return the first value in its column's type; None if there is none of that type."""
-    value = values[0] if values else None
+    if not values:
+        return None
+    value = values[0]
     match kind, value:
         case "integer", bool():
             return None
@@ -139,15 +150,28 @@ def _cell(kind: str, values: Sequence[Any], now: float) -> Any:
         case "date", str():
             return _date(value, now)
         case "string", None:
-            return None
+            return "<no value>"
         case "string", str():
             return value
         case "string", _:
-            return json.dumps(value, separators=(",", ":"))
+            return _go_json(value)
     return None
 
 
+def _go_json(value: Any) -> str:
+    """Return the text of a value that is not a string, as Go encodes it."""
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    if isinstance(value, dict | list):
+        return text.translate(_ESCAPED_FOR_HTML)
+    return text.removesuffix(".0")
+
+
+_ESCAPED_FOR_HTML = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+
 def _date(text: str, now: float) -> str:
+    if not text:
+        return "<unknown>"
     try:
         return human_duration(now - epoch(text))
     except ValueError:

@@ -9,10 +9,12 @@ from quorate.api.quantity import NANOS, Quantity, parse_quantity
 from quorate.local.server.errors import forbidden
 from quorate.local.server.registry.defaults.pod_resources import pod_amounts
 from quorate.local.server.requests.context import RequestContext
+from quorate.local.server.storage.store import Entry
 
 Json = dict[str, Any]
 
 ANNOTATION = "kubernetes.io/limit-ranger"
+AMOUNTS = ("default", "defaultRequest", "min", "max", "maxLimitRequestRatio")
 GROUPS = (("containers", "container"), ("initContainers", "init container"))
 
 
@@ -46,8 +48,17 @@ def check_bounds(pod: Json, limit_ranges: Iterable[list[Json]]) -> None:
 
 def limit_ranges_of(context: RequestContext) -> Iterator[list[Json]]:
     """Return the items of each LimitRange of the namespace."""
-    for entry in context.server.store.entries("limitranges", context.namespace):
-        yield entry.decode().get("spec", {}).get("limits") or []
+    return context.server.store.usable("limitranges", _limits, "LimitRanger", context.namespace)
+
+
+def _limits(entry: Entry) -> list[Json]:
+    """Return the items of a LimitRange.  Raises an exception if one is not usable."""
+    items: list[Json] = entry.decode()["spec"].get("limits") or []
+    for item in items:
+        for field in AMOUNTS:
+            for amount in item.get(field, {}).values():
+                parse_quantity(amount)
+    return items
 
 
 def _apply_defaults(spec: Json, defaults: dict[str, Json]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from quorate.local.server.admission import limit_ranger, runtime_class
 from quorate.local.server.errors import Cause, StatusError, forbidden, not_found
 from quorate.local.server.registry.defaults.pods import add_default_tolerations
 from quorate.local.server.requests.context import RequestContext
-from quorate.local.server.storage.store import Key
+from quorate.local.server.storage.store import Entry, Key
 
 Json = dict[str, Any]
 
@@ -109,11 +109,17 @@ def _priority(context: RequestContext, pod: Json) -> None:
 
 def _default_class(context: RequestContext) -> Json:
     """Return the default priority class, of several the one with the lowest value; empty if none."""
-    classes = (entry.decode() for entry in context.server.store.entries(PRIORITY_CLASSES))
-    default_classes = [candidate for candidate in classes if candidate.get("globalDefault")]
-    return min(
-        default_classes, key=lambda candidate: (candidate["value"], candidate["metadata"]["name"]), default={}
-    )
+    classes = context.server.store.usable(PRIORITY_CLASSES, _default_priority, "Priority")
+    _, _, default = min(filter(None, classes), key=lambda ranked: ranked[:2], default=(0, "", {}))
+    return default
+
+
+def _default_priority(entry: Entry) -> tuple[int, str, Json] | None:
+    """Return value, name and object of a default class; None for any other class."""
+    priority_class = entry.decode()
+    if not priority_class.get("globalDefault"):
+        return None
+    return int(priority_class["value"]), entry.key.name, priority_class
 
 
 def _storage_class(context: RequestContext, spec: Json) -> None:
@@ -141,20 +147,25 @@ def _taint_not_ready(node: Json) -> None:
 
 def _allocate_addresses(context: RequestContext, spec: Json, uid: str) -> None:
     """Allocate a free cluster IP and node ports; the uid determines where the search starts."""
-    services = [entry.decode()["spec"] for entry in context.server.store.entries("services")]
+    services = list(context.server.store.usable("services", _allocated_addresses, "service addresses"))
     start = int(uid.replace("-", ""), 16)
     if spec["type"] != "ExternalName" and "clusterIP" not in spec:
-        used_addresses = {service.get("clusterIP") for service in services}
+        used_addresses = {address for address, _ in services}
         size = SERVICE_NETWORK.num_addresses - 2
         candidates = (str(SERVICE_NETWORK[1 + (start + step) % size]) for step in range(size))
         spec["clusterIP"] = next(address for address in candidates if address not in used_addresses)
         spec["clusterIPs"] = [spec["clusterIP"]]
     if spec["type"] in ("NodePort", "LoadBalancer"):
-        used_ports = {
-            port.get("nodePort") for service in (*services, spec) for port in service.get("ports", ())
-        }
+        own_ports = {port.get("nodePort") for port in spec.get("ports", ())}
+        used_ports = own_ports.union(*(ports for _, ports in services))
         for port in spec.get("ports", ()):
             if "nodePort" not in port:
                 ports = (NODE_PORTS[(start + step) % len(NODE_PORTS)] for step in range(len(NODE_PORTS)))
                 port["nodePort"] = next(number for number in ports if number not in used_ports)
                 used_ports.add(port["nodePort"])
+
+
+def _allocated_addresses(entry: Entry) -> tuple[str, set[int | None]]:
+    """Return the cluster IP and the node ports of a Service."""
+    spec = entry.decode()["spec"]
+    return str(spec.get("clusterIP")), {port.get("nodePort") for port in spec.get("ports") or ()}

@@ -6,6 +6,7 @@ status.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from quorate.api import codec
@@ -28,28 +29,43 @@ async def charge_quota(context: RequestContext, obj: Json, dry_run: bool) -> Non
 
     Raises StatusError(403) if a quota would be exceeded, or if a pod does not specify a limited resource.
     """
-    for entry in (
-        context.server.store.entries("resourcequotas", context.namespace) if context.namespace else ()
-    ):
-        current: Entry | None = entry
+    if not context.namespace:
+        return
+    store = context.server.store
+    for quota in list(store.usable("resourcequotas", _read_quota, "ResourceQuota", context.namespace)):
+        current: _Quota | None = quota
         while current is not None:
             updated = _charged(context, obj, current)
             if updated is None or dry_run:
                 break
             try:
-                await context.server.store.update(entry.key, updated, current.revision)
+                await store.update(current.entry.key, updated, current.entry.revision)
                 break
             except StaleRevision as stale:
-                current = stale.current
+                current = _read_quota(stale.current) if stale.current else None
 
 
-def _charged(context: RequestContext, obj: Json, entry: Entry) -> Json | None:
-    """Return the quota with the usage of the object added; None if it uses no limited resource."""
-    quota = entry.decode()
-    status: Json = quota.get("status", {})
+@dataclass(frozen=True, slots=True)
+class _Quota:
+    entry: Entry
+    document: Json
+    limits: Resources
+    used: Resources
+    scopes: ResourceQuotaSpec
+
+
+def _read_quota(entry: Entry) -> _Quota:
+    document = entry.decode()
+    status = document.get("status", {})
     limits, used = parse_amounts(status.get("hard", {})), parse_amounts(status.get("used", {}))
-    scopes = {key: value for key, value in quota.get("spec", {}).items() if key != "hard"}
-    if not _matches(codec.convert(ResourceQuotaSpec, scopes), context, obj):
+    scopes = {key: value for key, value in document["spec"].items() if key != "hard"}
+    return _Quota(entry, document, limits, used, codec.convert(ResourceQuotaSpec, scopes))
+
+
+def _charged(context: RequestContext, obj: Json, quota: _Quota) -> Json | None:
+    """Return the quota with the usage of the object added; None if it uses no limited resource."""
+    name, limits, used = quota.entry.key.name, quota.limits, quota.used
+    if not _matches(quota.scopes, context, obj):
         return None
     requested = {name: amount for name, amount in _requested(context, obj, limits).items() if amount}
     if not requested:
@@ -57,16 +73,18 @@ def _charged(context: RequestContext, obj: Json, entry: Entry) -> Json | None:
     if context.kind.resource == "pods":
         unspecified = list(_unspecified(obj["spec"], limits))
         if unspecified:
-            message = f"failed quota: {entry.key.name}: must specify {'; '.join(unspecified)}"
+            message = f"failed quota: {name}: must specify {'; '.join(unspecified)}"
             raise _forbid(context, obj, message)
     new_used = {name: amount + used[name] if name in used else amount for name, amount in requested.items()}
-    exceeded = sorted(name for name in new_used if limits[name] < new_used[name])
+    exceeded = sorted(resource for resource in new_used if limits[resource] < new_used[resource])
     if exceeded:
         texts = [_format_amounts(exceeded, source) for source in (requested, used, limits)]
-        message = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(entry.key.name, *texts)
+        message = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(name, *texts)
         raise _forbid(context, obj, message)
-    status["used"] = {name: str(amount) for name, amount in (used | new_used).items()}
-    return quota
+    new_status = quota.document["status"] | {
+        "used": {resource: str(amount) for resource, amount in (used | new_used).items()}
+    }
+    return quota.document | {"status": new_status}
 
 
 def _matches(spec: ResourceQuotaSpec, context: RequestContext, obj: Json) -> bool:

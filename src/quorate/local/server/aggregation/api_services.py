@@ -20,6 +20,7 @@ from quorate.local.server.storage.store import Entry, StaleRevision, Store
 Json = dict[str, Any]
 
 RESOURCE = "apiservices.apiregistration.k8s.io"
+PART = "API services"
 BACKEND_RESOURCES = ("services", "endpoints", "endpointslices.discovery.k8s.io")
 CHECK_INTERVAL_S = 30.0
 RETRY_INTERVAL_S = 1.0  # while an API is not available
@@ -101,22 +102,26 @@ class ApiServiceController:
                     wait.cancel()
 
     async def sync(self) -> None:
-        """Check every stored APIService once."""
-        entries = self._store.entries(RESOURCE)
-        specs = [(entry, entry.decode()) for entry in entries]
+        """Check every stored APIService once; one that cannot be used holds up no other."""
         known = self._versions
         self._versions = {
             (remote.group, remote.version): known.get((remote.group, remote.version), remote)
-            for remote in (_aggregated_version(obj["spec"]) for _, obj in specs if obj["spec"].get("service"))
+            for remote in self._store.usable(RESOURCE, _aggregated_version, PART)
+            if remote.spec.get("service")
         }
-        for entry, obj in specs:
-            availability = await self._check_availability(obj["spec"])
-            await self._update_condition(entry, obj, availability)
+        for entry in self._store.entries(RESOURCE):
+            try:
+                await self._sync_service(entry)
+            except Exception as error:
+                self._store.report(entry, PART, error)
 
-    async def _check_availability(self, spec: Json) -> Availability:
-        if not spec.get("service"):
+    async def _sync_service(self, entry: Entry) -> None:
+        availability = await self._check_availability(_aggregated_version(entry))
+        await self._update_condition(entry, entry.decode(), availability)
+
+    async def _check_availability(self, remote: AggregatedVersion) -> Availability:
+        if not remote.spec.get("service"):
             return LOCAL_AVAILABILITY
-        remote = _aggregated_version(spec)
         availability = await self._probe(remote)
         self._versions[remote.group, remote.version] = replace(
             remote, available=availability.status == "True", resources=availability.resources
@@ -169,6 +174,7 @@ def _priority(remote: AggregatedVersion) -> tuple[object, ...]:
     return (-group, remote.group, -version, version_order(remote.version))
 
 
-def _aggregated_version(spec: Json) -> AggregatedVersion:
+def _aggregated_version(entry: Entry) -> AggregatedVersion:
+    spec = entry.decode()["spec"]
     priority = (spec.get("groupPriorityMinimum", 0), spec.get("versionPriority", 0))
-    return AggregatedVersion(spec["group"], spec["version"], priority, spec)
+    return AggregatedVersion(spec.get("group", ""), spec["version"], priority, spec)

@@ -10,7 +10,7 @@ from typing import Any
 
 from quorate.local.server.auth.authentication import SERVICE_ACCOUNT_PREFIX, User
 from quorate.local.server.requests.request_info import RequestInfo
-from quorate.local.server.storage.store import Key, Store
+from quorate.local.server.storage.store import Entry, Key, Store
 
 Json = dict[str, Any]
 
@@ -174,13 +174,15 @@ class Authorizer:
         self._revisions, self._rules_by_subject = revisions, {}
         self._cache.clear()
         for resource in (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS):
-            for entry in self._store.entries(resource):
-                self._add_binding(entry.decode(), entry.key.namespace)
+            for bindings in self._store.usable(resource, self._bindings, "authorization"):
+                for subject, bound in bindings:
+                    self._rules_by_subject.setdefault(subject, []).append(bound)
 
-    def _add_binding(self, binding: Json, namespace: str) -> None:
+    def _bindings(self, entry: Entry) -> list[tuple[str, BoundRules]]:
+        """Return the subjects of a binding, each with the rules of its role."""
+        binding, namespace = entry.decode(), entry.key.namespace
         bound = BoundRules(namespace, self.role_rules(binding["roleRef"], namespace))
-        for subject in _subjects(binding.get("subjects") or (), namespace):
-            self._rules_by_subject.setdefault(subject, []).append(bound)
+        return [(subject, bound) for subject in _subjects(binding.get("subjects") or (), namespace)]
 
 
 def _subjects(subjects: Iterable[Json], namespace: str) -> Iterator[str]:

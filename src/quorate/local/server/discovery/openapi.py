@@ -11,7 +11,7 @@ from quorate.local.objects import schema_types
 from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
 from quorate.local.server.discovery.groups import SERVER_VERSION
 from quorate.local.server.registry.kinds import Kind, Registry
-from quorate.local.server.storage.store import Store
+from quorate.local.server.storage.store import Entry, Store
 
 Json = dict[str, Any]
 
@@ -100,10 +100,16 @@ def _schemas(kinds: Iterable[Kind], store: Store) -> dict[str, Json]:
 def _custom_schemas(store: Store) -> dict[tuple[str, str], Json]:
     """Return the schemas of CustomResourceDefinitions, by resource and version."""
     return {
-        (entry.key.name, version["name"]): version["schema"]["openAPIV3Schema"]
-        for entry in store.entries(DEFINITIONS)
-        for version in entry.decode()["spec"]["versions"]
+        (resource, version["name"]): version["schema"]["openAPIV3Schema"]
+        for resource, versions in store.usable(DEFINITIONS, _versions, "OpenAPI")
+        for version in versions
     }
+
+
+def _versions(entry: Entry) -> tuple[str, list[Json]]:
+    """Return the name and the versions of a definition with their schemas."""
+    versions = entry.decode()["spec"]["versions"]
+    return entry.key.name, [version for version in versions if version["schema"]["openAPIV3Schema"]]
 
 
 def _schema_name(kind: Kind) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from quorate.kube.object_faults import problem_of
 from quorate.local.objects import decoding
 from quorate.local.objects.crd import definition as definitions
 from quorate.local.objects.crd.defaulting import apply_defaults, prune
@@ -58,7 +59,9 @@ class CustomResourceController:
         self._store, self._registry, self._timestamp = store, registry, timestamp
         self._conversion = conversion
         # By name of the definition; a new generation is compiled again.
-        self._compiled: dict[str, tuple[int, Definition]] = {}
+        self._generations: dict[str, int] = {}
+        self._served: dict[str, Definition] = {}
+        self._problems: dict[str, str] = {}  # of the definitions that cannot be served
 
     async def run(self) -> None:
         """Sync after each change of a definition, until cancelled."""
@@ -70,23 +73,33 @@ class CustomResourceController:
                 await _first_of(changed)
 
     async def sync(self) -> None:
-        """Register the kinds of the stored definitions, and unregister those of deleted ones."""
+        """Register the kinds of the stored definitions, and unregister those of deleted ones.
+
+        A definition that cannot be served is not established, and holds up no other.
+        """
         entries = {entry.key.name: entry for entry in self._store.entries(RESOURCE)}
-        for name in self._compiled.keys() - entries.keys():
-            _, removed = self._compiled.pop(name)
-            self._registry.unregister(removed.group, removed.plural)
+        for name in self._generations.keys() - entries.keys():
+            self._stop_serving(name)
+            del self._generations[name]
             self._registry.terminating.discard(name)
             await self._delete_objects(name)
-        for name, entry in entries.items():
-            obj = entry.decode()
-            generation = obj["metadata"]["generation"]
-            if name not in self._compiled or self._compiled[name][0] != generation:
-                self._register(name, generation, definitions.compile_definition(obj), obj.get("status") or {})
-            if "deletionTimestamp" in obj["metadata"]:
-                self._registry.terminating.add(name)
-                await self._finalize(entry, obj)
-            else:
-                await self._update_status(entry, obj)
+        for entry in entries.values():
+            try:
+                await self._sync_definition(entry)
+            except Exception as error:
+                self._store.report(entry, "custom resources", error)
+
+    async def _sync_definition(self, entry: Entry) -> None:
+        name, obj = entry.key.name, entry.decode()
+        generation = obj["metadata"].get("generation", 0)
+        if self._generations.get(name) != generation:
+            self._generations[name] = generation
+            self._serve(entry, obj)
+        if "deletionTimestamp" in obj["metadata"]:
+            self._registry.terminating.add(name)
+            await self._finalize(entry, obj)
+        else:
+            await self._update_status(entry, obj)
 
     async def _finalize(self, entry: Entry, obj: Json) -> None:
         """Delete the objects of a definition that is being deleted, then remove its finalizer."""
@@ -102,16 +115,29 @@ class CustomResourceController:
                 obj["metadata"]["finalizers"] = finalizers
                 await self._store.update(entry.key, obj, entry.revision)
 
-    def _register(self, name: str, generation: int, compiled: Definition, status: Json) -> None:
-        self._compiled[name] = (generation, compiled)
-        self._registry.unregister(compiled.group, compiled.plural)
-        self._registry.register(
-            *kinds_of(compiled, _storage_version(compiled, status), self._conversion(compiled))
-        )
+    def _serve(self, entry: Entry, obj: Json) -> None:
+        """Register the kinds of a definition; none if it cannot be compiled."""
+        name = entry.key.name
+        self._stop_serving(name)
+        try:
+            compiled = definitions.compile_definition(obj)
+            storage = _storage_version(compiled, obj.get("status") or {})
+            kinds = tuple(kinds_of(compiled, storage, self._conversion(compiled)))
+        except Exception as error:
+            self._store.report(entry, "custom resources", error)
+            self._problems[name] = problem_of(error)
+            return
+        self._served[name] = compiled
+        self._registry.register(*kinds)
+
+    def _stop_serving(self, name: str) -> None:
+        self._problems.pop(name, None)
+        if served := self._served.pop(name, None):
+            self._registry.unregister(served.group, served.plural)
 
     async def _update_status(self, entry: Entry, obj: Json) -> None:
-        served_definitions = [compiled for _, compiled in self._compiled.values()]
-        status = definitions.naming_status(obj, served_definitions, self._timestamp())
+        served, problem = list(self._served.values()), self._problems.get(entry.key.name, "")
+        status = definitions.naming_status(obj, served, self._timestamp(), problem)
         if status == obj.get("status"):
             return
         try:

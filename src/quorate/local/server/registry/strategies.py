@@ -32,6 +32,7 @@ RELATIONS_OF_FIELD_RULES = (api_extensions, cluster, networking, pods, quota, st
 STRATEGIES: dict[str, Strategy] = {
     "customresourcedefinitions.apiextensions.k8s.io": Strategy(
         default=definition.set_defaults,
+        prepare_for_create=cluster_defaults.clear_status,
         validate=api_extensions.validate_definition,
         validate_create=api_extensions.validate_new_definition,
         validate_update=api_extensions.validate_definition_update,

@@ -14,17 +14,19 @@ import asyncio
 import sqlite3
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from quorate.kube.log import logger
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS revisions (
@@ -92,6 +94,7 @@ MAX_OBJECT_BYTES = 1536 * 1024
 
 HISTORY_BYTES = 64 * 2**20
 LEAST_HISTORY = 100  # changes that the log keeps whatever their size
+REPORTED_MAX: Final = 10_000  # objects with a logged fault; beyond, the oldest is forgotten
 
 
 class TooLarge(Exception):
@@ -162,6 +165,7 @@ class Store:
         self._history: list[Change] = []  # all changes in memory, by revision
         self._compacted_revision = 0  # the last revision with a compacted change
         self.revision = 0  # the latest revision that readers see
+        self._reported: dict[tuple[Key, str], int] = {}  # the revision with the last logged fault, by part
         self._write_queue: asyncio.Queue[_Write] = asyncio.Queue()
         self._commit_task: asyncio.Task[None] | None = None
         self._executor = ThreadPoolExecutor(1, "store")
@@ -196,6 +200,31 @@ class Store:
         if namespace:
             return [entry for _, entry in sorted(spaces[namespace].items())] if namespace in spaces else []
         return [entry for _, names in sorted(spaces.items()) for _, entry in sorted(names.items())]
+
+    def usable(
+        self, resource: str, read: Callable[[Entry], T], part: str, namespace: str = ""
+    ) -> Iterator[T]:
+        """Yield what ``read`` returns for each object, without the objects that it raises on.
+
+        Those are logged, so that one object that a ``part`` of the server cannot use does not stop the part.
+        """
+        for entry in self.entries(resource, namespace):
+            try:
+                value = read(entry)
+            except Exception as error:
+                self.report(entry, part, error)
+            else:
+                yield value
+
+    def report(self, entry: Entry, part: str, error: Exception) -> None:
+        """Log, once a revision, that a part of the server cannot use an object."""
+        subject = (entry.key, part)
+        if self._reported.pop(subject, None) != entry.revision:
+            key = "/".join(filter(None, entry.key))
+            logger(__name__).fault("object cannot be used", error, object=key, part=part)
+        self._reported[subject] = entry.revision
+        if len(self._reported) > REPORTED_MAX:
+            del self._reported[next(iter(self._reported))]
 
     def entries_at(self, revision: int, resource: str, namespace: str = "") -> list[Entry]:
         """Return the objects as they were at a revision.  Raises RevisionCompacted."""

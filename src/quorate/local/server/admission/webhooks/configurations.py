@@ -70,8 +70,8 @@ class WebhookConfigurations:
 
     def for_resource(self, resource: str) -> Sequence[Webhook]:
         """Return the webhooks of a resource, ``MUTATING`` or ``VALIDATING``."""
-        entries = self._store.entries(resource)
-        return [webhook for entry in entries for webhook in self._webhooks(entry)] if entries else ()
+        configurations = self._store.usable(resource, self._webhooks, "admission webhooks")
+        return [webhook for webhooks in configurations for webhook in webhooks]
 
     def _webhooks(self, entry: Entry) -> Iterable[Webhook]:
         revision, webhooks = self._compiled.get(entry.key, (0, ()))
