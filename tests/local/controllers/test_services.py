@@ -100,6 +100,30 @@ def test_a_service_selects_by_all_its_labels() -> None:
 
 
 @pytest.mark.slow
+def test_endpoints_that_a_user_has_written_stay() -> None:
+    written = [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 9443}]}]
+
+    async def story(local: LocalCluster) -> None:
+        await local.client.create(ENDPOINTS, {"metadata": {"name": "web"}, "subsets": written}, "default")
+        spec = {"selector": {"app": "web"}, "ports": [{"port": 443}]}
+        await local.client.create(SERVICES, {"metadata": {"name": "web"}, "spec": spec}, "default")
+        await local.client.create(SERVICES, {"metadata": {"name": "later"}, "spec": spec}, "default")
+
+        async def later() -> bool:
+            return not await local.gone(ENDPOINTS, "later")
+
+        await local.until("the later service has Endpoints", later)
+        found = await local.client.get(ENDPOINTS, Key("default", "web"))
+        assert found["subsets"][0]["addresses"] == [{"ip": "192.0.2.1"}]
+
+    async def run() -> None:
+        async with local_cluster() as local:
+            await story(local)
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
 def test_a_service_has_the_addresses_of_its_ready_pods_until_it_is_deleted() -> None:
     async def story(local: LocalCluster) -> None:
         spec = {"clusterIP": "None", "selector": {"batch.kubernetes.io/job-name": "j"}}

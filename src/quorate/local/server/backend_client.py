@@ -220,17 +220,20 @@ def _service_addresses(store: Store, namespace: str, name: str, port: int) -> tu
 
 
 def _endpoint_addresses(store: Store, namespace: str, name: str, port_name: str) -> Iterator[tuple[str, int]]:
-    """Yield the ready addresses with the number of the named port."""
+    """Yield the ready addresses with the number of the named port.
+
+    Addresses with a nodeName are left out: those of pods, which no process of this network listens on.
+    """
     for entry in store.entries("endpointslices.discovery.k8s.io", namespace):
         if entry.labels.get(SERVICE_NAME_LABEL) != name:
             continue
         slice_ = entry.decode()
         for endpoint in slice_.get("endpoints") or ():
-            if endpoint.get("conditions", {}).get("ready", True):
+            if endpoint.get("conditions", {}).get("ready", True) and not endpoint.get("nodeName"):
                 yield from _address_ports(endpoint.get("addresses", []), slice_.get("ports") or [], port_name)
     endpoints = store.get(Key("endpoints", namespace, name))
     for subset in endpoints.decode().get("subsets", ()) if endpoints is not None else ():
-        addresses = [address["ip"] for address in subset.get("addresses", ())]
+        addresses = [address["ip"] for address in subset.get("addresses", ()) if not address.get("nodeName")]
         yield from _address_ports(addresses, subset.get("ports", []), port_name)
 
 

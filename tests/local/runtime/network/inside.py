@@ -6,18 +6,27 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from socket import socket
+from socket import AF_INET, SOCK_DGRAM, socket
 
-from quorate.local.runtime.network.bridge_network import BridgeNetwork
+import dns.message
+
+from quorate.api.meta import Key
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import untyped
+from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
 from quorate.local.runtime.network.node_namespaces import end_namespaces, enter, join_or_create
+from quorate.local.runtime.network.setup import run_pod_network
 from quorate.local.runtime.network.types import PodNetworkRequest
+from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
+
+SERVICES = untyped("", "v1", "services", "Service", True)
 
 DEADLINE_S = 20.0
 
 
 @asynccontextmanager
 async def network(state: Path) -> AsyncIterator[BridgeNetwork]:
-    opened = BridgeNetwork(state / "network", join_or_create(state))
+    opened = BridgeNetwork(state / "network", join_or_create(state), ("127.0.0.1", 443))
     await opened.start()
     try:
         yield opened
@@ -81,6 +90,72 @@ async def what_a_crash_left_is_removed(state: Path) -> None:
         assert (await pods.create(request("two"))).address == made.address
 
 
+async def names_and_services_reach_pods(state: Path) -> None:
+    loop = asyncio.get_running_loop()
+    async with local_cluster() as cluster, run_pod_network(state, cluster.client, WallClock()) as pods:
+        assert isinstance(pods, BridgeNetwork), pods.description
+        made = await pods.create(request("one"))
+        await pods.create(request("client"))
+        server = await listen(pods, "one", 8080)
+        for name, address in (("web", None), ("pods", "None")):
+            spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}
+            spec |= {"clusterIP": address} if address else {}
+            await cluster.client.create(SERVICES, {"metadata": {"name": name}, "spec": spec}, "default")
+        await create_ready_pod(cluster, "one", made.address)
+        assert await resolve(pods, "one.pods.default.svc.cluster.local") == [made.address]
+        for name in ("pods", "web"):
+            [address] = await resolve(pods, f"{name}.default.svc.cluster.local")
+            client = await pods.open_socket("uid-client")
+            await connect(client, (address, 8080 if name == "pods" else 80))
+            accepted, _ = await loop.sock_accept(server)
+            await loop.sock_sendall(accepted, name.encode())
+            assert await loop.sock_recv(client, 10) == name.encode()
+            accepted.close()
+            assert await loop.sock_recv(client, 10) == b"", "the end of the connection is passed on"
+            client.close()
+        server.close()
+
+
+async def connect(client: socket, address: tuple[str, int]) -> None:
+    """Connect as soon as the address of the service is open."""
+    while True:
+        try:
+            return await asyncio.get_running_loop().sock_connect(client, address)
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.02)
+
+
+async def create_ready_pod(cluster: LocalCluster, name: str, address: str) -> None:
+    spec = {"hostname": name, "subdomain": "pods", "containers": [{"name": "main", "image": "x"}]}
+    body = {"metadata": {"name": name, "labels": {"app": "web"}}, "spec": spec}
+    await cluster.client.create(PODS, body, "default")
+    conditions = [{"type": "Ready", "status": "True"}]
+    status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "conditions": conditions}
+    await cluster.client.patch(PODS, Key("default", name), {"status": status}, subresource="status")
+
+
+async def resolve(pods: BridgeNetwork, name: str) -> list[str]:
+    """Return the addresses of a name as soon as it has any, asked in the network of the pod ``client``."""
+    loop = asyncio.get_running_loop()
+    while True:
+        query = dns.message.make_query(name, "A")
+        asking = await pods.run_in(pods.namespace("uid-client"), lambda: socket(AF_INET, SOCK_DGRAM))
+        with asking:
+            asking.setblocking(False)
+            await loop.sock_connect(asking, (NODE_ADDRESS, 53))
+            await loop.sock_sendall(asking, query.to_wire())
+            response = dns.message.from_wire(await loop.sock_recv(asking, 4096))
+        if response.answer:
+            return [str(rdata) for rdata in response.answer[0]]
+        await asyncio.sleep(0.02)
+
+
+async def without_namespaces_pods_share_the_network_of_the_host(state: Path) -> None:
+    async with local_cluster() as one, run_pod_network(state, one.client, WallClock(), "forbidden") as pods:
+        assert pods.description.endswith("forbidden")
+        assert (await pods.create(request("one"))).path is None
+
+
 STORIES: dict[str, Callable[[Path], Awaitable[None]]] = {
     story.__name__: story
     for story in (
@@ -88,6 +163,8 @@ STORIES: dict[str, Callable[[Path], Awaitable[None]]] = {
         a_network_survives_the_kubelet_and_is_released,
         many_pods_at_once,
         what_a_crash_left_is_removed,
+        names_and_services_reach_pods,
+        without_namespaces_pods_share_the_network_of_the_host,
     )
 }
 

@@ -12,6 +12,8 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.local.controllers.services.endpoints import (
+    ENDPOINTS_MANAGED_BY_LABEL,
+    ENDPOINTS_MANAGER,
     MANAGED_BY_LABEL,
     MANAGER,
     desired_endpoints,
@@ -105,10 +107,17 @@ class EndpointsController:
                 continue
 
     async def _write_endpoints(self, key: Key, desired: Json) -> None:
+        """Write the Endpoints of a service, unless a user has written them: for webhooks on this machine."""
         content = encode_sorted(desired)
-        if self._applied.get(key) != content:
+        if self._applied.get(key) == content:
+            return
+        try:
+            present = await self._client.get(ENDPOINTS, key)
+        except NotFound:
+            present = desired
+        if present["metadata"].get("labels", {}).get(ENDPOINTS_MANAGED_BY_LABEL) == ENDPOINTS_MANAGER:
             await self._client.apply(ENDPOINTS, key, desired)
-            self._applied[key] = content
+        self._applied[key] = content
 
 
 def _service_of(endpoint_slice: EndpointSlice) -> Iterable[Key]:

@@ -16,6 +16,7 @@ class ServicePort(Struct):
     name: str = ""
     protocol: str = "TCP"
     target_port: int | str = 0
+    node_port: int = 0
     app_protocol: str | None = None
 
 
@@ -26,6 +27,7 @@ class ServiceSpec(Struct):
     ports: tuple[ServicePort, ...] = ()
     external_name: str = ""
     publish_not_ready_addresses: bool = False
+    session_affinity: str = "None"
 
 
 class Service(Struct):

@@ -25,6 +25,7 @@ from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNames
 POD_NETWORK: Final = ipaddress.IPv4Network("10.244.0.0/16")
 NODE_ADDRESS: Final = str(POD_NETWORK[1])
 SERVICE_NETWORK: Final = "10.96.0.0/16"
+API_SERVICE_ADDRESS: Final = ("10.96.0.1", 443)
 BRIDGE: Final = "bridge"
 LINK_PREFIX: Final = "pod"
 NAMESPACE: Final = "netns"
@@ -39,8 +40,10 @@ class BridgeNetwork:
 
     node_address = NODE_ADDRESS
 
-    def __init__(self, state: Path, node: NodeNamespaces) -> None:
+    def __init__(self, state: Path, node: NodeNamespaces, api_server: tuple[str, int]) -> None:
+        """``api_server``: its address in the network of the host."""
         self._state = state
+        self._api_server = api_server
         self.node = node
         self._threads = NetworkThreads()
         self._used: set[int] = set()  # places in the network of the addresses of pods
@@ -69,7 +72,7 @@ class BridgeNetwork:
         directory = self._state / request.uid
         if request.host_network:
             files = await asyncio.to_thread(write_pod_files, directory, request, HOST_ADDRESS, "")
-            return PodNetworkNamespace(None, HOST_ADDRESS, *files)
+            return PodNetworkNamespace(None, HOST_ADDRESS, self._api_server, *files)
         try:
             place = await asyncio.to_thread(_recorded_place, directory)
             if place is None:
@@ -79,7 +82,7 @@ class BridgeNetwork:
             files = await asyncio.to_thread(write_pod_files, directory, request, address, NODE_ADDRESS)
         except (OSError, IpCommandFailed) as error:
             raise PodNetworkError(f"failed to set up the network of the pod: {error}") from error
-        return PodNetworkNamespace(directory / NAMESPACE, address, *files)
+        return PodNetworkNamespace(directory / NAMESPACE, address, API_SERVICE_ADDRESS, *files)
 
     async def release(self, uid: str) -> None:
         directory = self._state / uid
@@ -89,8 +92,12 @@ class BridgeNetwork:
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
     async def open_socket(self, uid: str | None = None) -> socket:
-        namespace = self.node.network if uid is None else self._state / uid / NAMESPACE
+        namespace = self.node.network if uid is None else self.namespace(uid)
         return await self.run_in(namespace, _open_socket)
+
+    def namespace(self, uid: str) -> Path:
+        """Return the path of the namespace of a pod."""
+        return self._state / uid / NAMESPACE
 
     async def run_in_node(self, function: Callable[[], socket]) -> socket:
         """Return what ``function`` returns in the network of the node, such as a listening socket."""

@@ -23,9 +23,10 @@ class HostNetwork:
 
     node_address = HOST_ADDRESS
 
-    def __init__(self, state: Path, reason: str) -> None:
+    def __init__(self, state: Path, reason: str, api_server: tuple[str, int] = (HOST_ADDRESS, 443)) -> None:
         """``state``: the directory for files of pods; ``reason``: why there are no namespaces."""
         self._state = state
+        self._api_server = api_server
         self.description = (
             f"pods share the network of the host, without addresses and service names of their own: {reason}"
         )
@@ -35,7 +36,7 @@ class HostNetwork:
 
     def _create(self, request: PodNetworkRequest) -> PodNetworkNamespace:
         files = write_pod_files(self._state / request.uid, request, HOST_ADDRESS, "")
-        return PodNetworkNamespace(None, HOST_ADDRESS, *files)
+        return PodNetworkNamespace(None, HOST_ADDRESS, self._api_server, *files)
 
     async def release(self, uid: str) -> None:
         await asyncio.to_thread(shutil.rmtree, self._state / uid, ignore_errors=True)

@@ -1,35 +1,90 @@
 """The network of the pods of a node: namespaces if this process has entered them, else that of the host."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from socket import AF_INET, SOCK_DGRAM, socket
 from typing import Final
 
-from quorate.local.runtime.network.bridge_network import BridgeNetwork
+from yarl import URL
+
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.log import logger
+from quorate.kube.manager.restart import run_restarting
+from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
+from quorate.local.runtime.network.cluster_view import ClusterView
+from quorate.local.runtime.network.dns_server import DNS_PORT, DnsServer
 from quorate.local.runtime.network.host_network import HostNetwork
 from quorate.local.runtime.network.node_namespaces import NodeNamespaces, is_inside, read_holder
+from quorate.local.runtime.network.service_proxy import Address, ServiceProxy, listening_socket
 from quorate.local.runtime.network.types import PodNetwork, PodNetworkError
 
 PODS: Final = "network"
 
+log = logger(__name__)
+
 
 @asynccontextmanager
-async def run_pod_network(state: Path, reason: str = "") -> AsyncIterator[PodNetwork]:
+async def run_pod_network(
+    state: Path, client: Client, clock: Clock, reason: str = ""
+) -> AsyncIterator[PodNetwork]:
     """Run the network of the pods until the block ends; the networks of the pods stay.
 
     ``state``: the directory of the runtime, with which ``enter`` was called; ``reason``: what it returned.
+    ``client``: of the API server, to which connections of pods to the service ``kubernetes`` go.
     """
+    api_server = _address(client.config.server)
+    try:
+        bridge = await _bridge(state, api_server, reason)
+    except PodNetworkError as error:
+        network = HostNetwork(state / PODS, str(error), api_server)
+        log.warning("pods share the network of the host", reason=str(error))
+        yield network
+        return
+    names = partial(_serve_names_and_services, client, bridge, api_server)
+    async with asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(run_restarting("names and services of pods", names, clock))
+        try:
+            yield bridge
+        finally:
+            serving.cancel()
+            bridge.close()
+
+
+async def _bridge(state: Path, api_server: Address, reason: str) -> BridgeNetwork:
+    """Raise ``PodNetworkError`` if there is no network of namespaces."""
     holder = read_holder(state)
     if reason or holder is None or not is_inside(NodeNamespaces(holder)):
-        yield HostNetwork(state / PODS, reason or "the kubelet is not in namespaces of its own")
-        return
-    bridge = BridgeNetwork(state / PODS, NodeNamespaces(holder))
-    try:
-        await bridge.start()
-    except PodNetworkError as error:
-        yield HostNetwork(state / PODS, str(error))
-        return
-    try:
-        yield bridge
-    finally:
-        bridge.close()
+        raise PodNetworkError(reason or "the kubelet is not in namespaces of its own")
+    bridge = BridgeNetwork(state / PODS, NodeNamespaces(holder), api_server)
+    await bridge.start()
+    return bridge
+
+
+async def _serve_names_and_services(client: Client, bridge: BridgeNetwork, api_server: Address) -> None:
+    cluster = ClusterView(client)
+    address = (NODE_ADDRESS, DNS_PORT)
+    udp = await bridge.run_in_node(lambda: _datagram_socket(address))
+    tcp = await bridge.run_in_node(lambda: listening_socket(address))
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(cluster.run())
+        await cluster.wait_synced()
+        tasks.create_task(DnsServer(cluster, ()).run(udp, tcp))
+        tasks.create_task(ServiceProxy(cluster, bridge, api_server).run())
+
+
+def _datagram_socket(address: Address) -> socket:
+    opened = socket(AF_INET, SOCK_DGRAM)
+    opened.bind(address)
+    opened.setblocking(False)
+    return opened
+
+
+def _address(server: str) -> Address:
+    url = URL(server)
+    assert url.host is not None
+    assert url.port is not None
+    return (url.host, url.port)

@@ -30,6 +30,7 @@ class PodNetworkNamespace:
 
     path: Path | None  # of the network namespace, for setns; None: the kubelet's own, which is the host's
     address: str
+    api_server: tuple[str, int]  # host and port at which processes of the pod reach the API server
     hosts: Path  # content of /etc/hosts
     resolv_conf: Path  # content of /etc/resolv.conf
 
