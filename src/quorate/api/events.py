@@ -16,6 +16,7 @@ class ObjectReference(Struct):
     namespace: str = ""
     uid: Uid = Uid("")
     resource_version: str = ""
+    field_path: str = ""  # of a container, such as spec.containers{main}
 
 
 class EventSeries(Struct, omit_defaults=False):

@@ -36,11 +36,18 @@ from quorate.cli.run.cluster_description import (
     described_nodes,
     description_text,
     read_description_file,
-    simulated_pools,
 )
 from quorate.cli.run.command import run
 from quorate.cli.run.formatting import plural
 from quorate.cli.run.node_topology import FLAVOR, TOPOLOGY, NodeTopology
+from quorate.cli.run.process_runtime import (
+    Images,
+    NodeName,
+    NodeResources,
+    Runtime,
+    RuntimeChoice,
+    RuntimeOptions,
+)
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Invalid
@@ -124,6 +131,10 @@ def up(
         ),
     ] = None,
     speed: Speed = 1.0,
+    runtime: RuntimeChoice = Runtime.SIMULATED,
+    node_name: NodeName = "",
+    node: NodeResources = "",
+    image: Images = None,
     name: Name = DEFAULT_NAME,
     data_dir: DataDir = None,
     detach: Annotated[
@@ -169,7 +180,8 @@ def up(
     """
     cluster_directory = _directory(name, data_dir)
     options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
-    described = None if cluster is None else options.override(read_description_file(cluster))
+    described = None if cluster is None else read_description_file(cluster)
+    runtime_options = RuntimeOptions(runtime, node_name, node, image or ())
     if without_controllers and config is not None:
         raise UsageError("--config has no effect with --without-controllers (drop one of the two)")
     if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
@@ -183,10 +195,10 @@ def up(
     clock = WallClock()
     port = (DEFAULT_PORT if name == DEFAULT_NAME else 0) if port is None else port
     with cluster_directory.lock(clock.now(), in_background=in_background) as directory:
-        description = described or options.override(_earlier_description(directory))
-        settings = Settings(
-            simulated_pools(description), port, speed, plain_scheduler=scheduling is not Scheduling.GANG
-        )
+        described = described or _earlier_description(directory)
+        description = options.override(described)
+        pools, process_runtime = runtime_options.nodes(options, described)
+        settings = Settings(pools, port, speed, scheduling is not Scheduling.GANG, process_runtime)
 
         async def serve() -> None:
             async with run_queueing_cluster(

@@ -17,6 +17,7 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers import run_controllers
 from quorate.local.directory import LockedDirectory
 from quorate.local.nodes import NodePool, run_nodes
+from quorate.local.runtime.supervisor import ProcessRuntime, run_kubelet
 from quorate.local.server.apiserver import ApiServer
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.storage.store import Store
@@ -32,6 +33,7 @@ class Settings:
     port: int = 0  # 0: any free port
     speed: float = 1.0  # how much faster than real time simulated pods run
     plain_scheduler: bool = True  # run a scheduler for pods of "default-scheduler"
+    runtime: ProcessRuntime | None = None  # the node of this machine, on which pods run as processes
 
 
 class AddressUnusable(Exception):
@@ -64,10 +66,12 @@ async def run_cluster(
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
         asyncio.TaskGroup() as parts,
     ):
-        tasks = (
+        tasks = [
             parts.create_task(run_controllers(client, clock, rng, with_scheduler=settings.plain_scheduler)),
             parts.create_task(run_nodes(client, clock, settings.pools, settings.speed)),
-        )
+        ]
+        if settings.runtime is not None:
+            tasks.append(parts.create_task(run_kubelet(directory.path, settings.runtime, clock)))
         yield url
         for task in tasks:
             task.cancel()

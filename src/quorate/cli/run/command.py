@@ -26,7 +26,6 @@ from quorate.cli.run.cluster_description import (
     Nodes,
     Speed,
     described_nodes,
-    simulated_pools,
 )
 from quorate.cli.run.follow import OnObserved, Plan, ignore
 from quorate.cli.run.follow import run as run_plan
@@ -34,6 +33,14 @@ from quorate.cli.run.formatting import plural
 from quorate.cli.run.manifests import read_directory, with_scheduler
 from quorate.cli.run.node_pools import EQUAL_NODES
 from quorate.cli.run.outcome import Outcome
+from quorate.cli.run.process_runtime import (
+    Images,
+    NodeName,
+    NodeResources,
+    Runtime,
+    RuntimeChoice,
+    RuntimeOptions,
+)
 from quorate.cli.run.report import print_outcome
 from quorate.cli.run.screen import open_console, open_screen
 from quorate.kube.clock import WallClock
@@ -56,6 +63,10 @@ def run(
     topology: NodeLevels = None,
     pool: NodePools = None,
     speed: Speed = 1.0,
+    runtime: RuntimeChoice = Runtime.SIMULATED,
+    node_name: NodeName = "",
+    node: NodeResources = "",
+    image: Images = None,
     scheduler_name: Annotated[
         str,
         typer.Option(
@@ -80,7 +91,10 @@ def run(
     """  # noqa: E501  the example is one line, to be copied
     options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
     console = open_console()
-    outcome = run_directory(directory, config, options, speed, timeout, console, scheduler_name)
+    runtime_options = RuntimeOptions(runtime, node_name, node, image or ())
+    outcome = run_directory(
+        directory, config, options, speed, timeout, console, scheduler_name, runtime_options=runtime_options
+    )
     print_outcome(console, outcome)
     raise typer.Exit(outcome.ending.exit)
 
@@ -94,6 +108,7 @@ def run_directory(
     console: Console,
     scheduler_name: str = "",
     on_observed: OnObserved = ignore,
+    runtime_options: RuntimeOptions = RuntimeOptions(),  # noqa: B008  it is frozen
 ) -> Outcome:
     """Read the manifests, run them and show the run on ``console``.
 
@@ -103,7 +118,8 @@ def run_directory(
     text, loaded = read_configuration_text(config)
     in_force = ConfigurationInForce(config, text, loaded.configuration)
     manifests = read_directory(directory, options)
-    settings = Settings(simulated_pools(options.override(manifests.cluster_description)), speed=speed)
+    pools, process_runtime = runtime_options.nodes(options, manifests.cluster_description)
+    settings = Settings(pools, speed=speed, runtime=process_runtime)
     objects = manifests.objects
     if scheduler_name:
         objects = tuple(with_scheduler(each, scheduler_name) for each in objects)

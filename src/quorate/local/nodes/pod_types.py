@@ -21,6 +21,7 @@ class ContainerStateRunning(Struct):
 
 class ContainerStateTerminated(core.ContainerStateTerminated, omit_defaults=False):
     reason: str = ""
+    message: str | UnsetType = UNSET  # written by the process runtime only
     started_at: datetime | None = None
 
 

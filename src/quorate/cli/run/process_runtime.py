@@ -1,0 +1,111 @@
+"""Options of the commands that start a local cluster: how its pods run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quorate.api.quantity import InvalidQuantity, parse_quantity
+from quorate.cli.errors import UsageError
+from quorate.cli.run.cluster_description import ClusterDescription, simulated_pools
+from quorate.local.nodes import NodePool
+from quorate.local.runtime.node import default_node_name
+from quorate.local.runtime.supervisor import ProcessRuntime
+from quorate.local.runtime.tools import RuntimeUnavailable, find_tools
+
+
+class Runtime(StrEnum):
+    """How pods run."""
+
+    SIMULATED = "simulated"
+    PROCESS = "process"
+
+
+RuntimeChoice = Annotated[
+    Runtime,
+    typer.Option(
+        help="How pods run: [b]simulated[/b]: without programs, for as long as annotations say; "
+        "[b]process[/b]: as processes of this machine, a node; --nodes and --pool add simulated nodes."
+    ),
+]
+NodeName = Annotated[
+    str, typer.Option(metavar="NAME", help="The node of this machine; by default the name of the host.")
+]
+NodeResources = Annotated[
+    str,
+    typer.Option(
+        "--node",
+        metavar="RESOURCE=AMOUNT,...",
+        help="What the node of this machine has, such as [b]cpu=4,memory=8Gi[/b]; by default all of it.",
+    ),
+]
+Images = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--image",
+        metavar="NAME=DIRECTORY",
+        help="The root directory of an image; others are the files of this machine. May be repeated.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeOptions:
+    runtime: Runtime = Runtime.SIMULATED
+    node_name: str = ""
+    node: str = ""
+    images: Sequence[str] = ()
+
+    def nodes(
+        self, options: ClusterDescription, described: ClusterDescription
+    ) -> tuple[tuple[NodePool, ...], ProcessRuntime | None]:
+        """Return the simulated nodes, and the node of this machine if pods run on it.
+
+        ``options`` are those of the command line, ``described`` is read from a file: its amounts are then
+        those of the node of this machine. Raises ``UsageError``.
+        """
+        if self.runtime is Runtime.SIMULATED:
+            if self.node_name or self.node or self.images:
+                raise UsageError("--node-name, --node and --image need --runtime process")
+            return simulated_pools(options.override(described)), None
+        try:
+            find_tools()
+        except RuntimeUnavailable as error:
+            raise UsageError(f"--runtime process: {error}") from error
+        pools = simulated_pools(options) if options.has_nodes else ()
+        resources = _amounts(described) | _parse_resources(self.node)
+        name = self.node_name or default_node_name()
+        return pools, ProcessRuntime(name, resources, _parse_images(self.images))
+
+
+def _amounts(described: ClusterDescription) -> dict[str, str]:
+    amounts = {"cpu": described.cpu, "memory": described.memory, "pods": described.pods}
+    return {name: str(amount) for name, amount in amounts.items() if amount is not None}
+
+
+def _parse_resources(text: str) -> dict[str, str]:
+    resources = {}
+    for part in filter(None, text.split(",")):
+        name, separator, amount = part.partition("=")
+        try:
+            parse_quantity(amount)
+        except InvalidQuantity as error:
+            raise UsageError(f"--node {name}: {error}") from error
+        if not (name and separator):
+            raise UsageError(f"--node: {part!r} is not RESOURCE=AMOUNT (write cpu=4,memory=8Gi)")
+        resources[name] = amount
+    return resources
+
+
+def _parse_images(texts: Sequence[str]) -> Mapping[str, Path]:
+    images = {}
+    for text in texts:
+        name, separator, directory = text.partition("=")
+        path = Path(directory).expanduser().absolute()
+        if not (name and separator) or not path.is_dir():
+            raise UsageError(f"--image: {text!r} is not NAME=DIRECTORY with a directory that exists")
+        images[name] = path
+    return images

@@ -1,0 +1,127 @@
+"""``python -m quorate.local.runtime FILE``: the kubelet process of a local cluster.
+
+It ends at SIGTERM, after it has ended all containers; or when its standard input is closed because the
+process of the cluster has been killed: then containers go on until the next kubelet adopts them.
+"""
+
+import asyncio
+import os
+import pwd
+import random
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from quorate.api.meta import Condition
+from quorate.api.quantity import parse_quantity
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.log import configure
+from quorate.kube.manager.restart import run_restarting
+from quorate.kube.rest.config import load_rest_config
+from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.runtime.configuration import KubeletConfiguration, read_configuration
+from quorate.local.runtime.kubelet import Kubelet
+from quorate.local.runtime.machine import capacity
+from quorate.local.runtime.network.host_network import HostNetwork
+from quorate.local.runtime.node import NodeDescription, heartbeat, register
+from quorate.local.runtime.node_services import NodeServices
+from quorate.local.runtime.objects import ApiObjects
+from quorate.local.runtime.tools import find_tools
+
+ISOLATION: Final = "bubblewrap"
+IMAGES: Final = (
+    "images are not pulled: the files of this machine, read-only, are what containers see, or those of the "
+    "directory that --image NAME=DIRECTORY gives for an image"
+)
+
+
+def main() -> None:
+    configuration = read_configuration(Path(sys.argv[1]))
+    configure("console")
+    uvloop.run(serve(configuration))
+
+
+async def serve(configuration: KubeletConfiguration) -> None:
+    """Run the kubelet until SIGTERM or the end of the standard input."""
+    clock, rng = WallClock(), random.Random()
+    rest = await load_rest_config(Path(configuration.kubeconfig))
+    async with Client(rest, rng, field_manager="kubelet") as client:
+        services = _services(configuration, client, clock, rng)
+        node = NodeDescription(
+            configuration.node_name,
+            services.network.node_address,
+            capacity(services.state, configuration.resources),
+            ISOLATION,
+            _remarks(services),
+        )
+        await _run(client, clock, node, Kubelet(services))
+
+
+async def _run(client: Client, clock: WallClock, node: NodeDescription, kubelet: Kubelet) -> None:
+    loop = asyncio.get_running_loop()
+    working = asyncio.create_task(kubelet.run())
+    parts = [
+        asyncio.create_task(run_restarting("node", partial(_keep_node, client, clock, node), clock)),
+        working,
+    ]
+    stopping: list[asyncio.Task[None]] = []
+    loop.add_signal_handler(signal.SIGTERM, lambda: stopping.append(loop.create_task(kubelet.stop())))
+    loop.add_signal_handler(signal.SIGINT, lambda: None)  # of the terminal: the supervisor ends this process
+    loop.add_reader(sys.stdin, working.cancel)
+    await asyncio.wait([working])
+    for part in parts:
+        part.cancel()
+    await asyncio.gather(*parts, return_exceptions=True)
+    if not working.cancelled() and (error := working.exception()) is not None:
+        raise error
+
+
+async def _keep_node(client: Client, clock: WallClock, node: NodeDescription) -> None:
+    await register(client, clock, node)
+    await heartbeat(client, clock, node)
+
+
+def _services(
+    configuration: KubeletConfiguration, client: Client, clock: WallClock, rng: random.Random
+) -> NodeServices:
+    state = Path(configuration.state)
+    return NodeServices(
+        name=configuration.node_name,
+        client=client,
+        clock=clock,
+        rng=rng,
+        state=state,
+        network=HostNetwork(state / "network", "network namespaces are not used"),
+        tools=find_tools(),
+        images={name: Path(root) for name, root in configuration.images.items()},
+        objects=ApiObjects(client, clock, Path(configuration.authority).read_bytes()),
+        recorder=EventRecorder(client, clock, rng, "kubelet"),
+        allocatable={
+            name: parse_quantity(amount) for name, amount in capacity(state, configuration.resources).items()
+        },
+        is_root=_maps_all_users(),
+        home=pwd.getpwuid(os.getuid()).pw_dir,
+    )
+
+
+def _maps_all_users() -> bool:
+    """Return True if this process may change to any user: it is root, and not only in a user namespace."""
+    _, _, count = Path("/proc/self/uid_map").read_text().splitlines()[0].split()
+    return os.geteuid() == 0 and int(count) > 1
+
+
+def _remarks(services: NodeServices) -> tuple[Condition, ...]:
+    """Return the conditions that say what is different from other kubelets."""
+    return (
+        Condition(type="ImagesPulled", status="False", reason="HostFiles", message=IMAGES),
+        Condition(type="PodNetwork", status="True", reason="Available", message=services.network.description),
+    )
+
+
+if __name__ == "__main__":
+    main()

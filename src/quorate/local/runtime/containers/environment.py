@@ -1,0 +1,249 @@
+"""The environment, command and working directory of a container, as a kubelet composes them."""
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.api.quantity import NANOS, InvalidQuantity, Quantity, parse_quantity
+from quorate.local.runtime.pod_types import (
+    ConfigMap,
+    Container,
+    EnvVar,
+    EnvVarSource,
+    KeySelector,
+    ObjectSelector,
+    Pod,
+    ResourceFieldSelector,
+    Secret,
+    Service,
+)
+
+DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_REFERENCE: Final = re.compile(r"\$(\$|\(([^)]*)\))")
+_SUBSCRIPT: Final = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]")
+
+
+class ConfigError(Exception):
+    """The container cannot be configured; the kubelet retries (``CreateContainerConfigError``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencedObjects:
+    """The ConfigMaps and Secrets that the environment of a container may refer to, by name; None: missing."""
+
+    config_maps: Mapping[str, ConfigMap | None]
+    secrets: Mapping[str, Secret | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """What fields of the downward API say that is not in the pod's manifest."""
+
+    host_ip: str
+    pod_ip: str
+    allocatable: Mapping[str, Quantity]  # of the node: the limits of a container without limits
+
+
+def references(container: Container) -> tuple[set[str], set[str]]:
+    """Return the names of the ConfigMaps and of the Secrets that the environment refers to."""
+    sources = [variable.value_from for variable in container.env if variable.value_from is not None]
+    config_maps: set[str] = {s.config_map_key_ref.name for s in sources if s.config_map_key_ref}
+    secrets: set[str] = {s.secret_key_ref.name for s in sources if s.secret_key_ref}
+    config_maps |= {source.config_map_ref.name for source in container.env_from if source.config_map_ref}
+    secrets |= {source.secret_ref.name for source in container.env_from if source.secret_ref}
+    return config_maps, secrets
+
+
+def environment_of(
+    pod: Pod,
+    container: Container,
+    objects: ReferencedObjects,
+    services: Iterable[Service],
+    facts: PodFacts,
+) -> dict[str, str]:
+    """Return the variables of a container.  Raises ``ConfigError``.
+
+    A later source wins: service variables, ``envFrom``, ``env``.
+    """
+    result = service_variables(pod, services)
+    for source in container.env_from:
+        if source.config_map_ref is not None:
+            found = _object("configmap", pod, source.config_map_ref, objects.config_maps)
+            values: Mapping[str, str] = found.data if isinstance(found, ConfigMap) else {}
+        elif source.secret_ref is not None:
+            secret = _object("secret", pod, source.secret_ref, objects.secrets)
+            values = _decoded(secret) if isinstance(secret, Secret) else {}
+        else:
+            continue
+        result |= {source.prefix + name: value for name, value in values.items() if "=" not in name}
+    declared: dict[str, str] = {}
+    for variable in container.env:
+        value = _value(pod, container, variable, declared, result, objects, facts)
+        if value is not None:
+            declared[variable.name] = value
+    return result | declared
+
+
+def _value(
+    pod: Pod,
+    container: Container,
+    variable: EnvVar,
+    declared: Mapping[str, str],
+    inherited: Mapping[str, str],
+    objects: ReferencedObjects,
+    facts: PodFacts,
+) -> str | None:
+    """Return the value of a variable, or None if an optional source does not exist."""
+    if variable.value_from is None:
+        return expand(variable.value, {**inherited, **declared})
+    return _referenced(pod, container, variable.value_from, objects, facts)
+
+
+def _referenced(
+    pod: Pod, container: Container, source: EnvVarSource, objects: ReferencedObjects, facts: PodFacts
+) -> str | None:
+    if source.field_ref is not None:
+        return pod_field(pod, source.field_ref.field_path, facts)
+    if source.resource_field_ref is not None:
+        return resource_field(pod, container, source.resource_field_ref, facts)
+    if source.config_map_key_ref is not None:
+        selector = source.config_map_key_ref
+        found = _object("configmap", pod, selector, objects.config_maps)
+        return _key("ConfigMap", pod, selector, found.data if isinstance(found, ConfigMap) else None)
+    if source.secret_key_ref is not None:
+        selector = source.secret_key_ref
+        secret = _object("secret", pod, selector, objects.secrets)
+        return _key("Secret", pod, selector, _decoded(secret) if isinstance(secret, Secret) else None)
+    return ""
+
+
+def _object(
+    kind: str,
+    pod: Pod,
+    selector: KeySelector | ObjectSelector,
+    objects: Mapping[str, ConfigMap | None] | Mapping[str, Secret | None],
+) -> ConfigMap | Secret | None:
+    found = objects.get(selector.name)
+    if found is None and not selector.optional:
+        raise ConfigError(f'{kind} "{selector.name}" not found')
+    return found
+
+
+def _key(kind: str, pod: Pod, selector: KeySelector, values: Mapping[str, str] | None) -> str | None:
+    if values is not None and selector.key in values:
+        return values[selector.key]
+    if selector.optional:
+        return None
+    name = f"{pod.metadata.namespace}/{selector.name}"
+    raise ConfigError(f"couldn't find key {selector.key} in {kind} {name}")
+
+
+def _decoded(secret: Secret) -> dict[str, str]:
+    return {name: base64.b64decode(value).decode(errors="replace") for name, value in secret.data.items()}
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replace ``$(NAME)`` by the variable; ``$$`` is one dollar sign, an unknown reference stays."""
+
+    def replacement(match: re.Match[str]) -> str:
+        if match[1] == "$":
+            return "$"
+        return variables.get(match[2], match[0])
+
+    return _REFERENCE.sub(replacement, text)
+
+
+def pod_field(pod: Pod, path: str, facts: PodFacts) -> str:
+    """Return a field of the pod for the downward API.  Raises ``ConfigError``."""
+    metadata = pod.metadata
+    if match := _SUBSCRIPT.fullmatch(path):
+        values = metadata.labels if match[1].endswith("labels") else metadata.annotations
+        return values.get(match[2], "")
+    fields: Mapping[str, Callable[[], str]] = {
+        "metadata.name": lambda: metadata.name,
+        "metadata.namespace": lambda: metadata.namespace,
+        "metadata.uid": lambda: metadata.uid,
+        "metadata.labels": lambda: _lines(metadata.labels),
+        "metadata.annotations": lambda: _lines(metadata.annotations),
+        "spec.nodeName": lambda: pod.spec.node_name,
+        "spec.serviceAccountName": lambda: pod.spec.service_account_name or "default",
+        "status.hostIP": lambda: facts.host_ip,
+        "status.hostIPs": lambda: facts.host_ip,
+        "status.podIP": lambda: facts.pod_ip,
+        "status.podIPs": lambda: facts.pod_ip,
+    }
+    if path not in fields:
+        raise ConfigError(f"unsupported fieldPath: {path}")
+    return fields[path]()
+
+
+def _lines(values: Mapping[str, str]) -> str:
+    escape = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"})
+    return "\n".join(f'{name}="{values[name].translate(escape)}"' for name in sorted(values))
+
+
+def resource_field(pod: Pod, container: Container, selector: ResourceFieldSelector, facts: PodFacts) -> str:
+    """Return an amount of a container in units of the divisor, rounded up.  Raises ``ConfigError``."""
+    if selector.container_name:
+        named = pod.container(selector.container_name)
+        if named is None:
+            raise ConfigError(f"container {selector.container_name} not found")
+        container = named
+    kind, _, resource = selector.resource.partition(".")
+    match kind:
+        case "limits":
+            amounts: Mapping[str, Quantity] = {**facts.allocatable, **container.resources.limits}
+        case "requests":
+            amounts = container.resources.requests
+        case _:
+            raise ConfigError(f"unsupported container resource: {selector.resource}")
+    try:
+        divisor = parse_quantity(selector.divisor).nanos or NANOS
+    except InvalidQuantity as error:
+        raise ConfigError(str(error)) from error
+    amount = amounts.get(resource, Quantity(0))
+    return str(-(-amount.nanos // divisor))
+
+
+def service_variables(pod: Pod, services: Iterable[Service]) -> dict[str, str]:
+    """Return the variables of the services of the pod's namespace that have a cluster IP.
+
+    The service ``kubernetes`` is there in every pod.
+    """
+    result: dict[str, str] = {}
+    for service in services:
+        key = service.metadata.key
+        is_master = key.namespace == "default" and key.name == "kubernetes"
+        wanted = pod.spec.enable_service_links and key.namespace == pod.metadata.namespace
+        address = service.spec.cluster_ip
+        if address in ("", "None") or not service.spec.ports or not (is_master or wanted):
+            continue
+        result |= _of_service(key.name, address, service)
+    return result
+
+
+def _of_service(name: str, address: str, service: Service) -> dict[str, str]:
+    prefix = _variable(name)
+    first = service.spec.ports[0]
+    result = {f"{prefix}_SERVICE_HOST": address, f"{prefix}_SERVICE_PORT": str(first.port)}
+    result |= {
+        f"{prefix}_SERVICE_PORT_{_variable(port.name)}": str(port.port)
+        for port in service.spec.ports
+        if port.name
+    }
+    result[f"{prefix}_PORT"] = f"{first.protocol.lower()}://{address}:{first.port}"
+    for port in service.spec.ports:
+        one = f"{prefix}_PORT_{port.port}_{port.protocol.upper()}"
+        result |= {
+            one: f"{port.protocol.lower()}://{address}:{port.port}",
+            f"{one}_PROTO": port.protocol.lower(),
+            f"{one}_PORT": str(port.port),
+            f"{one}_ADDR": address,
+        }
+    return result
+
+
+def _variable(name: str) -> str:
+    return name.upper().replace("-", "_").replace(".", "_")

@@ -1,0 +1,85 @@
+"""The kubelet's directory of one pod: records of its containers, logs and volumes."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from quorate.local.runtime.containers.processes import Attempt
+from quorate.local.runtime.containers.record import ContainerRecord
+
+RECORD: Final = "record.json"
+TERMINATION_LOG_BYTES: Final = 4096
+KEPT_LOGS: Final = 2  # of the latest attempts
+
+
+@dataclass(frozen=True, slots=True)
+class PodFiles:
+    state: Path  # the kubelet's directory
+    uid: str
+
+    @property
+    def directory(self) -> Path:
+        return self.state / "pods" / self.uid
+
+    @property
+    def volumes(self) -> Path:
+        return self.directory / "volumes"
+
+    def attempt(self, container: str, number: int) -> Attempt:
+        return Attempt(self.state, self.uid, container, number)
+
+    def records(self) -> dict[str, ContainerRecord]:
+        """Return the records of the containers by name; one that cannot be read counts as absent."""
+        records = {}
+        for path in self.directory.glob(f"containers/*/{RECORD}"):
+            try:
+                records[path.parent.name] = msgspec.json.decode(path.read_bytes(), type=ContainerRecord)
+            except (OSError, msgspec.MsgspecError):
+                continue
+        return records
+
+    def save(self, container: str, record: ContainerRecord) -> None:
+        """Replace a record atomically: a crash leaves the old one or the new one."""
+        directory = self.directory / "containers" / container
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = directory / f".{RECORD}"
+        partial.write_bytes(msgspec.json.encode(record))
+        partial.replace(directory / RECORD)
+
+    def prepare(self, attempt: Attempt) -> tuple[Path, Path]:
+        """Make the files of an attempt; return its termination log and its directory for overlays."""
+        layers = attempt.directory / "layers"
+        layers.mkdir(mode=0o755, parents=True, exist_ok=True)
+        termination_log = attempt.directory / "termination-log"
+        termination_log.write_bytes(b"")
+        termination_log.chmod(0o666)
+        for name in (f"{attempt.number - KEPT_LOGS}.log", f"{attempt.number - 1}.status.json"):
+            (attempt.directory / name).unlink(missing_ok=True)
+        return termination_log, layers
+
+    def termination_message(self, container: str) -> str:
+        path = self.directory / "containers" / container / "termination-log"
+        try:
+            with path.open("rb") as file:
+                return file.read(TERMINATION_LOG_BYTES).decode(errors="replace")
+        except OSError:
+            return ""
+
+    def log(self, container: str, number: int) -> Path | None:
+        path = self.attempt(container, number).log
+        return path if number >= 0 and path.exists() else None
+
+    def remove(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def pods_with_files(state: Path) -> list[str]:
+    """Return the uids of the pods that have a directory."""
+    try:
+        return sorted(os.listdir(state / "pods"))
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,243 @@
+"""Processes of containers, found again by any later kubelet.
+
+Each process of a container has an environment variable that names the kubelet's state directory, the pod,
+the container and the attempt. Processes are therefore found without a record that a crash could lose, from
+the moment in which they start. The outermost of an attempt (bubblewrap) writes its status to a file: first
+the process id of the init process in the container, at last the exit code.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+MARKER: Final = "QUORATE_CONTAINER"
+FIRST_POLL_S: Final = 0.002
+LONGEST_POLL_S: Final = 0.05
+STATUS: Final = "status.json"
+_children: dict[int, "subprocess.Popen[bytes]"] = {}  # kept until they are reaped
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One start of a container; its files are in ``directory``."""
+
+    state: Path  # the kubelet's directory
+    pod_uid: str
+    container: str
+    number: int
+
+    @property
+    def directory(self) -> Path:
+        return self.state / "pods" / self.pod_uid / "containers" / self.container
+
+    @property
+    def marker(self) -> str:
+        return f"{self.state}|{self.pod_uid}|{self.container}|{self.number}"
+
+    @property
+    def status_file(self) -> Path:
+        return self.directory / f"{self.number}.{STATUS}"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / f"{self.number}.log"
+
+    def has_started(self) -> bool:
+        """Return True if the init process of the container has been there."""
+        return read_status(self).init_pid is not None
+
+    def ended_at(self) -> float | None:
+        """Return when the last status was written, or None if none was."""
+        try:
+            return self.status_file.stat().st_mtime
+        except OSError:
+            return None
+
+    def pipe(self, stream: str) -> Path:
+        return self.directory / f"{self.number}.{stream}"
+
+
+class _Status(msgspec.Struct, rename="kebab"):
+    child_pid: int | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    init_pid: int | None  # of the init process in the container; None: not started yet
+    exit_code: int | None  # None: it runs, or its end was not recorded
+
+
+def read_status(attempt: Attempt) -> ProcessStatus:
+    """Return what bubblewrap has written so far."""
+    init_pid = exit_code = None
+    try:
+        lines = attempt.status_file.read_bytes().splitlines()
+    except FileNotFoundError:
+        lines = []
+    for line in lines:
+        try:
+            status = msgspec.json.decode(line, type=_Status)
+        except msgspec.DecodeError:
+            continue  # it is being written
+        init_pid = status.child_pid or init_pid
+        exit_code = status.exit_code if status.exit_code is not None else exit_code
+    return ProcessStatus(init_pid, exit_code)
+
+
+def start(attempt: Attempt, arguments: Sequence[str], environment: Mapping[str, str], status: int) -> int:
+    """Start the process of an attempt and return its id.
+
+    Its output goes to the pipes of the attempt, which it also holds open for reading: it is not ended by a
+    SIGPIPE while no kubelet runs. Raises OSError.
+    """
+    streams = [os.open(attempt.pipe(stream), os.O_RDWR) for stream in ("stdout", "stderr")]
+    try:
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=streams[0],
+            stderr=streams[1],
+            env={**environment, MARKER: attempt.marker},
+            pass_fds=(status,),
+            start_new_session=True,  # a Ctrl-C of the terminal is for the kubelet
+            cwd="/",
+        )
+    finally:
+        for descriptor in streams:
+            os.close(descriptor)
+    _children[process.pid] = process
+    return process.pid
+
+
+def marked_processes(state: Path) -> dict[tuple[str, str, int], list[int]]:
+    """Return the processes of containers by pod uid, container and attempt; the outermost comes first."""
+    found: dict[tuple[str, str, int], list[int]] = {}
+    parents: dict[int, int] = {}
+    for pid, marker in _markers():
+        directory, _, rest = marker.partition("|")
+        parts = rest.split("|")
+        if directory == str(state) and len(parts) == 3 and parts[2].isdecimal():
+            found.setdefault((parts[0], parts[1], int(parts[2])), []).append(pid)
+            parents[pid] = _parent(pid)
+    for pids in found.values():
+        members = set(pids)
+        pids.sort(key=lambda pid: (parents[pid] in members, pid))
+    return found
+
+
+def _markers() -> Iterator[tuple[int, str]]:
+    prefix = f"{MARKER}=".encode()
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdecimal():
+            continue
+        try:
+            variables = Path(entry.path, "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended, or belongs to another user
+        for variable in variables:
+            if variable.startswith(prefix):
+                yield int(entry.name), variable[len(prefix) :].decode(errors="replace")
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError):
+        return 0
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the child processes of a process, the oldest first."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def send_signal(attempt: Attempt, process: int, number: signal.Signals) -> None:
+    """Send a signal to the command of a container, SIGKILL to all its processes."""
+    init_pid = read_status(attempt).init_pid
+    if number == signal.SIGKILL:
+        targets = [process] if init_pid is None else [init_pid]
+    elif init_pid is None:
+        return  # the command does not run yet; SIGKILL follows
+    else:
+        targets = children_of(init_pid)[:1]
+    for target in targets:
+        try:
+            os.kill(target, number)
+        except ProcessLookupError:
+            continue
+
+
+async def wait_for_command(attempt: Attempt, process: int, bwrap: str) -> bool:
+    """Return True once the command of a container runs, False if its process has ended before.
+
+    ``bwrap`` is the path of bubblewrap without symbolic links, which the process runs until then.
+    """
+    delay_s = FIRST_POLL_S
+    while is_running(process):
+        init_pid = read_status(attempt).init_pid
+        if init_pid is not None:
+            for child in children_of(init_pid)[:1]:
+                try:
+                    if os.readlink(f"/proc/{child}/exe") != bwrap:
+                        return True
+                except OSError:
+                    continue
+        await asyncio.sleep(delay_s)
+        delay_s = min(delay_s * 1.5, LONGEST_POLL_S)
+    return False
+
+
+def is_running(process: int) -> bool:
+    """Return True unless a process has ended; a child that has ended is reaped."""
+    child = _children.get(process)
+    if child is not None:
+        if child.poll() is None:
+            return True
+        del _children[process]
+        return False
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[0] not in "ZX"
+
+
+async def wait_for_end(process: int) -> None:
+    """Return once a process has ended, be it a child of this process or not."""
+    try:
+        descriptor = os.pidfd_open(process)
+    except ProcessLookupError:
+        is_running(process)
+        return
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(descriptor, ended.cancel)  # the end of the wait, not of this task
+    try:
+        await asyncio.wait([ended])
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+    is_running(process)  # reaps a child
+
+
+def end_processes(state: Path) -> int:
+    """Kill all processes of containers of a state directory; return how many attempts had any."""
+    found = marked_processes(state)
+    for pids in found.values():
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    return len(found)

@@ -1,0 +1,154 @@
+"""One attempt of a container while its process runs: started or adopted, its log copied, its end read."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from quorate.kube.clock import Clock
+from quorate.local.runtime.containers.logs import LogWriter, last_lines, make_pipes
+from quorate.local.runtime.containers.processes import (
+    Attempt,
+    children_of,
+    is_running,
+    read_status,
+    send_signal,
+    start,
+    wait_for_command,
+    wait_for_end,
+)
+from quorate.local.runtime.containers.record import Termination
+from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments
+from quorate.local.runtime.containers.types import RunningContainer
+
+START_FAILED: int = 128
+UNKNOWN: int = 137
+LAUNCHERS = (
+    "bwrap: ",
+    "nsenter: ",
+    "unshare: ",
+    "mount: ",
+    "mkdir: ",
+    "ln: ",
+    "setpriv: ",
+    "sh: ",
+    "/bin/sh: ",
+)
+
+
+class StartFailed(Exception):
+    """The command of a container could not be run; the message is for users."""
+
+
+class ContainerProcess:
+    def __init__(self, attempt: Attempt, process: int, log: LogWriter, clock: Clock) -> None:
+        self.attempt = attempt
+        self.process = process  # of bubblewrap
+        self._log = log
+        self._clock = clock
+
+    @classmethod
+    async def start(
+        cls, attempt: Attempt, sandbox: Sandbox, environment: Mapping[str, str], tools: Tools, clock: Clock
+    ) -> "ContainerProcess":
+        """Start the process, and return once the command runs.  Raises ``StartFailed`` or OSError."""
+        make_pipes(attempt)
+        log = LogWriter(attempt, clock)
+        try:
+            status = os.open(attempt.status_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                process = start(attempt, arguments(sandbox, tools, status), environment, status)
+            finally:
+                os.close(status)
+        except BaseException:
+            log.close()
+            raise
+        running = cls(attempt, process, log, clock)
+        if not await wait_for_command(attempt, process, tools.bwrap) and (reason := running._start_failure()):
+            log.finish()
+            raise StartFailed(reason)
+        return running
+
+    @classmethod
+    def adopt(cls, attempt: Attempt, process: int, clock: Clock) -> "ContainerProcess":
+        """Return a container that an earlier kubelet started."""
+        make_pipes(attempt)
+        return cls(attempt, process, LogWriter(attempt, clock), clock)
+
+    def _start_failure(self) -> str:
+        """Return why the command has not run, or an empty string if it has, and has ended at once."""
+        self._log.copy()
+        text = last_lines(self.attempt.log).strip()
+        if read_status(self.attempt).exit_code not in (1, None) or not text.startswith(LAUNCHERS):
+            return ""
+        program, _, rest = text.splitlines()[0].removeprefix("bwrap: execvp ").rpartition(": ")
+        if "execvp" in text and rest == "No such file or directory":
+            where = "stat " + program if "/" in program else "executable file not found in $PATH"
+            return f'exec: "{program}": {where}' + (": no such file or directory" if "/" in program else "")
+        return text
+
+    def describe(self, working_directory: str) -> RunningContainer | None:
+        """Return what others need to enter the container, or None if it has ended."""
+        init_pid = read_status(self.attempt).init_pid
+        if init_pid is None or not is_running(self.process):
+            return None
+        return RunningContainer(
+            pod_uid=self.attempt.pod_uid,
+            name=self.attempt.container,
+            attempt=self.attempt.number,
+            pid=init_pid,
+            log=self.attempt.log,
+            environment=_environment(init_pid),
+            working_directory=working_directory,
+            tty=False,
+        )
+
+    async def ended(self, started_at: float, *, from_log: bool) -> Termination:
+        """Wait until the process has ended and return how; ``from_log``: its end may be the message."""
+        await wait_for_end(self.process)
+        self._log.finish()
+        return termination(self.attempt, started_at, self._clock.now(), from_log=from_log)
+
+    async def stop(self, grace_s: float) -> None:
+        """Send SIGTERM, and SIGKILL after ``grace_s`` seconds; return once the process has ended."""
+        if grace_s > 0:
+            send_signal(self.attempt, self.process, signal.SIGTERM)
+            try:
+                async with asyncio.timeout(grace_s):
+                    await wait_for_end(self.process)
+                    return
+            except TimeoutError:
+                pass
+        while is_running(self.process):
+            send_signal(self.attempt, self.process, signal.SIGKILL)
+            try:
+                async with asyncio.timeout(1.0):
+                    await wait_for_end(self.process)
+            except TimeoutError:
+                continue  # the process id of the container was not known yet
+
+    def release(self) -> None:
+        """Stop copying the log; the container runs on, for the next kubelet."""
+        self._log.close()
+
+
+def _environment(init_pid: int) -> dict[str, str]:
+    """Return the environment with which the command of a container was started."""
+    for child in children_of(init_pid)[:1]:
+        try:
+            content = Path(f"/proc/{child}/environ").read_bytes().decode(errors="surrogateescape")
+        except OSError:
+            continue
+        return dict(variable.split("=", 1) for variable in content.split("\0") if "=" in variable)
+    return {}
+
+
+def termination(attempt: Attempt, started_at: float, now: float, *, from_log: bool) -> Termination:
+    """Return how an attempt that has ended has ended; its message is the end of its log, if wanted."""
+    code = read_status(attempt).exit_code
+    if code is None:
+        message = "The container could not be located when the pod was terminated"
+        return Termination(UNKNOWN, "ContainerStatusUnknown", message, started_at, now)
+    message = last_lines(attempt.log) if from_log and code != 0 else ""
+    return Termination(code, "Error" if code else "Completed", message, started_at, now)

@@ -1,0 +1,227 @@
+"""The process that runs a container: bubblewrap in namespaces of its own, over the files of the host.
+
+The root of a container is a small file system in memory, in which each directory of the host's root is
+read-only. A directory that needs a mount point it does not have is an overlay instead, and so is the home
+directory; their changes end with the container. The root of an image that has a directory is one overlay.
+"""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from quorate.local.runtime.containers.environment import DEFAULT_PATH
+from quorate.local.runtime.volumes.mounts import Mount
+
+OWN_DIRECTORIES: Final = frozenset({"proc", "dev", "sys", "tmp", "run"})
+PYTHONS: Final = ("python", "python3")
+PYTHON_DIRECTORY: Final = "/usr/local/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the kernel and the installed tools permit, found once by ``find_tools``."""
+
+    bwrap: str  # without symbolic links
+    own_proc: bool  # a new /proc can be mounted: processes of the host are not seen
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """All that the process of a container is started with."""
+
+    command: Sequence[str]
+    working_directory: str
+    hostname: str
+    network: Path | None  # of a network namespace; None: that of the host
+    hosts: Path
+    resolv_conf: Path
+    mounts: Sequence[Mount]
+    termination_log: Path
+    termination_log_target: str
+    layers: Path  # an empty directory, on which the container's changes are mounted
+    image: Path  # the root directory of the image; / for the host's files
+    home: str
+    read_only: bool
+    devices: Sequence[Path]
+    cgroups: Sequence[Path]  # files to which the process writes its id
+    user: int | None
+    group: int | None
+
+
+def resolve_in(root: Path, path: str) -> str:
+    """Return an absolute path without symbolic links, as a process with this root directory sees it."""
+    resolved = Path("/")
+    parts = list(reversed(Path(path).parts[1:]))
+    links = 0
+    while parts:
+        part = parts.pop()
+        if part == "..":
+            resolved = resolved.parent
+            continue
+        candidate = resolved / part
+        on_host = root / candidate.relative_to("/")
+        if on_host.is_symlink() and links < 40:
+            links += 1
+            target = Path(os.readlink(on_host))
+            if target.is_absolute():
+                resolved = Path("/")
+                parts += reversed(target.parts[1:])
+            else:
+                parts += reversed(target.parts)
+            continue
+        resolved = candidate
+    return str(resolved)
+
+
+def arguments(sandbox: Sandbox, tools: Tools, status_fd: int) -> list[str]:
+    """Return the arguments of the process of a container.
+
+    It writes bubblewrap's JSON status to the file descriptor ``status_fd``.
+    """
+    plan = _Root(sandbox)
+    launcher: list[str] = []
+    if sandbox.network is not None:
+        launcher += [_tool("nsenter"), f"--net={sandbox.network}", "--"]
+    joins = (f"echo $$ > {shlex.quote(str(path))}" for path in sandbox.cgroups)
+    # The tools are not those on the container's PATH.
+    script = ["set -e", "path=$PATH", f"PATH={DEFAULT_PATH}", *joins, *plan.script(), 'PATH=$path exec "$@"']
+    launcher += [_tool("unshare"), "--mount", "--", "/bin/sh", "-c", "\n".join(script), "sh"]
+    options = [
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", sandbox.hostname),
+        *("--json-status-fd", str(status_fd)),
+        *plan.binds(),
+        *(("--proc", "/proc") if tools.own_proc else ("--ro-bind", "/proc", "/proc")),
+        *("--dev", "/dev", "--ro-bind", "/sys", "/sys"),
+        *(option for path in sandbox.devices for option in ("--dev-bind-try", str(path), str(path))),
+        *plan.volumes(),
+        *("--chdir", sandbox.working_directory),
+    ]
+    return [*launcher, tools.bwrap, *options, "--", *_as_user(sandbox), *sandbox.command]
+
+
+def _as_user(sandbox: Sandbox) -> list[str]:
+    if sandbox.user is None and sandbox.group is None:
+        return []
+    user = [] if sandbox.user is None else [f"--reuid={sandbox.user}"]
+    group = sandbox.group if sandbox.group is not None else sandbox.user
+    return [_tool("setpriv"), *user, f"--regid={group}", "--clear-groups", "--"]
+
+
+def _tool(name: str) -> str:
+    """Return the path of a tool: the PATH of the container's environment is not used."""
+    return shutil.which(name) or name
+
+
+class _Root:
+    """The root of one container: which directories are overlays, and what is mounted where."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._image = sandbox.image
+        self._is_host = sandbox.image == Path("/")
+        # Directories of the image that need an overlay: the paths to create in it, with a link's target.
+        self._overlays: dict[str, dict[str, str | None]] = {} if self._is_host else {"/": {}}
+        self._mounts = [
+            Mount(sandbox.hosts, self._resolve("/etc/hosts"), read_only=False),
+            Mount(sandbox.resolv_conf, self._resolve("/etc/resolv.conf"), read_only=False),
+            *(Mount(m.source, self._resolve(m.target), m.read_only) for m in sandbox.mounts),
+            Mount(sandbox.termination_log, self._resolve(sandbox.termination_log_target), read_only=False),
+        ]
+        if not sandbox.read_only:
+            self._need(self._resolve(sandbox.home))
+        for mount in self._mounts:
+            self._need(mount.target)
+        self._offer_python()
+
+    def _resolve(self, path: str) -> str:
+        return resolve_in(self._image, path)
+
+    def _on_host(self, path: str) -> Path:
+        return self._image / path.lstrip("/")
+
+    def _need(self, path: str, link: str | None = None) -> None:
+        """Record the overlay that ``path`` needs to exist, unless it exists in the image."""
+        target = Path(path)
+        top = target.parts[1] if len(target.parts) > 1 else ""
+        if not top or top in OWN_DIRECTORIES:
+            return
+        if self._is_host and not self._on_host(f"/{top}").is_dir():
+            return  # in the file system of the root, where everything can be created
+        if any(Path(mount.target) in target.parents for mount in self._mounts):
+            return  # in a volume
+        if path == self._resolve(self._sandbox.home) and not self._sandbox.read_only:
+            self._overlays.setdefault(path if self._on_host(path).is_dir() else f"/{top}", {})
+        if self._on_host(path).exists():
+            return
+        directory = target.parent
+        while not self._on_host(str(directory)).is_dir():
+            directory = directory.parent
+        covering = [above for above in self._overlays if Path(above) in (directory, *directory.parents)]
+        self._overlays.setdefault(max(covering, default=str(directory)), {})[path] = link
+
+    def _offer_python(self) -> None:
+        """Link the Python that runs this process, if the image is the host's and its PATH has none."""
+        for name in PYTHONS if self._is_host else ():
+            if shutil.which(name, path=DEFAULT_PATH) is None:
+                self._need(f"{PYTHON_DIRECTORY}/{name}", sys.executable)
+
+    def script(self) -> list[str]:
+        """Return the lines of a shell script that mounts the overlays."""
+        if not self._overlays:
+            return []
+        layers = self._sandbox.layers
+        lines = [f"mount -t tmpfs -o mode=755 tmpfs {shlex.quote(str(layers))}"]
+        files = {mount.target for mount in self._mounts if not mount.source.is_dir()}
+        for number, (directory, paths) in enumerate(sorted(self._overlays.items())):
+            upper, work, merged = (f"{layers}/{number}/{part}" for part in ("upper", "work", "merged"))
+            create = {str(Path(upper) / Path(path).relative_to(directory)): path for path in paths}
+            directories = {upper, work, merged} | {
+                created if path not in files and paths[path] is None else str(Path(created).parent)
+                for created, path in create.items()
+            }
+            lines.append(f"mkdir -p {shlex.join(sorted(directories))}")
+            for created, path in create.items():
+                if (link := paths[path]) is not None:
+                    lines.append(f"ln -s {shlex.join([link, created])}")
+                elif path in files:
+                    lines.append(f": > {shlex.quote(created)}")
+            lower = self._on_host(directory)
+            option = f"lowerdir={_escaped(str(lower))},upperdir={_escaped(upper)},workdir={_escaped(work)}"
+            line = f"mount -t overlay -o {shlex.quote(option)},userxattr overlay {shlex.quote(merged)}"
+            if not paths and directory != "/":  # only for changes: without an overlay it cannot be changed
+                line += f" 2>/dev/null || mount --rbind {shlex.join([str(lower), merged])}"
+            lines.append(line)
+        return lines
+
+    def binds(self) -> list[str]:
+        """Return bubblewrap's options for the directories of the image."""
+        options = ["--tmpfs", "/", "--dir", "/run", "--dir", "/tmp", "--chmod", "1777", "/tmp"]
+        for entry in sorted(os.scandir(self._image), key=lambda entry: entry.name) if self._is_host else ():
+            if entry.name in OWN_DIRECTORIES:
+                continue
+            if entry.is_symlink():
+                options += ["--symlink", os.readlink(entry.path), f"/{entry.name}"]
+            else:
+                options += ["--ro-bind-try", entry.path, f"/{entry.name}"]
+        for number, directory in enumerate(sorted(self._overlays)):
+            options += ["--bind", f"{self._sandbox.layers}/{number}/merged", directory]
+        return options
+
+    def volumes(self) -> list[str]:
+        """Return bubblewrap's options for the volumes and the files of the kubelet."""
+        options: list[str] = []
+        for mount in self._mounts:
+            options += ["--ro-bind" if mount.read_only else "--bind", str(mount.source), mount.target]
+        if self._sandbox.read_only:
+            options += ["--remount-ro", "/", *(o for path in self._overlays for o in ("--remount-ro", path))]
+        return options
+
+
+def _escaped(path: str) -> str:
+    """Return a path as a value of mount's options."""
+    return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")

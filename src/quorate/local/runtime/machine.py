@@ -1,0 +1,72 @@
+"""What this machine has: processors, memory, storage, and devices."""
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+MAX_PODS: Final = "250"
+NVIDIA: Final = "nvidia.com/gpu"
+_MEMORY: Final = re.compile(r"MemTotal:\s+(\d+) kB")
+
+
+def capacity(state: Path, overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return the resources of this machine as quantities; ``overrides`` replace or add some."""
+    storage = os.statvfs(state)
+    devices = nvidia_devices()
+    measured = {
+        "cpu": str(len(os.sched_getaffinity(0))),
+        "memory": f"{_memory_kib()}Ki",
+        "ephemeral-storage": f"{storage.f_blocks * storage.f_frsize // 1024}Ki",
+        "pods": MAX_PODS,
+        **({NVIDIA: str(len(devices))} if devices else {}),
+    }
+    return {**measured, **overrides}
+
+
+def _memory_kib() -> int:
+    found = _MEMORY.search(Path("/proc/meminfo").read_text())
+    assert found is not None, "every kernel says how much memory there is"
+    return int(found[1])
+
+
+def nvidia_devices() -> tuple[int, ...]:
+    """Return the indices of the NVIDIA devices of this machine."""
+    names = Path("/dev").glob("nvidia[0-9]*")
+    return tuple(sorted(int(name.name.removeprefix("nvidia")) for name in names if name.name[6:].isdecimal()))
+
+
+def node_info(isolation: str) -> dict[str, str]:
+    """Return ``status.nodeInfo``; ``isolation`` names the tools that run containers."""
+    return {
+        "kubeletVersion": "v1.36.3",
+        "kubeProxyVersion": "",
+        "containerRuntimeVersion": f"quorate://{isolation}",
+        "kernelVersion": platform.release(),
+        "osImage": _os_name(),
+        "operatingSystem": "linux",
+        "architecture": architecture(),
+        "machineID": _read("/etc/machine-id"),
+        "systemUUID": _read("/etc/machine-id"),
+        "bootID": _read("/proc/sys/kernel/random/boot_id"),
+    }
+
+
+def architecture() -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

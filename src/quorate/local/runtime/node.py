@@ -1,0 +1,125 @@
+"""The Node object of this machine: registration, conditions and heartbeats."""
+
+import contextlib
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from quorate.api.meta import Condition, Key, at_epoch, with_condition
+from quorate.kube.client import Client, PatchKind
+from quorate.kube.clock import Clock
+from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable
+from quorate.kube.log import logger
+from quorate.kube.resources import LEASES, NAMESPACES, NODES
+from quorate.local.nodes.fleet import HEALTHY
+from quorate.local.nodes.registration import NOT_READY
+from quorate.local.runtime.machine import architecture, node_info
+
+HEARTBEAT_S: Final = 10.0
+LEASE_NAMESPACE: Final = "kube-node-lease"
+LEASE_S: Final = 40
+DEFAULT_NAME: Final = "local"
+
+
+def default_node_name() -> str:
+    """Return the host's name as the name of its node, or ``local`` if it is not a name of the API."""
+    name = socket.gethostname().lower()
+    is_valid = name.replace("-", "a").replace(".", "a").isalnum() and name[0].isalnum() and name[-1].isalnum()
+    return name if is_valid and name.isascii() else DEFAULT_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDescription:
+    """The node as its kubelet reports it."""
+
+    name: str
+    address: str
+    capacity: Mapping[str, str]
+    isolation: str  # the tools that run containers
+    remarks: Sequence[Condition]  # what is different from other kubelets
+
+
+async def register(client: Client, clock: Clock, node: NodeDescription) -> None:
+    """Create or update the Node object and report it ready."""
+    key = Key("", node.name)
+    labels = {
+        "kubernetes.io/hostname": node.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": architecture(),
+    }
+    try:
+        stored = await client.create(NODES, {"metadata": {"name": node.name, "labels": labels}})
+    except AlreadyExists:
+        stored = await client.patch(NODES, key, {"metadata": {"labels": labels}})
+    status = node_status(node, stored.status.conditions, clock.now())
+    stored = await client.patch(NODES, key, {"status": status}, subresource="status")
+    if any(taint.key == NOT_READY for taint in stored.spec.taints):
+        left = [taint for taint in stored.spec.taints if taint.key != NOT_READY]
+        await client.patch(NODES, key, {"spec": {"taints": left or None}})
+
+
+def node_status(node: NodeDescription, stored: Sequence[Condition], now: float) -> dict[str, Any]:
+    """Return the status of the node; a condition with the stored status keeps its transition time."""
+    moment = at_epoch(float(int(now)))
+    conditions = tuple(stored)
+    healthy = [Condition(type=t, status=s, reason=r, message=_message(t, m)) for t, s, r, m in HEALTHY]  # type: ignore[arg-type]
+    for condition in (*node.remarks, *healthy):
+        new = Condition(
+            type=condition.type,
+            status=condition.status,
+            reason=condition.reason,
+            message=condition.message,
+            last_transition_time=moment,
+        )
+        conditions = with_condition(conditions, new)
+    encoded = [{**_as_json(condition), "lastHeartbeatTime": moment} for condition in conditions]
+    return {
+        "capacity": dict(node.capacity),
+        "allocatable": dict(node.capacity),
+        "addresses": [
+            {"type": "InternalIP", "address": node.address},
+            {"type": "Hostname", "address": node.name},
+        ],
+        "conditions": encoded,
+        "nodeInfo": node_info(node.isolation),
+    }
+
+
+def _message(type_: str, message: str) -> str:
+    return "kubelet is posting ready status" if type_ == "Ready" else message
+
+
+def _as_json(condition: Condition) -> dict[str, Any]:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+    }
+
+
+async def heartbeat(client: Client, clock: Clock, node: NodeDescription) -> None:
+    """Renew the node's lease until cancelled."""
+    steady = clock.steady
+    while True:
+        try:
+            await _renew(client, clock, node.name)
+        except (ApiError, Unreachable) as error:
+            logger(__name__).warning("lease of the node not renewed", problem=str(error))
+        await steady.sleep_until(steady.now() + HEARTBEAT_S)
+
+
+async def _renew(client: Client, clock: Clock, name: str) -> None:
+    spec = {
+        "holderIdentity": name,
+        "leaseDurationSeconds": LEASE_S,
+        "renewTime": f"{at_epoch(clock.now()):%Y-%m-%dT%H:%M:%S.%fZ}",
+    }
+    try:
+        await client.patch(LEASES, Key(LEASE_NAMESPACE, name), {"spec": spec}, kind=PatchKind.MERGE)
+    except NotFound:
+        with contextlib.suppress(AlreadyExists):
+            await client.create(NAMESPACES, {"metadata": {"name": LEASE_NAMESPACE}})
+        await client.create(LEASES, {"metadata": {"name": name}, "spec": spec}, LEASE_NAMESPACE)

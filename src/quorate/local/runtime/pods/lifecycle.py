@@ -1,0 +1,217 @@
+"""What to do next for a pod, as a function of its containers' records: the rules of a kubelet.
+
+Init containers start one after another; an init container with restart policy Always is a sidecar: the next
+one starts as soon as it has started, and it is stopped after all other containers have ended.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from quorate.local.runtime.containers.record import ContainerRecord
+from quorate.local.runtime.pod_types import Container, Pod
+
+FIRST_BACKOFF_S: Final = 10.0
+LONGEST_BACKOFF_S: Final = 300.0
+BACKOFF_RESET_S: Final = 600.0  # of running
+
+Records = Mapping[str, ContainerRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What probes and hooks say of a running container."""
+
+    started: bool = True  # the startup probe has succeeded, and the postStart hook has ended
+    ready: bool = True
+    failure: str = ""  # why the container is to be stopped; restart policies decide what follows
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why all containers of a pod are to be stopped."""
+
+    reason: str = ""  # status.reason; empty for a deleted pod
+    message: str = ""
+    disruption: str = ""  # the reason of a DisruptionTarget condition
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    start: tuple[str, ...] = ()  # containers to start, in this order
+    stop: Mapping[str, str] = field(default_factory=dict)  # containers to stop: the message of the event
+    wake_at: float | None = None  # when a back-off or a deadline ends
+    is_finished: bool = False  # no container runs, and none will start
+
+
+def is_sidecar(container: Container) -> bool:
+    """Return True for an init container that runs beside the main containers."""
+    return container.restart_policy == "Always"
+
+
+def backoff_left_s(record: ContainerRecord, now: float) -> float:
+    """Return the seconds until an ended container may start again; 0 if it may start now."""
+    assert record.ended is not None, "a running container has no back-off"
+    if _ran_long(record):
+        return 0.0
+    return max(0.0, record.ended.finished_at + record.backoff_s - now)
+
+
+def next_attempt(record: ContainerRecord | None) -> ContainerRecord:
+    """Return the record of the attempt after ``record``: the delay before each doubles up to 300 s."""
+    if record is None:
+        return ContainerRecord()
+    if record.ended is None:
+        return record  # its process was never started
+    delay_s = 0.0 if _ran_long(record) else record.backoff_s
+    return ContainerRecord(
+        attempt=record.attempt + 1,
+        previous=record.ended,
+        backoff_s=min(delay_s * 2, LONGEST_BACKOFF_S) if delay_s else FIRST_BACKOFF_S,
+    )
+
+
+def _ran_long(record: ContainerRecord) -> bool:
+    ended = record.ended
+    return ended is not None and ended.finished_at - ended.started_at > BACKOFF_RESET_S
+
+
+def restarts(pod: Pod, container: Container, record: ContainerRecord, *, is_init: bool) -> bool:
+    """Return True if a container that has ended is to start again."""
+    assert record.ended is not None, "a running container does not start"
+    if is_init and is_sidecar(container):
+        return True
+    failed = record.ended.exit_code != 0
+    match pod.spec.restart_policy:
+        case "Never":
+            return False
+        case "OnFailure":
+            return failed
+        case _:
+            return failed or not is_init
+
+
+def is_initialized(pod: Pod, records: Records, health: Mapping[str, Health]) -> bool:
+    """Return True once the main containers may start, and ever after."""
+    if any(container.name in records for container in pod.spec.containers):
+        return True
+    return all(
+        _is_done(records.get(container.name), container, health.get(container.name, Health()))
+        for container in pod.spec.init_containers
+    )
+
+
+def init_failed(pod: Pod, records: Records) -> bool:
+    """Return True if an init container has failed for good."""
+    return any(
+        (record := records.get(container.name)) is not None
+        and record.ended is not None
+        and record.ended.exit_code != 0
+        and not restarts(pod, container, record, is_init=True)
+        for container in pod.spec.init_containers
+    )
+
+
+def mains_ended(pod: Pod, records: Records) -> bool:
+    """Return True if no main container runs or will start."""
+    if init_failed(pod, records):
+        return True
+    return all(
+        (record := records.get(container.name)) is not None
+        and record.ended is not None
+        and not restarts(pod, container, record, is_init=False)
+        for container in pod.spec.containers
+    )
+
+
+def deadline(pod: Pod) -> float | None:
+    """Return when ``activeDeadlineSeconds`` ends, or None without one."""
+    if pod.spec.active_deadline_seconds is None or pod.status.start_time is None:
+        return None
+    return pod.status.start_time.timestamp() + pod.spec.active_deadline_seconds
+
+
+def next_actions(
+    pod: Pod, records: Records, health: Mapping[str, Health], ending: Ending | None, now: float
+) -> Actions:
+    """Return what to start and stop, given the containers' records and what their probes say.
+
+    A container without an entry in ``health`` has no probe or hook that is pending.
+    """
+    running = {name for name, record in records.items() if record.is_running}
+    if ending is not None:
+        return _stop_in_order(pod, running)
+    if mains_ended(pod, records):
+        return _stop_in_order(pod, running)
+    actions = _Plan(pod, records, health, now)
+    if is_initialized(pod, records, health):
+        for container in pod.spec.init_containers:
+            if is_sidecar(container):
+                actions.keep_running(container, is_init=True)
+        for container in pod.spec.containers:
+            actions.keep_running(container, is_init=False)
+    else:
+        actions.initialize()
+    if (end := deadline(pod)) is not None:
+        actions.wake(end)
+    return Actions(tuple(actions.start), actions.stop, actions.wake_at)
+
+
+def _stop_in_order(pod: Pod, running: set[str]) -> Actions:
+    """Stop the main containers, then the sidecars from the last to the first."""
+    sidecars = [c.name for c in pod.spec.init_containers if is_sidecar(c) and c.name in running]
+    others = running - set(sidecars)
+    if others:
+        return Actions(stop=dict.fromkeys(sorted(others), ""))
+    if sidecars:
+        return Actions(stop={sidecars[-1]: ""})
+    return Actions(is_finished=True)
+
+
+def _is_done(record: ContainerRecord | None, container: Container, health: Health) -> bool:
+    """Return True if the init container after ``container`` may start."""
+    if record is None:
+        return False
+    if is_sidecar(container):
+        return record.is_running and health.started
+    return record.ended is not None and record.ended.exit_code == 0
+
+
+class _Plan:
+    def __init__(self, pod: Pod, records: Records, health: Mapping[str, Health], now: float) -> None:
+        self._pod = pod
+        self._records = records
+        self._health = health
+        self._now = now
+        self.start: list[str] = []
+        self.stop: dict[str, str] = {}
+        self.wake_at: float | None = None
+
+    def wake(self, moment: float) -> None:
+        self.wake_at = moment if self.wake_at is None else min(self.wake_at, moment)
+
+    def initialize(self) -> None:
+        """Bring the init containers forward, up to the first that is not done."""
+        for container in self._pod.spec.init_containers:
+            record = self._records.get(container.name)
+            done = _is_done(record, container, self._health.get(container.name, Health()))
+            if not done or is_sidecar(container):
+                self.keep_running(container, is_init=True)
+            if not done:
+                return
+
+    def keep_running(self, container: Container, *, is_init: bool) -> None:
+        record = self._records.get(container.name)
+        if record is None:
+            self.start.append(container.name)
+        elif record.is_running:
+            if failure := self._health.get(container.name, Health()).failure:
+                self.stop[container.name] = failure
+        elif record.ended is None:  # a kubelet was killed between the record and the process
+            self.start.append(container.name)
+        elif restarts(self._pod, container, record, is_init=is_init):
+            left_s = backoff_left_s(record, self._now)
+            if left_s:
+                self.wake(self._now + left_s)
+            else:
+                self.start.append(container.name)

@@ -1,0 +1,134 @@
+"""What a container is started with: its environment, command, mounts and devices."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorate.local.runtime.containers.environment import (
+    DEFAULT_PATH,
+    PodFacts,
+    ReferencedObjects,
+    environment_of,
+    expand,
+    references,
+)
+from quorate.local.runtime.containers.sandbox import Sandbox
+from quorate.local.runtime.network.types import PodNetworkNamespace
+from quorate.local.runtime.node_services import NodeServices
+from quorate.local.runtime.pod_types import Container, Pod, SecurityContext
+from quorate.local.runtime.volumes.mounts import PodVolumes, mounts_of
+
+
+def why_refused(pod: Pod, container: Container) -> str:
+    """Return why a container cannot be configured whatever else changes, or an empty string."""
+    if not container.command:
+        given = "args without command" if container.args else "no command specified"
+        return f"{given} (images are not pulled, so that their entry points are not known: set command)"
+    context = container.security_context
+    non_root = context.run_as_non_root
+    if non_root is None:
+        non_root = pod.spec.security_context.run_as_non_root
+    user = context.run_as_user if context.run_as_user is not None else pod.spec.security_context.run_as_user
+    if non_root and user == 0:
+        return "container's runAsUser breaks non-root policy"
+    return ""
+
+
+def ignored_fields(pod: Pod, *, is_root: bool) -> list[str]:
+    """Return the fields of a pod's spec that have no effect; ``is_root``: processes may change users."""
+    spec, names = pod.spec, []
+    if spec.share_process_namespace:
+        names.append("shareProcessNamespace")
+    if spec.host_pid:
+        names.append("hostPID")
+    if spec.set_hostname_as_fqdn:
+        names.append("setHostnameAsFQDN")
+    context = spec.security_context
+    unknown = (context.fs_group is not None, bool(context.supplemental_groups), bool(context.sysctls))
+    fields = ("fsGroup", "supplementalGroups", "sysctls")
+    names += [f"securityContext.{name}" for name, is_set in zip(fields, unknown, strict=True) if is_set]
+    names += _ignored_in_context(context, "securityContext", is_root=is_root)
+    for container in (*spec.init_containers, *spec.containers):
+        path = f"containers[{container.name}]"
+        names += _ignored_in_context(container.security_context, f"{path}.securityContext", is_root=is_root)
+        names += [f"{path}.{name}" for name in ("stdin", "tty") if getattr(container, name)]
+        names += [f"{path}: grpc probe" for probe in container.probes if probe.grpc is not None]
+    return names
+
+
+def _ignored_in_context(context: SecurityContext, path: str, *, is_root: bool) -> list[str]:
+    values = {
+        "privileged": context.privileged,
+        "capabilities": context.capabilities,
+        "seccompProfile": context.seccomp_profile,
+        "appArmorProfile": context.app_armor_profile,
+        "seLinuxOptions": context.se_linux_options,
+        "runAsUser": not is_root and context.run_as_user,
+        "runAsGroup": not is_root and context.run_as_group,
+    }
+    return [f"{path}.{name}" for name, value in values.items() if value]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStart:
+    services: NodeServices
+    pod: Pod
+    container: Container
+    network: PodNetworkNamespace
+    volumes: PodVolumes
+    facts: PodFacts
+
+    @property
+    def image_message(self) -> str:
+        """Return what an event says of the image: it is not pulled."""
+        root = self.services.image_root(self.container.image)
+        files = "the files of this machine are" if root == Path("/") else f"the files in {root} are"
+        return f'Container image "{self.container.image}" is not pulled: {files} used in its place'
+
+    async def environment(self) -> dict[str, str]:
+        """Return the variables of the container.  Raises ``ConfigError``."""
+        namespace, objects = self.pod.metadata.namespace, self.services.objects
+        names, secret_names = (sorted(found) for found in references(self.container))
+        config_maps = await asyncio.gather(*(objects.config_map(namespace, name) for name in names))
+        secrets = await asyncio.gather(*(objects.secret(namespace, name) for name in secret_names))
+        referenced = ReferencedObjects(
+            dict(zip(names, config_maps, strict=True)), dict(zip(secret_names, secrets, strict=True))
+        )
+        declared = environment_of(self.pod, self.container, referenced, objects.services(), self.facts)
+        return {"PATH": DEFAULT_PATH, "HOME": self.services.home, "HOSTNAME": self._hostname(), **declared}
+
+    def _hostname(self) -> str:
+        return (self.pod.spec.hostname or self.pod.metadata.name)[:63].rstrip("-.")
+
+    def sandbox(self, environment: Mapping[str, str], termination_log: Path, layers: Path) -> Sandbox:
+        """Return the sandbox of the container.  Raises ``VolumeError`` or OSError."""
+        container, pod = self.container, self.pod
+        context = container.security_context
+        return Sandbox(
+            command=self._command(environment),
+            working_directory=container.working_dir or "/",
+            hostname=self._hostname(),
+            network=self.network.path,
+            hosts=self.network.hosts,
+            resolv_conf=self.network.resolv_conf,
+            mounts=mounts_of(container, self.volumes, environment),
+            termination_log=termination_log,
+            termination_log_target=container.termination_message_path,
+            layers=layers,
+            image=self.services.image_root(container.image),
+            home=environment["HOME"],
+            read_only=context.read_only_root_filesystem,
+            devices=(),
+            cgroups=(),
+            user=self._id(context.run_as_user, pod.spec.security_context.run_as_user),
+            group=self._id(context.run_as_group, pod.spec.security_context.run_as_group),
+        )
+
+    def _command(self, environment: Mapping[str, str]) -> Sequence[str]:
+        return [expand(word, environment) for word in (*self.container.command, *self.container.args)]
+
+    def _id(self, own: int | None, of_pod: int | None) -> int | None:
+        """Return the user or group id to change to, or None to keep that of the kubelet."""
+        wanted = own if own is not None else of_pod
+        return wanted if self.services.is_root else None

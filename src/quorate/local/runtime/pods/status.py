@@ -1,0 +1,271 @@
+"""The status of a pod as a kubelet writes it, given the records of its containers."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from quorate.api.meta import Condition, at_epoch, find_condition, is_true, with_condition
+from quorate.local.nodes.pod_status import CRASH_LOOP_BACK_OFF, TRUE, ConditionValue, PodAddresses
+from quorate.local.nodes.pod_types import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    PodIP,
+)
+from quorate.local.runtime.containers.record import ContainerRecord, Termination
+from quorate.local.runtime.pod_types import Container, Pod, PodStatus
+from quorate.local.runtime.pods.lifecycle import (
+    Ending,
+    Health,
+    Records,
+    backoff_left_s,
+    init_failed,
+    is_initialized,
+    is_sidecar,
+    mains_ended,
+    restarts,
+)
+
+TERMINAL: Final = ("Succeeded", "Failed")
+CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+
+
+@dataclass(frozen=True, slots=True)
+class PodObservation:
+    """What the kubelet knows of a pod, beside the pod itself."""
+
+    records: Records
+    health: Mapping[str, Health]
+    waiting: Mapping[str, ContainerStateWaiting]  # containers that could not be started, and why
+    addresses: PodAddresses | None  # None: the pod has no network yet
+    ending: Ending | None
+    is_finished: bool  # no container runs, and none will start
+
+
+def pod_status(pod: Pod, seen: PodObservation, now: float) -> PodStatus:
+    """Return the status of ``pod``; transition times of unchanged conditions are kept."""
+    initialized = is_initialized(pod, seen.records, seen.health)
+    mains = tuple(
+        _container_status(pod, container, seen, now, is_init=False, initialized=initialized)
+        for container in pod.spec.containers
+    )
+    inits = tuple(
+        _container_status(pod, container, seen, now, is_init=True, initialized=initialized)
+        for container in pod.spec.init_containers
+    )
+    status = replace(
+        pod.status,
+        phase=_phase(pod, seen, mains, initialized=initialized),
+        start_time=pod.status.start_time or at_epoch(now),
+        container_statuses=mains,
+        init_container_statuses=inits,
+    )
+    if seen.addresses is not None:
+        host, own = seen.addresses.host_ip, seen.addresses.pod_ip
+        status = replace(
+            status, host_ip=host, host_ips=(PodIP(ip=host),), pod_ip=own, pod_ips=(PodIP(ip=own),)
+        )
+    if seen.ending is not None and seen.ending.reason and status.phase == "Failed":
+        status = replace(status, reason=seen.ending.reason, message=seen.ending.message)
+    return _with_conditions(pod, seen, status, at_epoch(now), initialized=initialized)
+
+
+def _phase(pod: Pod, seen: PodObservation, mains: Iterable[ContainerStatus], *, initialized: bool) -> str:
+    if pod.status.phase in TERMINAL:
+        return pod.status.phase
+    if seen.is_finished:
+        succeeded = not (seen.ending is not None and seen.ending.reason) and all(
+            (record := seen.records.get(container.name)) is not None
+            and record.ended is not None
+            and record.ended.exit_code == 0
+            for container in pod.spec.containers
+        )
+        return "Succeeded" if succeeded else "Failed"
+    if not initialized:
+        return "Pending"
+    # A container that waits for the end of its back-off has run before.
+    if any(status.state.waiting and not status.last_state.terminated for status in mains):
+        return "Pending"
+    return "Running"
+
+
+def _container_status(
+    pod: Pod, container: Container, seen: PodObservation, now: float, *, is_init: bool, initialized: bool
+) -> ContainerStatus:
+    record = seen.records.get(container.name)
+    health = seen.health.get(container.name, Health())
+    state, last = _states(pod, container, record, seen, now, is_init=is_init, initialized=initialized)
+    running = state.running is not None
+    if is_init and not is_sidecar(container):
+        ready = state.terminated is not None and state.terminated.exit_code == 0
+    else:
+        ready = running and health.started and health.ready
+    previous = next(
+        (
+            status
+            for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
+            if status.name == container.name
+        ),
+        ContainerStatus(),
+    )
+    return replace(
+        previous,
+        name=container.name,
+        image=container.image,
+        restart_count=record.attempt if record else 0,
+        ready=ready,
+        started=running and health.started,
+        state=state,
+        last_state=last,
+    )
+
+
+def _states(
+    pod: Pod,
+    container: Container,
+    record: ContainerRecord | None,
+    seen: PodObservation,
+    now: float,
+    *,
+    is_init: bool,
+    initialized: bool,
+) -> tuple[ContainerState, ContainerState]:
+    """Return the state of a container and its last state."""
+    previous = _terminated(record.previous) if record and record.previous else ContainerState()
+    if record is None or (record.started_at is None and record.ended is None):
+        if seen.is_finished and not is_init:
+            unknown = ContainerStateTerminated(
+                exit_code=137,
+                reason="ContainerStatusUnknown",
+            )
+            return ContainerState(terminated=unknown), previous
+        waiting = seen.waiting.get(container.name)
+        if waiting is None:
+            first = not pod.spec.init_containers or initialized
+            waiting = ContainerStateWaiting(reason="ContainerCreating" if first else "PodInitializing")
+        return ContainerState(waiting=waiting), previous
+    if record.ended is None:
+        assert record.started_at is not None
+        return ContainerState(running=ContainerStateRunning(started_at=_moment(record.started_at))), previous
+    ended = _terminated(record.ended)
+    goes_on = seen.ending is None and not (
+        mains_ended(pod, seen.records) if not is_init else init_failed(pod, seen.records)
+    )
+    if not goes_on or not restarts(pod, container, record, is_init=is_init):
+        return ended, previous
+    waiting = seen.waiting.get(container.name)
+    if waiting is None and backoff_left_s(record, now) > 0:
+        waiting = ContainerStateWaiting(
+            reason=CRASH_LOOP_BACK_OFF,
+            message=f"back-off {duration(record.backoff_s)} restarting failed "
+            + describe(pod, container.name),
+        )
+    if waiting is None:
+        return ended, previous
+    return ContainerState(waiting=waiting), ended
+
+
+def describe(pod: Pod, container: str) -> str:
+    """Return how a kubelet names a container of a pod in messages of its back-off."""
+    metadata = pod.metadata
+    return f"container={container} pod={metadata.name}_{metadata.namespace}({metadata.uid})"
+
+
+def duration(seconds: float) -> str:
+    """Return whole seconds in Go's form, such as 1m20s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _terminated(ended: Termination) -> ContainerState:
+    return ContainerState(
+        terminated=ContainerStateTerminated(
+            exit_code=ended.exit_code,
+            reason=ended.reason,
+            message=ended.message or UNSET,
+            started_at=_moment(ended.started_at),
+            finished_at=_moment(ended.finished_at),
+        )
+    )
+
+
+def _moment(seconds: float) -> datetime:
+    return at_epoch(float(int(seconds)))  # a kubelet's times have whole seconds
+
+
+def _with_conditions(
+    pod: Pod, seen: PodObservation, status: PodStatus, moment: datetime, *, initialized: bool
+) -> PodStatus:
+    values: dict[str, ConditionValue] = {}
+    if find_condition(status.conditions, "PodScheduled") is None:
+        values["PodScheduled"] = TRUE
+    network = seen.addresses is not None and not seen.is_finished
+    values["PodReadyToStartContainers"] = TRUE if network else ConditionValue("False")
+    if status.phase in TERMINAL:
+        reason = "PodCompleted" if status.phase == "Succeeded" else "PodFailed"
+        values["Initialized"] = ConditionValue("True", reason if reason == "PodCompleted" else "")
+        unready = ConditionValue("False", reason)
+        values["ContainersReady"] = values["Ready"] = unready
+    else:
+        values["Initialized"] = TRUE if initialized else _incomplete(pod, seen)
+        names = _unready_names(pod, status)
+        unready = ConditionValue("False", "ContainersNotReady", f"containers with unready status: [{names}]")
+        values["ContainersReady"] = unready if names else TRUE
+        values["Ready"] = _readiness(pod, values["ContainersReady"])
+    if seen.ending is not None and seen.ending.disruption:
+        values["DisruptionTarget"] = ConditionValue("True", seen.ending.disruption, seen.ending.message)
+    conditions: Iterable[Condition] = status.conditions
+    for type_, (value, reason, message) in values.items():
+        new = Condition(type=type_, status=value, reason=reason, message=message, last_transition_time=moment)
+        conditions = with_condition(conditions, new)
+    return replace(status, conditions=tuple(conditions))
+
+
+def _unready_names(pod: Pod, status: PodStatus) -> str:
+    sidecars = {container.name for container in pod.spec.init_containers if is_sidecar(container)}
+    candidates = (
+        *(s for s in status.init_container_statuses if s.name in sidecars),
+        *status.container_statuses,
+    )
+    return " ".join(s.name for s in candidates if not s.ready)
+
+
+def _incomplete(pod: Pod, seen: PodObservation) -> ConditionValue:
+    names = [
+        container.name
+        for container in pod.spec.init_containers
+        if not (
+            (record := seen.records.get(container.name)) is not None
+            and ((record.ended is not None and record.ended.exit_code == 0) or is_sidecar(container))
+        )
+    ]
+    message = f"containers with incomplete status: [{' '.join(names)}]"
+    return ConditionValue("False", "ContainersNotInitialized", message)
+
+
+def _readiness(pod: Pod, containers: ConditionValue) -> ConditionValue:
+    if containers.status != "True":
+        return containers
+    missing = [
+        gate.condition_type
+        for gate in pod.spec.readiness_gates
+        if not is_true(pod.status.conditions, gate.condition_type)
+    ]
+    if not missing:
+        return TRUE
+    message = "; ".join(
+        f'the status of pod readiness gate "{name}" is not "True", but {_value(pod, name)}'
+        for name in missing
+    )
+    return ConditionValue("False", "ReadinessGatesNotReady", message)
+
+
+def _value(pod: Pod, type_: str) -> str:
+    condition = find_condition(pod.status.conditions, type_)
+    return condition.status if condition else "False"

@@ -1,0 +1,552 @@
+"""The task of one pod: looks at the pod and its containers, decides, acts, and reports the status.
+
+Decisions are functions of ``lifecycle`` and ``status``; this module only carries them out.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from typing import Final
+
+from msgspec.structs import replace
+
+from quorate.api.meta import Uid
+from quorate.kube.client import PatchKind
+from quorate.kube.controller.reconcile import RETRY
+from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable
+from quorate.kube.log import logger
+from quorate.kube.patches import merge_patch
+from quorate.kube.resources import reference
+from quorate.local.controllers.core_events import EventType
+from quorate.local.nodes.pod_status import PodAddresses
+from quorate.local.nodes.pod_types import ContainerStateWaiting
+from quorate.local.runtime.containers.environment import ConfigError, PodFacts
+from quorate.local.runtime.containers.files import PodFiles
+from quorate.local.runtime.containers.record import ContainerRecord, Termination
+from quorate.local.runtime.containers.running import (
+    START_FAILED,
+    ContainerProcess,
+    StartFailed,
+    termination,
+)
+from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
+from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
+from quorate.local.runtime.node_services import NodeServices
+from quorate.local.runtime.pod_types import PODS, Container, Pod
+from quorate.local.runtime.pods.lifecycle import (
+    Actions,
+    Ending,
+    Health,
+    deadline,
+    mains_ended,
+    next_actions,
+    next_attempt,
+)
+from quorate.local.runtime.pods.start import ContainerStart, ignored_fields, why_refused
+from quorate.local.runtime.pods.status import CONDITIONS, TERMINAL, PodObservation, describe, pod_status
+from quorate.local.runtime.probes.handlers import ProbeTarget, run_handler
+from quorate.local.runtime.probes.prober import ContainerProber
+from quorate.local.runtime.volumes.content import VolumeContext, VolumeError
+from quorate.local.runtime.volumes.mounts import (
+    PodVolumes,
+    prepare_volumes,
+    remove_volumes,
+    with_service_account,
+)
+
+IGNORED: Final = "these fields have no effect on pods that run as processes"
+OWN_CONDITIONS: Final = frozenset({*CONDITIONS, "PodScheduled", "DisruptionTarget"})
+FIRST_RETRY_S: Final = 0.25
+LONGEST_RETRY_S: Final = 10.0
+SHUTDOWN: Final = Ending(
+    "Terminated",
+    "Pod was terminated in response to imminent node shutdown.",
+    "TerminationByKubelet",
+)
+DEADLINE: Final = Ending("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+
+Processes = Mapping[tuple[str, int], int]  # the outermost process of each attempt of a pod's containers
+
+
+class PodWorker:
+    def __init__(self, services: NodeServices, pod: Pod) -> None:
+        self.pod = pod  # the newest version, from the watch or from our own writes
+        self.files = PodFiles(services.state, pod.metadata.uid)
+        self.is_gone = False  # deleted from the API
+        self._services = services
+        self._records: dict[str, ContainerRecord] = self.files.records()
+        self._processes: dict[str, ContainerProcess] = {}  # of running containers
+        self._probers: dict[str, ContainerProber] = {}
+        self._probing: dict[str, asyncio.Task[None]] = {}
+        self._stops: dict[str, asyncio.Task[None]] = {}
+        self._grace_s: dict[str, float] = {}  # of containers that fail a probe with a grace period of its own
+        self._waiting: dict[str, ContainerStateWaiting] = {}
+        self._failures = 0  # to start a container, or to reach the API server, in a row
+        self._retry_at = 0.0
+        self._network: PodNetworkNamespace | None = None
+        self._volumes = PodVolumes(self.files.volumes)
+        self._are_volumes_current = False
+        self._mounts_account = False  # the token of the service account
+        self._ended_by: Ending | None = None
+        self._is_cleaned = False
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._log = logger(__name__).bind(pod=str(pod.metadata.key))
+
+    def update(self, pod: Pod) -> None:
+        """Take a version of the pod from the watch."""
+        self._take(pod)
+        self._wake.set()
+
+    def remove(self) -> None:
+        """The pod is deleted from the API: end what still runs at once."""
+        self.is_gone = True
+        self._wake.set()
+
+    def refresh_volumes(self) -> None:
+        self._are_volumes_current = False
+        self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def run(self, processes: Processes) -> None:
+        """Work until the pod is deleted and nothing of it is left, or until cancelled."""
+        try:
+            self._adopt(processes)
+            while not (self.is_gone and self._is_cleaned):
+                self._wake.clear()
+                wake_at = await self._run_step()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(
+                        None if wake_at is None else max(0.0, wake_at - self._services.clock.now())
+                    ):
+                        await self._wake.wait()
+        finally:
+            for task in (*self._tasks, *self._probing.values(), *self._stops.values()):
+                task.cancel()
+            for process in self._processes.values():
+                process.release()
+
+    async def _run_step(self) -> float | None:
+        """Return when to look again; an error of the API server is retried."""
+        try:
+            wake_at = await self._step()
+        except (ApiError, Unreachable, Unreadable, OSError) as error:
+            self._failures += 1
+            retry_in_s = RETRY.delay_s(self._failures)
+            if not isinstance(error, Conflict):
+                self._log.warning("retrying", problem=str(error), retry_in_s=retry_in_s)
+            return self._services.clock.now() + retry_in_s
+        except Exception as error:  # a bug, which must not end the work on other pods
+            self._failures += 1
+            self._log.fault("pod worker raised", error)
+            return self._services.clock.now() + RETRY.delay_s(self._failures)
+        return wake_at
+
+    async def _step(self) -> float | None:
+        actions = self._decide()
+        for name, message in actions.stop.items():
+            self._stop(name, message)
+        now = self._services.clock.now()
+        if actions.start and now >= self._retry_at and await self._prepare():
+            for name in actions.start:
+                await self._start(name)
+        elif self._network is not None and not self._are_volumes_current and not self._is_cleaned:
+            await self._prepare()
+        actions = self._decide()
+        if not (actions.is_finished and self._services.is_stopping and self._ending() == Ending()):
+            await self._report(actions)
+        if actions.is_finished:
+            await self._finish()
+            return None
+        moments = [actions.wake_at, self._services.objects.token_refresh_at(self.pod.metadata.uid)]
+        if self._waiting:
+            moments.append(self._retry_at)
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _decide(self) -> Actions:
+        now = self._services.clock.now()
+        actions = next_actions(self.pod, self._records, self._health(), self._ending(), now)
+        if actions.is_finished and self._stops:
+            return dataclasses.replace(actions, is_finished=False)
+        return actions
+
+    def _health(self) -> dict[str, Health]:
+        return {name: prober.health for name, prober in self._probers.items()}
+
+    def _ending(self) -> Ending | None:
+        """Return why the pod is to end, if it is; a reason stays."""
+        if self._ended_by is not None:
+            return self._ended_by
+        now = self._services.clock.now()
+        end = deadline(self.pod)
+        if self.pod.status.phase in TERMINAL:
+            return Ending()
+        if mains_ended(self.pod, self._records):
+            return None
+        if self.pod.metadata.deletion_timestamp is not None or self.is_gone:
+            return Ending()
+        if end is not None and now >= end:
+            self._ended_by = DEADLINE
+            self._event("Normal", DEADLINE.reason, DEADLINE.message)
+        elif self._services.is_stopping:
+            # Pods that may restart do so with the next kubelet, as after a reboot of a machine.
+            self._ended_by = SHUTDOWN if self.pod.spec.restart_policy == "Never" else Ending()
+        return self._ended_by
+
+    def expects(self, container: str, number: int) -> bool:
+        """Return True if an attempt of a container may run."""
+        record = self._records.get(container)
+        return record is not None and record.attempt == number and record.ended is None
+
+    def _adopt(self, processes: Processes) -> None:
+        """Take over what an earlier kubelet started, and note the end of what has ended since."""
+        for name, record in list(self._records.items()):
+            container = self.pod.container(name)
+            if container is None or record.ended is not None:
+                continue
+            attempt = self.files.attempt(name, record.attempt)
+            process = processes.get((name, record.attempt))
+            now = self._services.clock.now()
+            if process is not None:
+                started_at = record.started_at or now
+                self._save(name, replace(record, started_at=started_at))
+                self._watch(
+                    container, ContainerProcess.adopt(attempt, process, self._services.clock), hook=False
+                )
+            elif record.started_at is not None or attempt.has_started():
+                ended = termination(
+                    attempt,
+                    record.started_at or now,
+                    attempt.ended_at() or now,
+                    from_log=_reads_log(container),
+                )
+                self._save(
+                    name,
+                    replace(
+                        record, started_at=record.started_at or now, ended=self._complete(container, ended)
+                    ),
+                )
+
+    def _save(self, name: str, record: ContainerRecord) -> None:
+        self.files.save(name, record)
+        self._records[name] = record
+
+    async def _prepare(self) -> bool:
+        """Make the network and the volumes; if that fails, return False and set the time of the next try."""
+        pod, services = self.pod, self._services
+        try:
+            if self._network is None:
+                self._network = await services.network.create(_network_request(pod))
+                if ignored := ignored_fields(pod, is_root=services.is_root):
+                    self._event("Warning", "FieldsIgnored", f"{IGNORED}: {', '.join(ignored)}")
+            if not self._are_volumes_current:
+                self._are_volumes_current = True  # a change from now on is one more run
+                try:
+                    await self._prepare_volumes()
+                except BaseException:
+                    self._are_volumes_current = False
+                    raise
+        except PodNetworkError as error:
+            self._event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+        except VolumeError as error:
+            self._event("Warning", "FailedMount", str(error))
+        else:
+            return True
+        self._retry_later()
+        creating = ContainerStateWaiting(reason="ContainerCreating")
+        for container in pod.spec.containers:
+            if container.name not in self._records:
+                self._waiting.setdefault(container.name, creating)
+        return False
+
+    async def _prepare_volumes(self) -> None:
+        pod, services = self.pod, self._services
+        wanted = pod.spec.automount_service_account_token
+        if wanted is None:
+            wanted = await services.objects.automounts(pod)
+        self._mounts_account = wanted
+        if wanted:
+            self.pod = with_service_account(self.pod)
+        claims = {}
+        for volume in self.pod.spec.volumes:
+            if (claim := volume.persistent_volume_claim) is not None:
+                path = await services.objects.claim_path(pod.metadata.namespace, claim.claim_name)
+                if path is not None:
+                    claims[claim.claim_name] = path
+        context = VolumeContext(self.pod, self._facts(), services.objects)
+        await prepare_volumes(self._volumes, context, claims, services.clock)
+
+    def _retry_later(self) -> None:
+        self._failures += 1
+        delay_s = min(FIRST_RETRY_S * 2 ** min(self._failures - 1, 10), LONGEST_RETRY_S)
+        self._retry_at = self._services.clock.now() + delay_s
+
+    def _facts(self) -> PodFacts:
+        address = self._network.address if self._network else ""
+        return PodFacts(self._services.network.node_address, address, self._services.allocatable)
+
+    async def _start(self, name: str) -> None:
+        """Start a container, or note why it cannot be started; the next step follows from either."""
+        container = self.pod.container(name)
+        assert container is not None, f"{name} is not in the pod"
+        assert self._network is not None, "containers start after the network"
+        services = self._services
+        now = services.clock.now()
+        if refusal := why_refused(self.pod, container):
+            self._event("Warning", "Failed", f"Error: {refusal}")
+            self._wait(name, "CreateContainerConfigError", refusal)
+            return
+        record = next_attempt(self._records.get(name))
+        attempt = self.files.attempt(name, record.attempt)
+        try:
+            plan = ContainerStart(services, self.pod, container, self._network, self._volumes, self._facts())
+            environment = await plan.environment()
+            sandbox = plan.sandbox(environment, *self.files.prepare(attempt))
+        except ConfigError as error:
+            self._event("Warning", "Failed", f"Error: {error}")
+            self._wait(name, "CreateContainerConfigError", str(error))
+            return
+        except (VolumeError, OSError) as error:
+            self._event("Warning", "Failed", f"Error: {error}")
+            self._wait(name, "CreateContainerError", str(error))
+            return
+        self._waiting.pop(name, None)
+        self._save(name, record)  # before the process: a later kubelet looks for it
+        self._event("Normal", "Pulled", plan.image_message, name)
+        self._event("Normal", "Created", f"Created container: {name}", name)
+        try:
+            process = await ContainerProcess.start(
+                attempt, sandbox, environment, services.tools, services.clock
+            )
+        except (StartFailed, OSError) as error:
+            self._event("Warning", "Failed", f"Error: {error}", name)
+            ended = Termination(START_FAILED, "StartError", str(error), 0.0, services.clock.now())
+            self._save(name, replace(record, started_at=now, ended=ended))
+            return
+        self._failures = 0
+        self._event("Normal", "Started", f"Started container {name}", name)
+        self._save(name, replace(record, started_at=services.clock.now()))
+        self._watch(container, process, hook=True)
+
+    def _wait(self, name: str, reason: str, message: str) -> None:
+        self._waiting[name] = ContainerStateWaiting(reason=reason, message=message)
+        self._are_volumes_current = False
+        self._retry_later()
+
+    def _watch(self, container: Container, process: ContainerProcess, *, hook: bool) -> None:
+        """Wait for the end of a container, and run its probes and, for a new one, its postStart hook."""
+        name = container.name
+        record = self._records[name]
+        assert record.started_at is not None
+        self._processes[name] = process
+        self._spawn(self._await_end(container, process, record.started_at))
+        running = process.describe(container.working_dir or "/")
+        if running is None:
+            return  # it has ended at once
+        address = self._network.address if self._network else self.pod.status.pod_ip
+        target = ProbeTarget(container, running, address, self._services.network)
+        prober = ContainerProber(
+            target,
+            self._services.clock,
+            record.started_at,
+            self.wake,
+            lambda message: self._event("Warning", "Unhealthy", message, name),
+        )
+        self._probers[name] = prober
+        self._probing[name] = asyncio.create_task(prober.run())
+        if hook and container.lifecycle.post_start is not None:
+            self._spawn(self._post_start(container, prober, target))
+        else:
+            prober.hook_ended = True
+
+    async def _post_start(self, container: Container, prober: ContainerProber, target: ProbeTarget) -> None:
+        assert container.lifecycle.post_start is not None
+        result = await run_handler(container.lifecycle.post_start, target, float(2**31))
+        prober.hook_ended = True
+        if not result.succeeded:
+            message = f"PostStartHook failed: {result.output}"
+            self._event("Warning", "FailedPostStartHook", message, container.name)
+            prober.fail("FailedPostStartHook")
+        self.wake()
+
+    async def _await_end(self, container: Container, process: ContainerProcess, started_at: float) -> None:
+        name = container.name
+        ended = await process.ended(started_at, from_log=_reads_log(container))
+        self._processes.pop(name, None)
+        self._probers.pop(name, None)
+        if (probing := self._probing.pop(name, None)) is not None:
+            probing.cancel()
+        self._save(name, replace(self._records[name], ended=self._complete(container, ended)))
+        self._note_backoff(name)
+        self.wake()
+
+    def _complete(self, container: Container, ended: Termination) -> Termination:
+        """Return the end of a container with the message that it has written, if it has."""
+        message = self.files.termination_message(container.name) or ended.message
+        return replace(ended, message=message)
+
+    def _note_backoff(self, name: str) -> None:
+        record = self._records[name]
+        if record.backoff_s and self.pod.spec.restart_policy != "Never" and self._ending() is None:
+            message = f"Back-off restarting failed container {name} in pod "
+            self._event("Warning", "BackOff", message + describe(self.pod, name).partition("pod=")[2], name)
+
+    def _stop(self, name: str, message: str) -> None:
+        """Begin to stop a container, unless that has begun; a shorter grace period replaces a longer one."""
+        container, process = self.pod.container(name), self._processes.get(name)
+        if container is None or process is None:
+            return
+        grace_s = self._grace_period_s(container, message)
+        if name in self._stops:
+            if grace_s >= self._grace_s[name]:
+                return
+            self._stops.pop(name).cancel()
+        else:
+            self._event("Normal", "Killing", message or f"Stopping container {name}", name)
+        self._grace_s[name] = grace_s
+        task = asyncio.create_task(self._stop_container(container, process, grace_s))
+        self._stops[name] = task
+        task.add_done_callback(lambda done: self._on_stopped(name, done))
+
+    def _on_stopped(self, name: str, task: asyncio.Task[None]) -> None:
+        if self._stops.get(name) is task:
+            del self._stops[name]
+            self._grace_s.pop(name, None)
+            self.wake()
+
+    def _grace_period_s(self, container: Container, failure: str) -> float:
+        grace_s = float(self.pod.spec.termination_grace_period_seconds)
+        if self.is_gone:
+            return 0.0
+        if self.pod.metadata.deletion_grace_period_seconds is not None:
+            grace_s = float(self.pod.metadata.deletion_grace_period_seconds)
+        elif failure:
+            for probe in (container.startup_probe, container.liveness_probe):
+                if probe is not None and probe.termination_grace_period_seconds is not None:
+                    grace_s = float(probe.termination_grace_period_seconds)
+        if self._services.is_stopping:
+            grace_s = min(grace_s, self._services.stop_grace_s)
+        return grace_s
+
+    async def _stop_container(self, container: Container, process: ContainerProcess, grace_s: float) -> None:
+        began = self._services.clock.steady.now()
+        hook = container.lifecycle.pre_stop
+        running = process.describe(container.working_dir or "/")
+        if hook is not None and running is not None and grace_s > 0:
+            address = self._network.address if self._network else self.pod.status.pod_ip
+            target = ProbeTarget(container, running, address, self._services.network)
+            result = await run_handler(hook, target, grace_s)
+            if not result.succeeded:
+                message = f"PreStopHook failed: {result.output}"
+                self._event("Warning", "FailedPreStopHook", message, container.name)
+        left_s = grace_s - (self._services.clock.steady.now() - began)
+        # A container gets two seconds even if its hook has used up the time.
+        await process.stop(max(left_s, min(grace_s, 2.0)))
+
+    async def _report(self, actions: Actions) -> None:
+        """Write the status, if it has changed."""
+        if self.is_gone or self.pod.status.phase in TERMINAL:
+            return
+        addresses = None
+        if self._network is not None:
+            addresses = PodAddresses(self._services.network.node_address, self._network.address)
+        seen = PodObservation(
+            self._records, self._health(), self._waiting, addresses, self._ending(), actions.is_finished
+        )
+        pod = self.pod
+        status = pod_status(pod, seen, self._services.clock.now())
+        changed = merge_patch(pod.status, status)
+        if not changed:
+            return
+        if "conditions" in changed:  # merged by type: those of other clients stay as they are
+            changed["conditions"] = [
+                {"reason": None, "message": None, **condition}
+                for condition in changed["conditions"]
+                if condition["type"] in OWN_CONDITIONS
+            ]
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": changed}
+        try:
+            written = await self._services.client.patch(
+                PODS, pod.metadata.key, patch, subresource="status", kind=PatchKind.STRATEGIC
+            )
+        except NotFound:
+            return
+        self._take(written)
+
+    def _take(self, pod: Pod) -> None:
+        """Keep a newer version of the pod, with the volume of its service account."""
+        if int(pod.metadata.resource_version) > int(self.pod.metadata.resource_version):
+            self.pod = with_service_account(pod) if self._mounts_account else pod
+
+    async def _finish(self) -> None:
+        """Release what a pod without running containers needs no more; let the API delete a deleted one."""
+        services = self._services
+        uid = self.pod.metadata.uid
+        if not self._is_cleaned:
+            await services.network.release(uid)
+            await asyncio.to_thread(remove_volumes, self._volumes)
+            services.objects.forget(uid)
+            self._is_cleaned = True
+        if self.is_gone:
+            await asyncio.to_thread(self.files.remove)
+        elif self.pod.metadata.deletion_timestamp is not None:
+            with suppress(NotFound, Conflict):
+                await services.client.delete(PODS, self.pod.metadata.key, uid=uid, grace_period_s=0)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _event(self, type_: EventType, reason: str, message: str, container: str = "") -> None:
+        regarding = reference(PODS, self.pod.metadata.key, Uid(self.pod.metadata.uid))
+        if container:
+            regarding = replace(regarding, field_path=f"spec.containers{{{container}}}")
+        self._services.recorder.event(regarding, type_, reason, message)
+
+    @property
+    def is_settled(self) -> bool:
+        """Return True if no container of the pod runs."""
+        return not self._processes and not any(record.is_running for record in self._records.values())
+
+    def running(self, container: str) -> RunningContainer | None:
+        """Return a running container, or None."""
+        process, declared = self._processes.get(container), self.pod.container(container)
+        if process is None or declared is None:
+            return None
+        return process.describe(declared.working_dir or "/")
+
+    def logs(self, container: str) -> ContainerLogs | None:
+        """Return the logs of a container, or None if the pod has no such container."""
+        if self.pod.container(container) is None:
+            return None
+        record = self._records.get(container)
+        number = record.attempt if record else -1
+        return ContainerLogs(
+            pod_uid=self.pod.metadata.uid,
+            name=container,
+            latest=self.files.log(container, number),
+            previous=self.files.log(container, number - 1),
+            is_running=container in self._processes,
+        )
+
+
+def _reads_log(container: Container) -> bool:
+    return container.termination_message_policy == "FallbackToLogsOnError"
+
+
+def _network_request(pod: Pod) -> PodNetworkRequest:
+    return PodNetworkRequest(
+        uid=pod.metadata.uid,
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        hostname=pod.spec.hostname,
+        subdomain=pod.spec.subdomain,
+        host_network=pod.spec.host_network,
+        dns_policy=pod.spec.dns_policy,
+        dns_config=pod.spec.dns_config,
+        host_aliases=pod.spec.host_aliases,
+    )

@@ -1,0 +1,146 @@
+"""What a probe or a hook does: run a command, send an HTTP request, or connect."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
+from quorate.local.runtime.network.types import PodNetwork, PodNetworkError
+from quorate.local.runtime.pod_types import Container, Handler, HttpGetAction, IntOrString
+
+OUTPUT_BYTES: Final = 10240
+HEADER_BYTES: Final = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerResult:
+    succeeded: bool
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTarget:
+    """The container that is probed, and how it is reached."""
+
+    container: Container
+    running: RunningContainer
+    address: str
+    network: PodNetwork
+
+
+async def run_handler(handler: Handler, target: ProbeTarget, timeout_s: float) -> HandlerResult:
+    """Return what came of a handler; a failure has the message of a kubelet."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _run(handler, target)
+    except TimeoutError:
+        return HandlerResult(
+            False, f"command timed out after {timeout_s:g}s" if handler.exec else _deadline(timeout_s)
+        )
+    except (OSError, PodNetworkError) as error:
+        return HandlerResult(False, str(error))
+
+
+def _deadline(timeout_s: float) -> str:
+    return f"context deadline exceeded (no answer within {timeout_s:g} s)"
+
+
+async def _run(handler: Handler, target: ProbeTarget) -> HandlerResult:
+    if handler.exec is not None:
+        return await _exec(handler.exec.command, target.running)
+    if handler.http_get is not None:
+        return await _http_get(handler.http_get, target)
+    if handler.tcp_socket is not None:
+        port = _port(handler.tcp_socket.port, target.container)
+        _, writer = await _connect(handler.tcp_socket.host, port, target, None)
+        writer.close()
+        return HandlerResult(True)
+    if handler.sleep is not None:
+        await asyncio.sleep(handler.sleep.seconds)
+        return HandlerResult(True)
+    return HandlerResult(False, "grpc probes are not available in the process runtime")
+
+
+async def _exec(command: tuple[str, ...], running: RunningContainer) -> HandlerResult:
+    process = await asyncio.create_subprocess_exec(
+        *exec_arguments(running, command),
+        env=dict(running.environment),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        output = await process.stdout.read(OUTPUT_BYTES)
+        while await process.stdout.read(OUTPUT_BYTES):
+            pass  # the rest is not kept
+        code = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return HandlerResult(code == 0, output.decode(errors="replace"))
+
+
+async def _http_get(action: HttpGetAction, target: ProbeTarget) -> HandlerResult:
+    port = _port(action.port, target.container)
+    host = action.host or target.address
+    tls = None
+    if action.scheme.upper() == "HTTPS":
+        tls = ssl.create_default_context()
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await _connect(action.host, port, target, tls)
+    try:
+        headers = {
+            "Host": f"{host}:{port}",
+            "User-Agent": "kube-probe/1.36",
+            "Accept": "*/*",
+            "Connection": "close",
+        }
+        writer.write(_request(action, headers))
+        await writer.drain()
+        status_line = await reader.readline()
+    finally:
+        writer.close()
+    parts = status_line.split(b" ", 2)
+    if len(parts) < 2 or not parts[1].isdigit():
+        return HandlerResult(False, f"malformed HTTP response {status_line[:100]!r}")
+    code = int(parts[1])
+    if 200 <= code < 400:
+        return HandlerResult(True)
+    return HandlerResult(False, f"HTTP probe failed with statuscode: {code}")
+
+
+def _request(action: HttpGetAction, headers: Mapping[str, str]) -> bytes:
+    sent = {**headers, **{header.name: header.value for header in action.http_headers}}
+    path = action.path if action.path.startswith("/") else f"/{action.path}"
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
+    text = "".join(f"{line.translate({10: None, 13: None})}\r\n" for line in lines)
+    return f"{text}\r\n".encode()
+
+
+async def _connect(
+    host: str, port: int, target: ProbeTarget, tls: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    opened = await target.network.open_socket()
+    try:
+        await asyncio.get_running_loop().sock_connect(opened, (host or target.address, port))
+        return await asyncio.open_connection(
+            sock=opened, ssl=tls, server_hostname="" if tls else None, limit=HEADER_BYTES
+        )
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _port(port: IntOrString, container: Container) -> int:
+    if isinstance(port, int):
+        return port
+    for declared in container.ports:
+        if declared.name == port:
+            return declared.container_port
+    if port.isdecimal():
+        return int(port)
+    raise OSError(f"couldn't find port: {port!r} in container {container.name}")

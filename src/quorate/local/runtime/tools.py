@@ -1,0 +1,44 @@
+"""What the kernel and the installed tools permit; found once, when the kubelet starts."""
+
+import os
+import shutil
+import subprocess
+from typing import Final
+
+from quorate.local.runtime.containers.sandbox import Tools
+
+INSTALL: Final = "install the package bubblewrap"
+_TRY: Final = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--ro-bind", "/", "/", "--dev", "/dev")
+TIMEOUT_S: Final = 20.0
+
+
+class RuntimeUnavailable(Exception):
+    """Pods cannot run as processes here; the message says why, and what to do."""
+
+
+def find_tools() -> Tools:
+    """Return how containers can be run on this machine.  Raises ``RuntimeUnavailable``."""
+    missing = [tool for tool in ("unshare", "nsenter", "mount") if shutil.which(tool) is None]
+    if missing:
+        raise RuntimeUnavailable(f"{' and '.join(missing)} not found (install the package util-linux)")
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        raise RuntimeUnavailable(f"bubblewrap not found ({INSTALL})")
+    program = os.path.realpath(bwrap)
+    problem = _problem([program, *_TRY, "--proc", "/proc", "--", "true"])
+    if not problem:
+        return Tools(program, own_proc=True)
+    if not _problem([program, *_TRY, "--ro-bind", "/proc", "/proc", "--", "true"]):
+        return Tools(program, own_proc=False)
+    raise RuntimeUnavailable(f"bubblewrap cannot make a sandbox here: {problem}")
+
+
+def _problem(arguments: list[str]) -> str:
+    unshare = [shutil.which("unshare") or "unshare", "--mount", "--"]
+    try:
+        result = subprocess.run(
+            [*unshare, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return "" if result.returncode == 0 else result.stderr.strip() or f"exit code {result.returncode}"

@@ -1,0 +1,163 @@
+"""The files of configMap, secret, downwardAPI and projected volumes."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from quorate.local.runtime.containers.environment import (
+    ConfigError,
+    PodFacts,
+    pod_field,
+    resource_field,
+)
+from quorate.local.runtime.pod_types import (
+    ConfigMap,
+    ConfigMapSource,
+    DownwardSource,
+    Pod,
+    ProjectedSource,
+    Projection,
+    Secret,
+    SecretSource,
+    TokenSource,
+    Volume,
+)
+from quorate.local.runtime.volumes.atomic_writer import VolumeFile, is_safe
+
+Files = dict[str, VolumeFile]
+
+
+class VolumeError(Exception):
+    """A volume cannot be made now; the kubelet retries (``FailedMount``)."""
+
+
+class ObjectReader(Protocol):
+    """Reads what volumes refer to."""
+
+    async def config_map(self, namespace: str, name: str) -> ConfigMap | None: ...
+    async def secret(self, namespace: str, name: str) -> Secret | None: ...
+    async def token(self, pod: Pod, source: TokenSource) -> str: ...
+    def authority(self) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeContext:
+    pod: Pod
+    facts: PodFacts
+    reader: ObjectReader
+
+
+def refers_to(volume: Volume) -> tuple[set[str], set[str]]:
+    """Return the names of the ConfigMaps and of the Secrets that a volume contains."""
+    projections = volume.projected.sources if volume.projected else ()
+    config_maps = {p.config_map.name for p in projections if p.config_map}
+    secrets = {p.secret.name for p in projections if p.secret}
+    if volume.config_map:
+        config_maps.add(volume.config_map.name)
+    if volume.secret:
+        secrets.add(volume.secret.secret_name)
+    return config_maps, secrets
+
+
+async def files_of(volume: Volume, context: VolumeContext) -> Files | None:
+    """Return the files of a volume by relative path, or None if its content is not the API's.
+
+    Raises ``VolumeError``.
+    """
+    if volume.config_map is not None:
+        return await _config_map_files(volume.config_map, volume.config_map.default_mode, context)
+    if volume.secret is not None:
+        source = volume.secret
+        return await _secret_files(source.secret_name, source, source.default_mode, context)
+    if volume.downward_api is not None:
+        return _downward_files(volume.downward_api, volume.downward_api.default_mode, context)
+    if volume.projected is not None:
+        return await _projected_files(volume.projected, context)
+    return None
+
+
+async def _projected_files(projected: ProjectedSource, context: VolumeContext) -> Files:
+    files: Files = {}
+    for source in projected.sources:
+        files |= await _projection_files(source, projected.default_mode, context)
+    return files
+
+
+async def _projection_files(source: Projection, mode: int, context: VolumeContext) -> Files:
+    if source.config_map is not None:
+        if source.config_map.name == ROOT_CA:
+            authority = VolumeFile(context.reader.authority(), mode)
+            return {item.path: authority for item in source.config_map.items} or {"ca.crt": authority}
+        return await _config_map_files(source.config_map, mode, context)
+    if source.secret is not None:
+        return await _secret_files(source.secret.name, source.secret, mode, context)
+    if source.downward_api is not None:
+        return _downward_files(source.downward_api, mode, context)
+    if source.service_account_token is not None:
+        token = await context.reader.token(context.pod, source.service_account_token)
+        return {source.service_account_token.path: VolumeFile(token.encode(), mode)}
+    raise VolumeError("this projected volume source is not available in the process runtime")
+
+
+ROOT_CA = "kube-root-ca.crt"  # every namespace of a cluster has this ConfigMap
+
+
+async def _config_map_files(source: ConfigMapSource, mode: int, context: VolumeContext) -> Files:
+    found = await context.reader.config_map(context.pod.metadata.namespace, source.name)
+    if found is None:
+        if source.optional:
+            return {}
+        raise VolumeError(f'configmap "{source.name}" not found')
+    contents = {key: value.encode() for key, value in found.data.items()}
+    contents |= {key: base64.b64decode(value) for key, value in found.binary_data.items()}
+    return _select(contents, source, mode)
+
+
+async def _secret_files(name: str, source: SecretSource, mode: int, context: VolumeContext) -> Files:
+    found = await context.reader.secret(context.pod.metadata.namespace, name)
+    if found is None:
+        if source.optional:
+            return {}
+        raise VolumeError(f'secret "{name}" not found')
+    return _select({key: base64.b64decode(value) for key, value in found.data.items()}, source, mode)
+
+
+def _select(contents: Mapping[str, bytes], source: ConfigMapSource, mode: int) -> Files:
+    if not source.items:
+        return {key: VolumeFile(content, mode) for key, content in contents.items()}
+    missing = [item.key for item in source.items if item.key not in contents]
+    if missing and not source.optional:
+        raise VolumeError(f"references non-existent config key: {missing[0]}")
+    files = {
+        item.path: VolumeFile(contents[item.key], mode if item.mode is None else item.mode)
+        for item in source.items
+        if item.key in contents
+    }
+    _check(list(files))
+    return files
+
+
+def _downward_files(source: DownwardSource, mode: int, context: VolumeContext) -> Files:
+    files: Files = {}
+    pod, facts = context.pod, context.facts
+    try:
+        for item in source.items:
+            if item.field_ref is not None:
+                text = pod_field(pod, item.field_ref.field_path, facts)
+            elif item.resource_field_ref is not None:
+                named = pod.container(item.resource_field_ref.container_name) or pod.spec.containers[0]
+                text = resource_field(pod, named, item.resource_field_ref, facts)
+            else:
+                continue
+            files[item.path] = VolumeFile(text.encode(), mode if item.mode is None else item.mode)
+    except ConfigError as error:
+        raise VolumeError(str(error)) from error
+    _check(list(files))
+    return files
+
+
+def _check(paths: Sequence[str]) -> None:
+    for path in paths:
+        if not is_safe(path):
+            raise VolumeError(f"invalid path {path!r}: it must be relative and without '..'")

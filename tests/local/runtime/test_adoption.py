@@ -1,0 +1,92 @@
+"""A kubelet takes over what an earlier one started, and ends what has no pod any more."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quorate.local.runtime.containers.processes import marked_processes
+from quorate.local.runtime.supervisor import DIRECTORY
+from tests.local.runtime.world import World, one_container, run_story, running_world, runs_processes, state_of
+
+pytestmark = [runs_processes, pytest.mark.slow]
+
+UNTIL_FILE = "echo started; while [ ! -e /exchange/end ]; do sleep 0.05; done; exit 7"
+
+
+def kubelet_of(world: World) -> int:
+    """Return the process id of the kubelet."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"quorate.local.runtime" in words and str(world.state).encode() in b" ".join(words):
+                return int(entry.name)
+    raise AssertionError("no kubelet runs")
+
+
+async def kill_kubelet(world: World) -> None:
+    os.kill(kubelet_of(world), signal.SIGKILL)
+
+
+def waiting_for_file(exchange: Path) -> dict[str, object]:
+    exchange.mkdir(exist_ok=True)
+    return {
+        **one_container(UNTIL_FILE, volumeMounts=[{"name": "exchange", "mountPath": "/exchange"}]),
+        "volumes": [{"name": "exchange", "hostPath": {"path": str(exchange)}}],
+    }
+
+
+def test_a_kubelet_that_was_killed_leaves_its_pods_to_the_next(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.run_pod("p", waiting_for_file(tmp_path / "exchange"))
+        await world.running("p")
+        before = world.processes()
+        await kill_kubelet(world)
+        (tmp_path / "exchange/end").touch()
+        pod = await world.ended("p")
+        assert state_of(pod)["terminated"]["exitCode"] == 7
+        assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+        assert len(before) == 1
+
+    run_story(tmp_path / "cluster", story)
+
+
+def test_a_pod_that_was_deleted_while_no_kubelet_ran_leaves_no_process(tmp_path: Path) -> None:
+    directory = tmp_path / "cluster"
+    command = [sys.executable, "-c", ONE_POD, str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as cluster:
+        assert cluster.stdout is not None
+        assert cluster.stdout.readline() == "running\n"
+        cluster.kill()
+    assert marked_processes(directory / DIRECTORY)
+
+    async def story() -> None:
+        async with running_world(directory) as world:
+            await world.until("kept", lambda pod: pod["status"]["phase"] == "Running")
+            assert len(world.processes()) == 1
+
+    asyncio.run(story())
+    assert not marked_processes(directory / DIRECTORY)
+
+
+ONE_POD = """
+import asyncio, sys
+from pathlib import Path
+from tests.local.runtime.world import one_container, running_world
+
+async def run():
+    async with running_world(Path(sys.argv[1])) as world:
+        await world.run_pod("kept", one_container("sleep 1000"))
+        await world.running("kept")
+        print("running", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(run())
+"""

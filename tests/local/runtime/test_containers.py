@@ -1,0 +1,204 @@
+"""Containers run as a kubelet runs them: commands, environment, volumes, ends."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.local.runtime.world import (
+    CONFIG_MAPS,
+    NODE,
+    NODES,
+    SECRETS,
+    Json,
+    World,
+    container,
+    one_container,
+    run_story,
+    runs_processes,
+    script,
+    state_of,
+)
+
+pytestmark = [runs_processes, pytest.mark.slow]
+
+
+def test_a_pod_gets_its_command_environment_and_volumes(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.client.create(
+            CONFIG_MAPS,
+            {"metadata": {"name": "settings"}, "data": {"a.txt": "one", "b.txt": "two"}},
+            "default",
+        )
+        await world.client.create(
+            SECRETS, {"metadata": {"name": "hidden"}, "data": {"key": "c2VjcmV0"}}, "default"
+        )
+        environment = [
+            {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "TEAM", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['team']"}}},
+            {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}},
+            {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a.txt"}}},
+            {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "hidden", "key": "key"}}},
+            {"name": "BOTH", "value": "$(POD)-$(A)-$$(A)-$(MISSING)"},
+        ]
+        mounts = [
+            {"name": "settings", "mountPath": "/etc/settings"},
+            {"name": "only", "mountPath": "/opt/only/x", "subPath": "renamed", "readOnly": True},
+            {"name": "scratch", "mountPath": "/scratch"},
+            {"name": "facts", "mountPath": "/facts"},
+        ]
+        text = """
+            echo "$POD $TEAM $CPU $A $KEY $BOTH $1"; pwd; cat /etc/settings/b.txt; echo
+            cat /opt/only/x; echo; echo file > /scratch/file; cat /scratch/file; cat /facts/labels; echo
+            cat /var/run/secrets/kubernetes.io/serviceaccount/namespace; echo; hostname
+            touch /usr/forbidden 2>/dev/null || echo read-only
+        """
+        main = container(
+            "sh", "-c", text, "sh",
+            args=["$(TEAM)"],
+            env=environment,
+            volumeMounts=mounts,
+            workingDir="/usr",
+            resources={"requests": {"cpu": "250m"}},
+        )  # fmt: skip
+        volumes = [
+            {"name": "settings", "configMap": {"name": "settings"}},
+            {
+                "name": "only",
+                "configMap": {"name": "settings", "items": [{"key": "a.txt", "path": "renamed"}]},
+            },
+            {"name": "scratch", "emptyDir": {}},
+            {
+                "name": "facts",
+                "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]},
+            },
+        ]
+        spec = {"restartPolicy": "Never", "containers": [main], "volumes": volumes}
+        await world.run_pod("p", spec, labels={"team": "blue"})
+        pod = await world.ended("p")
+        assert pod["status"]["phase"] == "Succeeded", await world.log("p")
+        assert (await world.log("p")).splitlines() == [
+            "p blue 250 one secret p-one-$(A)-$(MISSING) blue",
+            *("/usr", "two", "one", "file", 'team="blue"', "default", "p", "read-only"),
+        ]
+        assert state_of(pod)["terminated"]["reason"] == "Completed"
+
+    run_story(tmp_path, story)
+
+
+def test_exit_codes_restarts_and_messages_are_those_of_a_kubelet(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.run_pod("failing", one_container("echo because > /dev/termination-log; exit 3"))
+        await world.run_pod(
+            "talking",
+            one_container("echo last words; exit 4", terminationMessagePolicy="FallbackToLogsOnError"),
+        )
+        await world.run_pod(
+            "missing", {"restartPolicy": "Never", "containers": [container("no-such-program")]}
+        )
+        await world.run_pod("killed", one_container("kill -9 $$"))
+        await world.run_pod("again", one_container("exit 1", restart_policy="OnFailure"))
+        await world.run_pod("unset", one_container("true", envFrom=[{"configMapRef": {"name": "absent"}}]))
+
+        failing = state_of(await world.ended("failing"))["terminated"]
+        assert (failing["exitCode"], failing["reason"], failing["message"]) == (3, "Error", "because\n")
+        assert state_of(await world.ended("talking"))["terminated"]["message"] == "last words\n"
+        missing = state_of(await world.ended("missing"))["terminated"]
+        assert (missing["exitCode"], missing["reason"]) == (128, "StartError")
+        assert missing["message"] == 'exec: "no-such-program": executable file not found in $PATH'
+        assert state_of(await world.ended("killed"))["terminated"]["exitCode"] == 137
+        again = await world.until(
+            "again", lambda pod: state_of(pod).get("waiting", {}).get("reason") == "CrashLoopBackOff"
+        )
+        assert again["status"]["phase"] == "Running"
+        assert again["status"]["containerStatuses"][0]["restartCount"] == 1
+        assert again["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
+        unset = await world.until("unset", lambda pod: state_of(pod).get("waiting", {}).get("message"))
+        assert state_of(unset)["waiting"] == {
+            "reason": "CreateContainerConfigError",
+            "message": 'configmap "absent" not found',
+        }
+        await world.client.create(CONFIG_MAPS, {"metadata": {"name": "absent"}, "data": {}}, "default")
+        assert (await world.ended("unset"))["status"]["phase"] == "Succeeded"
+
+    run_story(tmp_path, story)
+
+
+def test_init_containers_and_sidecars_run_in_order(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        mount: Json = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+        spec = {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 5,
+            "volumes": [{"name": "shared", "emptyDir": {"medium": "Memory"}}],
+            "initContainers": [
+                script("echo first >> /shared/order", name="first", **mount),
+                script(
+                    "echo sidecar >> /shared/order; trap 'exit 0' TERM; while :; do sleep 0.1; done",
+                    name="sidecar",
+                    restartPolicy="Always",
+                    startupProbe={"exec": {"command": ["grep", "-q", "sidecar", "/shared/order"]}},
+                    **mount,
+                ),
+                script("echo last >> /shared/order", name="last", **mount),
+            ],
+            "containers": [script("cat /shared/order", **mount)],
+        }
+        await world.run_pod("ordered", spec)
+        pod = await world.ended("ordered")
+        assert pod["status"]["phase"] == "Succeeded"
+        assert (await world.log("ordered")).split() == ["first", "sidecar", "last"]
+        assert state_of(pod, "sidecar")["terminated"]["exitCode"] == 0
+
+    run_story(tmp_path, story)
+
+
+def test_probes_hooks_and_deadlines_decide(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        server = (
+            "import http.server as s; s.HTTPServer(('', 18123), s.SimpleHTTPRequestHandler).serve_forever()"
+        )
+        ready = container(
+            "python3", "-c", server, readinessProbe={"httpGet": {"port": 18123}, "periodSeconds": 1}
+        )
+        await world.run_pod("ready", {"containers": [ready], "terminationGracePeriodSeconds": 1})
+        live = script("sleep 1000", livenessProbe={"exec": {"command": ["false"]}, "failureThreshold": 1})
+        await world.run_pod("unwell", {"containers": [live], "terminationGracePeriodSeconds": 1})
+        deadline = {
+            **one_container("sleep 1000"),
+            "activeDeadlineSeconds": 1,
+            "terminationGracePeriodSeconds": 1,
+        }
+        await world.run_pod("late", deadline)
+
+        def conditions(pod: dict[str, object]) -> object:
+            status = pod["status"]
+            assert isinstance(status, dict)
+            return [c["status"] for c in status.get("conditions", ()) if c["type"] == "Ready"] == ["True"]
+
+        await world.until("ready", conditions)
+        await world.until("unwell", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] >= 1)
+        late = await world.ended("late")
+        assert (late["status"]["phase"], late["status"]["reason"]) == ("Failed", "DeadlineExceeded")
+        killing = ("Killing", "Container main failed liveness probe, will be restarted")
+        assert killing in await world.messages("unwell")
+
+    run_story(tmp_path, story)
+
+
+def test_the_node_is_this_machine_and_says_what_is_different(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.run_pod("p", one_container("true"))
+        await world.ended("p")
+        [node] = (await world.client.list(NODES)).items
+        assert node["metadata"]["name"] == NODE
+        assert node["status"]["capacity"]["cpu"] == "3"
+        assert int(node["status"]["capacity"]["memory"].removesuffix("Ki")) > 0
+        conditions = {c["type"]: (c["status"], c["message"]) for c in node["status"]["conditions"]}
+        assert conditions["Ready"][0] == "True"
+        assert conditions["ImagesPulled"][0] == "False"
+        pulled = {message for reason, message in await world.messages("p") if reason == "Pulled"}
+        assert pulled == {
+            'Container image "host" is not pulled: the files of this machine are used in its place'
+        }
+
+    run_story(tmp_path, story, cpu="3")

@@ -1,0 +1,144 @@
+"""Clusters with pods that run as processes of this machine."""
+
+import asyncio
+import functools
+import random
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import untyped
+from quorate.kube.rest.config import load_rest_config
+from quorate.local.cluster import Settings, run_cluster
+from quorate.local.directory import ClusterDirectory
+from quorate.local.runtime.containers.processes import marked_processes
+from quorate.local.runtime.supervisor import DIRECTORY, ProcessRuntime
+from quorate.local.runtime.tools import RuntimeUnavailable, find_tools
+from quorate.local.server.apiserver import NO_CONVERTERS
+
+Json = dict[str, Any]
+
+NODE: Final = "this-machine"
+DEADLINE_S: Final = 60.0
+PODS: Final = untyped("", "v1", "pods", "Pod", True)
+CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", True)
+SECRETS: Final = untyped("", "v1", "secrets", "Secret", True)
+EVENTS: Final = untyped("", "v1", "events", "Event", True)
+NODES: Final = untyped("", "v1", "nodes", "Node", False)
+
+
+@functools.cache
+def unavailable_reason() -> str:
+    """Return why pods cannot run as processes on this machine, or an empty string."""
+    try:
+        find_tools()
+    except RuntimeUnavailable as reason:
+        return str(reason)
+    return ""
+
+
+runs_processes = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason() or "pods can run")
+
+
+class World:
+    """A cluster with the node of this machine."""
+
+    def __init__(self, client: Client, directory: Path) -> None:
+        self.client = client
+        self.directory = directory
+
+    @property
+    def state(self) -> Path:
+        return self.directory / DIRECTORY
+
+    async def run_pod(self, name: str, spec: Json, **metadata: Any) -> Json:
+        return await self.client.create(
+            PODS, {"metadata": {"name": name, **metadata}, "spec": spec}, "default"
+        )
+
+    async def pod(self, name: str) -> Json:
+        return await self.client.get(PODS, Key("default", name))
+
+    async def until(self, name: str, holds: Callable[[Json], object]) -> Json:
+        """Return the pod once ``holds`` is true of it; fail at the deadline with what it is then."""
+        pod: Json = {}
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                while True:
+                    pod = await self.pod(name)
+                    if holds(pod):
+                        return pod
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"{name}: {pod.get('status')} {await self.messages(name)}") from None
+
+    async def ended(self, name: str) -> Json:
+        return await self.until(name, lambda pod: pod["status"]["phase"] in ("Succeeded", "Failed"))
+
+    async def running(self, name: str) -> Json:
+        return await self.until(name, lambda pod: pod["status"]["phase"] == "Running")
+
+    async def log(self, name: str, container: str = "main", attempt: int = 0) -> str:
+        """Return the lines of a log without their times."""
+        uid = (await self.pod(name))["metadata"]["uid"]
+        path = self.state / "pods" / uid / "containers" / container / f"{attempt}.log"
+        return "".join(line.split(" ", 3)[3] for line in path.read_text().splitlines(keepends=True))
+
+    async def messages(self, name: str) -> set[tuple[str, str]]:
+        """Return the reasons and messages of the events of a pod."""
+        events = await self.client.list(EVENTS, "default")
+        return {(e["reason"], e["message"]) for e in events.items if e["involvedObject"]["name"] == name}
+
+    def processes(self) -> dict[tuple[str, str, int], list[int]]:
+        return marked_processes(self.state)
+
+
+@asynccontextmanager
+async def running_world(directory: Path, **resources: str) -> AsyncIterator[World]:
+    """Run a cluster in a directory; using the same one again is a restart."""
+    clock, ids = WallClock(), random.Random()
+    settings = Settings((), runtime=ProcessRuntime(NODE, resources))
+    with ClusterDirectory(directory).lock(clock.now()) as locked:
+        async with (
+            run_cluster(
+                locked, settings, clock, random.Random(), lambda: str(uuid.UUID(int=ids.getrandbits(128))),
+                NO_CONVERTERS,
+            ),
+            Client(await load_rest_config(locked.kubeconfig), random.Random()) as client,
+        ):  # fmt: skip
+            yield World(client, locked.path)
+
+
+def run_story(directory: Path, story: Callable[[World], Awaitable[None]], **resources: str) -> None:
+    """Run a story on a new cluster; afterwards no process of a container may be left."""
+
+    async def tell() -> None:
+        async with running_world(directory, **resources) as world:
+            await story(world)
+
+    asyncio.run(tell())
+    assert not marked_processes(directory / DIRECTORY)
+
+
+def container(*command: str, name: str = "main", **fields: Any) -> Json:
+    return {"name": name, "image": "host", "command": list(command), **fields}
+
+
+def script(text: str, name: str = "main", **fields: Any) -> Json:
+    return container("sh", "-c", text, name=name, **fields)
+
+
+def one_container(text: str, restart_policy: str = "Never", **fields: Any) -> Json:
+    return {"restartPolicy": restart_policy, "containers": [script(text, **fields)]}
+
+
+def state_of(pod: Json, name: str = "main") -> Json:
+    statuses = pod["status"].get("containerStatuses", []) + pod["status"].get("initContainerStatuses", [])
+    return next((dict(status["state"]) for status in statuses if status["name"] == name), {})
