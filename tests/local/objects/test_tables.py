@@ -6,9 +6,10 @@ import pytest
 
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
-from quorate.local.objects.tables.builtin import builtin_layout, selector_text
+from quorate.local.objects.tables.builtin import builtin_layout
 from quorate.local.objects.tables.durations import human_duration
 from quorate.local.objects.tables.layout import custom_layout, partial_object_list, table
+from quorate.local.objects.tables.workloads import selector_text
 
 CREATED = "2024-01-01T00:00:00Z"
 NOW = 1_704_067_200.0 + 90

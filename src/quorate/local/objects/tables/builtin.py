@@ -5,12 +5,13 @@ from typing import Any
 
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
-from quorate.local.objects.tables import storage
-from quorate.local.objects.tables.durations import age, epoch, human_duration
+from quorate.local.objects.tables import infrastructure, storage, workloads
+from quorate.local.objects.tables.durations import age
 from quorate.local.objects.tables.layout import NAME, TableLayout, age_of, columns, plain_cells
 from quorate.local.objects.tables.pods import POD
+from quorate.local.objects.tables.workloads import NONE, labels_text
 
-NONE, UNKNOWN = "<none>", "<unknown>"
+UNKNOWN = "<unknown>"
 
 
 AGE_ONLY = TableLayout((NAME, *columns("Age")), plain_cells)
@@ -58,105 +59,6 @@ RUNTIME_CLASS = TableLayout(
     (NAME, *columns("Handler,Age")),
     lambda obj, now: [obj["metadata"]["name"], obj.get("handler", ""), age_of(obj, now)],
 )
-
-
-def selector_text(selector: Json | None) -> str:
-    """Return `a=b,c in (d,e)`; `<none>` for an empty selector."""
-    selector = selector or {}
-    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for requirement in selector.get("matchExpressions") or []:
-        key, values = requirement["key"], ",".join(sorted(requirement.get("values") or []))
-        parts.append(
-            {
-                "In": f"{key} in ({values})",
-                "NotIn": f"{key} notin ({values})",
-                "Exists": key,
-                "DoesNotExist": f"!{key}",
-            }[requirement["operator"]]
-        )
-    return ",".join(parts) or NONE
-
-
-def _containers(template: Json) -> tuple[str, str]:
-    containers = template["spec"]["containers"]
-    return ",".join(c["name"] for c in containers), ",".join(c.get("image", "") for c in containers)
-
-
-_JOB_STATES = ("Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet")
-
-
-def _job(obj: Json, now: float) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    holding = {c["type"] for c in status.get("conditions") or [] if c["status"] == "True"}
-    if "deletionTimestamp" in obj["metadata"]:
-        holding.add("Terminating")
-    parallelism, completions = spec.get("parallelism", 0), spec.get("completions")
-    wanted = completions if completions is not None else f"1 of {parallelism}" if parallelism > 1 else 1
-    duration = ""
-    if status.get("startTime"):
-        end = epoch(status["completionTime"]) if status.get("completionTime") else now
-        duration = human_duration(end - epoch(status["startTime"]))
-    return [
-        obj["metadata"]["name"],
-        next((state for state in _JOB_STATES if state in holding), "Running"),
-        f"{status.get('succeeded', 0)}/{wanted}",
-        duration,
-        age_of(obj, now),
-        *_containers(spec["template"]),
-        selector_text(spec.get("selector")),
-    ]
-
-
-JOB = TableLayout((NAME, *columns("Status,Completions,Duration,Age", "Containers,Images,Selector")), _job)
-
-
-def _deployment(obj: Json, now: float) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    return [
-        obj["metadata"]["name"],
-        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
-        status.get("updatedReplicas", 0),
-        status.get("availableReplicas", 0),
-        age_of(obj, now),
-        *_containers(spec["template"]),
-        selector_text(spec.get("selector")),
-    ]
-
-
-DEPLOYMENT = TableLayout(
-    (NAME, *columns("Ready,Up-to-date,Available,Age", "Containers,Images,Selector")), _deployment
-)
-
-
-def _replica_set(obj: Json, now: float) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    return [
-        obj["metadata"]["name"],
-        spec.get("replicas", 1),
-        status.get("replicas", 0),
-        status.get("readyReplicas", 0),
-        age_of(obj, now),
-        *_containers(spec["template"]),
-        selector_text(spec.get("selector")),
-    ]
-
-
-REPLICA_SET = TableLayout(
-    (NAME, *columns("Desired,Current,Ready,Age", "Containers,Images,Selector")), _replica_set
-)
-
-
-def _stateful_set(obj: Json, now: float) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    return [
-        obj["metadata"]["name"],
-        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
-        age_of(obj, now),
-        *_containers(spec["template"]),
-    ]
-
-
-STATEFUL_SET = TableLayout((NAME, *columns("Ready,Age", "Containers,Images")), _stateful_set)
 
 
 def _node(obj: Json, now: float) -> list[Any]:
@@ -259,7 +161,7 @@ def _service(obj: Json, now: float) -> list[Any]:
         ",".join(external) or ("<pending>" if kind == "LoadBalancer" else NONE),
         ",".join(_port(port) for port in spec.get("ports") or []) or NONE,
         age_of(obj, now),
-        selector_text({"matchLabels": spec.get("selector") or {}}),
+        labels_text(spec.get("selector")),
     ]
 
 
@@ -311,26 +213,45 @@ _LAYOUTS: dict[tuple[str, str], TableLayout] = {
     ("", "PersistentVolume"): storage.VOLUME,
     ("", "PersistentVolumeClaim"): storage.CLAIM,
     ("", "Pod"): POD,
+    ("", "PodTemplate"): workloads.POD_TEMPLATE,
+    ("", "ReplicationController"): workloads.REPLICATION_CONTROLLER,
     ("", "ResourceQuota"): QUOTA,
     ("", "Secret"): SECRET,
     ("", "Service"): SERVICE,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): WEBHOOKS,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): infrastructure.ADMISSION_POLICY,
+    (
+        "admissionregistration.k8s.io",
+        "ValidatingAdmissionPolicyBinding",
+    ): infrastructure.ADMISSION_POLICY_BINDING,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): WEBHOOKS,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): CREATED_AT,
-    ("apps", "Deployment"): DEPLOYMENT,
-    ("apps", "ReplicaSet"): REPLICA_SET,
-    ("apps", "StatefulSet"): STATEFUL_SET,
-    ("batch", "Job"): JOB,
+    ("apps", "ControllerRevision"): workloads.CONTROLLER_REVISION,
+    ("apps", "DaemonSet"): workloads.DAEMON_SET,
+    ("apps", "Deployment"): workloads.DEPLOYMENT,
+    ("apps", "ReplicaSet"): workloads.REPLICA_SET,
+    ("apps", "StatefulSet"): workloads.STATEFUL_SET,
+    ("batch", "CronJob"): workloads.CRON_JOB,
+    ("batch", "Job"): workloads.JOB,
+    ("certificates.k8s.io", "CertificateSigningRequest"): infrastructure.SIGNING_REQUEST,
     ("coordination.k8s.io", "Lease"): LEASE,
     ("events.k8s.io", "Event"): EVENT,
+    ("networking.k8s.io", "Ingress"): infrastructure.INGRESS,
+    ("networking.k8s.io", "IngressClass"): infrastructure.INGRESS_CLASS,
     ("node.k8s.io", "RuntimeClass"): RUNTIME_CLASS,
     ("rbac.authorization.k8s.io", "ClusterRole"): CREATED_AT,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): BINDING,
     ("rbac.authorization.k8s.io", "Role"): CREATED_AT,
     ("rbac.authorization.k8s.io", "RoleBinding"): BINDING,
+    ("resource.k8s.io", "ResourceClaim"): infrastructure.RESOURCE_CLAIM,
+    ("resource.k8s.io", "ResourceSlice"): infrastructure.RESOURCE_SLICE,
     ("scheduling.k8s.io", "PriorityClass"): PRIORITY_CLASS,
+    ("storage.k8s.io", "CSIDriver"): storage.CSI_DRIVER,
     ("storage.k8s.io", "CSINode"): storage.CSI_NODE,
+    ("storage.k8s.io", "CSIStorageCapacity"): CREATED_AT,
     ("storage.k8s.io", "StorageClass"): storage.STORAGE_CLASS,
+    ("storage.k8s.io", "VolumeAttachment"): storage.VOLUME_ATTACHMENT,
+    ("storage.k8s.io", "VolumeAttributesClass"): storage.VOLUME_ATTRIBUTES_CLASS,
 }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.layout import NAME, TableLayout, age_of, columns
 
@@ -103,3 +104,49 @@ CSI_NODE = TableLayout(
         obj["metadata"]["name"], len((obj.get("spec") or {}).get("drivers") or ()), age_of(obj, now),
     ],
 )  # fmt: skip
+
+
+def _csi_driver(obj: Json, now: float) -> list[Any]:
+    spec = obj.get("spec") or {}
+    tokens = spec.get("tokenRequests")
+    return [
+        obj["metadata"]["name"],
+        spec.get("attachRequired", True),
+        spec.get("podInfoOnMount", False),
+        spec.get("storageCapacity", False),
+        _UNSET if tokens is None else ",".join(each.get("audience", "") for each in tokens),
+        spec.get("requiresRepublish", False),
+        ",".join(spec.get("volumeLifecycleModes") or ()) or "<none>",
+        age_of(obj, now),
+    ]
+
+
+CSI_DRIVER = TableLayout(
+    (
+        NAME,
+        *columns("AttachRequired:boolean,PodInfoOnMount:boolean,StorageCapacity:boolean"),
+        *columns("TokenRequests,RequiresRepublish:boolean,Modes,Age"),
+    ),
+    _csi_driver,
+)
+
+
+def _attachment(obj: Json, now: float) -> list[Any]:
+    spec = obj.get("spec") or {}
+    return [
+        obj["metadata"]["name"],
+        spec.get("attacher", ""),
+        (spec.get("source") or {}).get("persistentVolumeName", ""),
+        spec.get("nodeName", ""),
+        (obj.get("status") or {}).get("attached", False),
+        age_of(obj, now),
+    ]
+
+
+VOLUME_ATTACHMENT = TableLayout(
+    (NAME, Column("Attacher", "string", "", "name"), *columns("PV,Node,Attached:boolean,Age")), _attachment
+)
+VOLUME_ATTRIBUTES_CLASS = TableLayout(
+    (NAME, *columns("DriverName,Age")),
+    lambda obj, now: [obj["metadata"]["name"], obj.get("driverName", ""), age_of(obj, now)],
+)

@@ -12,6 +12,7 @@ from quorate.local.server.storage.store import Entry, Key
 Json = dict[str, Any]
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 NOT_READY = ("node.kubernetes.io/not-ready", "NoSchedule")
@@ -48,6 +49,8 @@ def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
         _storage_class(context, obj["spec"])
     elif context.kind.resource == "nodes":
         _taint_not_ready(obj["spec"])
+    elif context.kind.resource == SIGNING_REQUESTS:
+        _set_user(context, obj.setdefault("spec", {}))
 
 
 def run_validating_plugins(context: RequestContext, obj: Json) -> None:
@@ -55,6 +58,21 @@ def run_validating_plugins(context: RequestContext, obj: Json) -> None:
     if context.kind.resource == "pods":
         limit_ranger.check_bounds(obj, limit_ranger.limit_ranges_of(context))
         runtime_class.check_overhead(context, obj)
+
+
+def run_status_plugins(context: RequestContext, new: Json, old: Json) -> None:
+    """Set the times of conditions of a certificate request that an update of its status leaves out."""
+    if context.kind.resource != SIGNING_REQUESTS:
+        return
+    before = {
+        (condition["type"], condition["status"]): condition.get("lastTransitionTime")
+        for condition in old.get("status", {}).get("conditions", ())
+    }
+    now = context.server.timestamp()
+    for condition in new["status"].get("conditions", ()):
+        condition.setdefault("lastUpdateTime", now)
+        since = before.get((condition.get("type"), condition.get("status")))
+        condition.setdefault("lastTransitionTime", since or now)
 
 
 def allocate_service_addresses(context: RequestContext, obj: Json) -> None:
@@ -65,6 +83,15 @@ def allocate_service_addresses(context: RequestContext, obj: Json) -> None:
 
 def _forbid(context: RequestContext, obj: Json, message: str) -> StatusError:
     return forbidden(context.kind.group, context.kind.plural, obj["metadata"].get("name", ""), message)
+
+
+def _set_user(context: RequestContext, spec: Json) -> None:
+    """Name the user of the request as the one that requests a certificate."""
+    for field in ("uid", "groups", "extra"):
+        spec.pop(field, None)
+    spec["username"] = context.user.name
+    if context.user.groups:
+        spec["groups"] = list(context.user.groups)
 
 
 def _service_account(context: RequestContext, pod: Json) -> None:

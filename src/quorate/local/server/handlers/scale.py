@@ -3,7 +3,7 @@
 from typing import Any
 
 from quorate.local.objects import schema_types
-from quorate.local.objects.tables.builtin import selector_text
+from quorate.local.objects.tables.workloads import labels_text, selector_text
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.errors import conflict, invalid, invalid_value
 from quorate.local.server.handlers import update
@@ -16,6 +16,7 @@ from quorate.local.server.requests.responses import ApiResponse
 
 Json = dict[str, Any]
 
+LABEL_SELECTOR = {"matchLabels", "matchExpressions"}
 _TYPE = schema_types.builtin_type("autoscaling/v1", "Scale")
 assert _TYPE is not None
 SCALE = Kind("autoscaling", "v1", "Scale", "scales", True, type=_TYPE)
@@ -72,7 +73,7 @@ def _to_scale(kind: Kind, obj: Json) -> Json:
     status: Json = {"replicas": _value_at(obj, paths.status_replicas) or 0}
     selector = _value_at(obj, paths.label_selector) if paths.label_selector else None
     if selector:
-        status["selector"] = selector_text(selector) if isinstance(selector, dict) else selector
+        status["selector"] = _selector_text(selector)
     spec = {"replicas": _value_at(obj, paths.spec_replicas) or 0}
     return {
         "kind": "Scale",
@@ -81,6 +82,13 @@ def _to_scale(kind: Kind, obj: Json) -> Json:
         "spec": spec,
         "status": status,
     }
+
+
+def _selector_text(selector: Json | str) -> str:
+    """Return a label selector, the plain labels of a ReplicationController or a text as text."""
+    if isinstance(selector, str):
+        return selector
+    return selector_text(selector) if selector.keys() <= LABEL_SELECTOR else labels_text(selector)
 
 
 def _value_at(obj: Json, path: str) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quorate.local.objects.patch import managed_fields
+from quorate.local.server.admission import plugins
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.auth.escalation import check_escalation
 from quorate.local.server.errors import bad_request, conflict, internal, invalid, invalid_value
@@ -22,6 +23,8 @@ Json = dict[str, Any]
 UpdateFunction = Callable[[Json], Json]
 """Returns the updated object, given a copy of the current one."""
 
+STATUS_SUBRESOURCES = ("status", "approval")
+"""Subresources that change a part of the status and nothing else."""
 IMMUTABLE_METADATA = (
     "uid",
     "creationTimestamp",
@@ -155,14 +158,16 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
     """Restore immutable parts, set defaults and generation, and validate; return the object to store."""
     kind, subresource = context.kind, context.info.subresource
     strategy = SUBRESOURCE_STRATEGIES.get((kind.resource, subresource), kind.strategy)
-    if subresource == "status":
+    updates_status = subresource in STATUS_SUBRESOURCES
+    if updates_status:
         new = {**old, "metadata": new["metadata"], "status": new.get("status", {})}
     elif kind.has_status:
         new = {name: value for name, value in new.items() if name != "status"}
         if "status" in old:
             new["status"] = old["status"]
     _restore_metadata(new["metadata"], old["metadata"])
-    if subresource == "status":
+    if updates_status:
+        plugins.run_status_plugins(context, new, old)
         strategy.prepare_for_status_update(new, old)
     else:
         strategy.prepare_for_update(new, old)
@@ -175,7 +180,7 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     # kube-apiserver validates metadata for the object and for the kind, and lists findings twice.
     findings = metadata.validate(kind, new) + metadata.validate_update(kind, new, old) * 2
-    if subresource == "status":
+    if updates_status:
         findings += strategy.validate_status(new, old)
     else:
         findings += strategy.validate(new) + strategy.validate_update(new, old)

@@ -9,15 +9,13 @@ from functools import partial
 
 from quorate.local.objects.crd.definition import ScalePaths
 from quorate.local.server.errors import group_resource
+from quorate.local.server.registry import infrastructure_kinds
 from quorate.local.server.registry.kinds import ALL_VERBS, SCALE, STATUS, Kind, Strategy, Subresource
 from quorate.local.server.registry.strategies import STRATEGIES
 from quorate.local.server.storage import object_encoding, version_conversion
 
-ADMISSION = "admissionregistration.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"
 AUTHORIZATION = "authorization.k8s.io"
-FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
-STORAGE_GROUP = "storage.k8s.io"
 
 CREATE_ONLY = ("create",)
 NO_COLLECTION_DELETE = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
@@ -96,6 +94,16 @@ CORE = (
         return_deleted_object=True,
     ),
     core_kind("PodTemplate", "podtemplates", tracks_generation=True, return_deleted_object=True),
+    core_kind(
+        "ReplicationController",
+        "replicationcontrollers",
+        "rc",
+        categories=("all",),
+        subresources=(SCALE, STATUS),
+        selectable_fields={"status.replicas": "0"},
+        tracks_generation=True,
+        scale=ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector"),
+    ),
     core_kind("ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,), return_deleted_object=True),
     core_kind("Secret", "secrets", selectable_fields={"type": ""}),
     core_kind(
@@ -137,6 +145,29 @@ API_GROUPS = (
     apps_kind("Deployment", "deployments", "deploy"),
     apps_kind("ReplicaSet", "replicasets", "rs"),
     apps_kind("StatefulSet", "statefulsets", "sts"),
+    Kind(
+        "apps",
+        "v1",
+        "DaemonSet",
+        "daemonsets",
+        True,
+        short_names=("ds",),
+        categories=("all",),
+        subresources=(STATUS,),
+        tracks_generation=True,
+    ),
+    Kind("apps", "v1", "ControllerRevision", "controllerrevisions", True),
+    Kind(
+        "batch",
+        "v1",
+        "CronJob",
+        "cronjobs",
+        True,
+        short_names=("cj",),
+        categories=("all",),
+        subresources=(STATUS,),
+        tracks_generation=True,
+    ),
     Kind(
         "batch",
         "v1",
@@ -205,124 +236,6 @@ API_GROUPS = (
     ),
 )
 
-CLUSTER = (
-    Kind(
-        "",
-        "v1",
-        "Endpoints",
-        "endpoints",
-        True,
-        short_names=("ep",),
-        list_kind="EndpointsList",
-        allow_create_on_update=True,
-    ),
-    Kind(
-        "discovery.k8s.io",
-        "v1",
-        "EndpointSlice",
-        "endpointslices",
-        True,
-        tracks_generation=True,
-    ),
-    Kind(
-        ADMISSION,
-        "v1",
-        "MutatingWebhookConfiguration",
-        "mutatingwebhookconfigurations",
-        False,
-        categories=("api-extensions",),
-        tracks_generation=True,
-    ),
-    Kind(
-        ADMISSION,
-        "v1",
-        "ValidatingWebhookConfiguration",
-        "validatingwebhookconfigurations",
-        False,
-        categories=("api-extensions",),
-        tracks_generation=True,
-    ),
-    Kind(
-        "apiregistration.k8s.io",
-        "v1",
-        "APIService",
-        "apiservices",
-        False,
-        categories=("api-extensions",),
-        subresources=(STATUS,),
-    ),
-    Kind(
-        "policy",
-        "v1",
-        "PodDisruptionBudget",
-        "poddisruptionbudgets",
-        True,
-        short_names=("pdb",),
-        subresources=(STATUS,),
-        tracks_generation=True,
-    ),
-    Kind(
-        "networking.k8s.io",
-        "v1",
-        "NetworkPolicy",
-        "networkpolicies",
-        True,
-        short_names=("netpol",),
-        tracks_generation=True,
-    ),
-    Kind(
-        FLOW_CONTROL,
-        "v1",
-        "FlowSchema",
-        "flowschemas",
-        False,
-        subresources=(STATUS,),
-        tracks_generation=True,
-    ),
-    Kind(
-        FLOW_CONTROL,
-        "v1",
-        "PriorityLevelConfiguration",
-        "prioritylevelconfigurations",
-        False,
-        subresources=(STATUS,),
-        tracks_generation=True,
-    ),
-)
-
-STORAGE = (
-    Kind(
-        "",
-        "v1",
-        "PersistentVolume",
-        "persistentvolumes",
-        False,
-        short_names=("pv",),
-        subresources=(STATUS,),
-        return_deleted_object=True,
-    ),
-    Kind(
-        "",
-        "v1",
-        "PersistentVolumeClaim",
-        "persistentvolumeclaims",
-        True,
-        short_names=("pvc",),
-        subresources=(STATUS,),
-        return_deleted_object=True,
-    ),
-    Kind(
-        STORAGE_GROUP,
-        "v1",
-        "StorageClass",
-        "storageclasses",
-        False,
-        short_names=("sc",),
-        return_deleted_object=True,
-    ),
-    Kind(STORAGE_GROUP, "v1", "CSINode", "csinodes", False, return_deleted_object=True),
-)
-
 REVIEWS = tuple(
     Kind(group, "v1", kind, kind.lower() + "s", namespaced, verbs=CREATE_ONLY)
     for group, kind, namespaced in (
@@ -338,9 +251,10 @@ REVIEWS = tuple(
 
 def _with_strategy(kind: Kind) -> Kind:
     """Return the kind with its type and its strategy."""
-    strategy = STRATEGIES.get(group_resource(kind.group, kind.plural), Strategy())
+    resource = group_resource(kind.group, kind.plural)
+    strategy = STRATEGIES.get(f"{resource}/{kind.version}") or STRATEGIES.get(resource, Strategy())
     strategy = replace(strategy, decode=partial(object_encoding.decode, kind))
     return replace(kind, type=object_encoding.type_of(kind), strategy=strategy)
 
 
-KINDS = tuple(_with_strategy(kind) for kind in CORE + API_GROUPS + STORAGE + CLUSTER) + REVIEWS
+KINDS = tuple(_with_strategy(kind) for kind in CORE + API_GROUPS + infrastructure_kinds.KINDS) + REVIEWS

@@ -5,6 +5,7 @@ A kind without a strategy is checked for the types of its fields only.
 
 from quorate.local.objects.crd import definition
 from quorate.local.server.registry.defaults import cluster as cluster_defaults
+from quorate.local.server.registry.defaults import infrastructure as infrastructure_defaults
 from quorate.local.server.registry.defaults import pods as pod_defaults
 from quorate.local.server.registry.defaults import workloads as workload_defaults
 from quorate.local.server.registry.defaults.constants import set_constants
@@ -12,6 +13,7 @@ from quorate.local.server.registry.kinds import Strategy
 from quorate.local.server.registry.validation import (
     api_extensions,
     cluster,
+    infrastructure,
     job_status,
     networking,
     pod_updates,
@@ -26,7 +28,16 @@ from quorate.local.server.registry.validation.field_rules import (
     validate_update_as,
 )
 
-RELATIONS_OF_FIELD_RULES = (api_extensions, cluster, networking, pods, quota, storage, workloads)
+RELATIONS_OF_FIELD_RULES = (
+    api_extensions,
+    cluster,
+    infrastructure,
+    networking,
+    pods,
+    quota,
+    storage,
+    workloads,
+)
 """The modules that register, on import, the relations that the table of field rules names."""
 
 STRATEGIES: dict[str, Strategy] = {
@@ -56,6 +67,32 @@ STRATEGIES: dict[str, Strategy] = {
         validate=validate_as("Job"),
         validate_update=workloads.validate_job_update,
         validate_status=job_status.validate_status,
+    ),
+    "cronjobs.batch": Strategy(
+        default=workload_defaults.default_cron_job,
+        prepare_for_create=workload_defaults.clear_status,
+        validate=validate_as("CronJob"),
+        validate_create=validate_as("CronJob.create"),
+    ),
+    "controllerrevisions.apps": Strategy(
+        validate=validate_as("ControllerRevision"),
+        validate_create=validate_as("ControllerRevision.create"),
+        validate_update=validate_update_as("ControllerRevision.update"),
+    ),
+    "daemonsets.apps": Strategy(
+        default=workload_defaults.default_daemon_set,
+        prepare_for_create=workload_defaults.prepare_daemon_set_for_create,
+        prepare_for_update=workload_defaults.prepare_daemon_set_for_update,
+        validate=validate_as("DaemonSet"),
+        validate_update=validate_update_as("Deployment.update"),
+    ),
+    "podtemplates": Strategy(
+        default=workload_defaults.default_pod_template, validate=validate_as("PodTemplate")
+    ),
+    "replicationcontrollers": Strategy(
+        default=workload_defaults.default_replication_controller,
+        prepare_for_create=workload_defaults.prepare_replication_controller_for_create,
+        validate=validate_as("ReplicationController"),
     ),
     "deployments.apps": Strategy(
         default=workload_defaults.default_deployment,
@@ -161,6 +198,76 @@ STRATEGIES: dict[str, Strategy] = {
         validate=validate_as("StorageClass"),
         validate_update=validate_update_as("StorageClass.update"),
     ),
+    "csidrivers.storage.k8s.io": Strategy(
+        default=set_constants("CSIDriver"),
+        validate=validate_as("CSIDriver"),
+        validate_update=validate_update_as("CSIDriver.update"),
+    ),
+    "csistoragecapacities.storage.k8s.io": Strategy(
+        validate=validate_as("CSIStorageCapacity"),
+        validate_update=validate_update_as("CSIStorageCapacity.update"),
+    ),
+    "volumeattachments.storage.k8s.io": Strategy(
+        prepare_for_create=infrastructure_defaults.set_detached,
+        validate=validate_as("VolumeAttachment"),
+        validate_update=validate_update_as("VolumeAttachment.update"),
+    ),
+    "volumeattributesclasses.storage.k8s.io": Strategy(
+        validate=validate_as("VolumeAttributesClass"),
+        validate_update=validate_update_as("VolumeAttributesClass.update"),
+    ),
+    "horizontalpodautoscalers.autoscaling": Strategy(
+        default=infrastructure_defaults.default_autoscaler,
+        prepare_for_create=infrastructure_defaults.clear_autoscaler_status,
+        validate=validate_as("HorizontalPodAutoscaler"),
+        validate_status=validate_status_as("HorizontalPodAutoscaler.status"),
+    ),
+    "horizontalpodautoscalers.autoscaling/v1": Strategy(
+        default=infrastructure_defaults.default_autoscaler_v1,
+        prepare_for_create=infrastructure_defaults.clear_autoscaler_status_v1,
+        validate=validate_as("HorizontalPodAutoscalerV1"),
+        validate_status=validate_status_as("HorizontalPodAutoscaler.status"),
+    ),
+    "ingresses.networking.k8s.io": Strategy(
+        prepare_for_create=infrastructure_defaults.clear_load_balancer, validate=validate_as("Ingress")
+    ),
+    "ingressclasses.networking.k8s.io": Strategy(
+        default=set_constants("IngressClass"),
+        validate=validate_as("IngressClass"),
+        validate_update=validate_update_as("IngressClass.update"),
+    ),
+    "resourceclaims.resource.k8s.io": Strategy(
+        default=infrastructure_defaults.default_claim,
+        prepare_for_create=cluster_defaults.clear_status,
+        validate=validate_as("ResourceClaim"),
+        validate_update=validate_update_as("ResourceClaim.update"),
+        validate_status=validate_status_as("ResourceClaim.status"),
+    ),
+    "resourceclaimtemplates.resource.k8s.io": Strategy(
+        default=infrastructure_defaults.default_claim_template,
+        validate=validate_as("ResourceClaimTemplate"),
+        validate_update=validate_update_as("ResourceClaimTemplate.update"),
+    ),
+    "deviceclasses.resource.k8s.io": Strategy(validate=validate_as("DeviceClass")),
+    "resourceslices.resource.k8s.io": Strategy(
+        validate=validate_as("ResourceSlice"), validate_update=validate_update_as("ResourceSlice.update")
+    ),
+    "certificatesigningrequests.certificates.k8s.io": Strategy(
+        prepare_for_create=cluster_defaults.clear_status,
+        prepare_for_update=infrastructure_defaults.keep_request,
+        prepare_for_status_update=infrastructure_defaults.prepare_request_status,
+        validate=validate_as("CertificateSigningRequest"),
+        validate_status=infrastructure.validate_request_status,
+    ),
+    "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(
+        default=set_constants("ValidatingAdmissionPolicy"),
+        prepare_for_create=cluster_defaults.clear_status,
+        validate=validate_as("ValidatingAdmissionPolicy"),
+    ),
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": Strategy(
+        default=set_constants("ValidatingAdmissionPolicyBinding"),
+        validate=validate_as("ValidatingAdmissionPolicyBinding"),
+    ),
     "csinodes.storage.k8s.io": Strategy(validate=validate_as("CSINode")),
     "networkpolicies.networking.k8s.io": Strategy(
         default=cluster_defaults.default_network_policy, validate=validate_as("NetworkPolicy")
@@ -179,6 +286,10 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 SUBRESOURCE_STRATEGIES: dict[tuple[str, str], Strategy] = {
+    ("certificatesigningrequests.certificates.k8s.io", "approval"): Strategy(
+        prepare_for_status_update=infrastructure_defaults.keep_certificate,
+        validate_status=infrastructure.validate_request_approval,
+    ),
     ("pods", "resize"): Strategy(
         default=pod_defaults.default_pod,
         prepare_for_update=pod_defaults.prepare_pod_for_resize,

@@ -34,6 +34,19 @@ OMIT_ZERO: dict[str, frozenset[str]] = {
     "ReplicaSetStatus": frozenset(
         {"availableReplicas", "fullyLabeledReplicas", "observedGeneration", "readyReplicas"}
     ),
+    "DaemonSetSpec": frozenset({"minReadySeconds"}),
+    "DaemonSetStatus": frozenset(
+        {"numberAvailable", "numberUnavailable", "observedGeneration", "updatedNumberScheduled"}
+    ),
+    "ReplicationControllerSpec": frozenset({"minReadySeconds"}),
+    "ReplicationControllerStatus": frozenset(
+        {"availableReplicas", "fullyLabeledReplicas", "observedGeneration", "readyReplicas"}
+    ),
+    "HorizontalPodAutoscalerStatus": frozenset({"currentReplicas"}),
+    "ExactDeviceRequest": frozenset({"count"}),
+    "DeviceSubRequest": frozenset({"count"}),
+    "ServiceBackendPort": frozenset({"number"}),
+    "ValidatingAdmissionPolicyStatus": frozenset({"observedGeneration"}),
     "StatefulSetSpec": frozenset({"minReadySeconds"}),
     "StatefulSetStatus": frozenset(
         {"currentReplicas", "observedGeneration", "readyReplicas", "updatedReplicas"}
@@ -64,7 +77,19 @@ KEEP_EMPTY: dict[str, frozenset[str]] = {
 
 ALWAYS_WRITTEN: dict[str, Json] = {
     "CoreEvent": {"reportingComponent": "", "reportingInstance": ""},
+    "ControllerRevision": {"revision": 0},
     "DaemonEndpoint": {"Port": 0},
+    "DaemonSetStatus": {
+        "currentNumberScheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "numberReady": 0,
+    },
+    "HorizontalPodAutoscalerStatus": {"desiredReplicas": 0},
+    "HorizontalPodAutoscalerStatusV1": {"currentReplicas": 0, "desiredReplicas": 0},
+    "ReplicationControllerStatus": {"replicas": 0},
+    "ResourcePool": {"generation": 0, "resourceSliceCount": 0},
+    "VolumeAttachmentStatus": {"attached": False},
     "ReplicaSetStatus": {"replicas": 0},
     "StatefulSetStatus": {"availableReplicas": 0, "replicas": 0},
     "NodeSystemInfo": dict.fromkeys(

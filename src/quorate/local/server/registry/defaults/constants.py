@@ -20,10 +20,28 @@ _WEBHOOK: Mapping[str, Any] = {
     "webhooks[].clientConfig?.service?.port": HTTPS_PORT,
 }
 
+_MATCHED_RESOURCES: Mapping[str, Any] = {
+    "matchPolicy": "Equivalent",
+    "namespaceSelector": {},
+    "objectSelector": {},
+    "resourceRules[].scope": "*",
+    "excludeResourceRules[].scope": "*",
+}
+
 CONSTANTS: Mapping[str, Mapping[str, Any]] = {
     "APIService": {"spec.service?.port": HTTPS_PORT},
+    "CSIDriver": {
+        "spec.attachRequired": True,
+        "spec.fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "spec.podInfoOnMount": False,
+        "spec.requiresRepublish": False,
+        "spec.seLinuxMount": False,
+        "spec.storageCapacity": False,
+        "spec.volumeLifecycleModes": ["Persistent"],
+    },
     "EndpointSlice": {"ports[].name": "", "ports[].protocol": "TCP"},
     "Endpoints": {"subsets[].ports[].protocol": "TCP"},
+    "IngressClass": {"spec.parameters?.scope": "Cluster"},
     "MutatingWebhookConfiguration": {**_WEBHOOK, "webhooks[].reinvocationPolicy": "Never"},
     "PersistentVolume": {
         "spec.persistentVolumeReclaimPolicy": "Retain",
@@ -34,6 +52,13 @@ CONSTANTS: Mapping[str, Mapping[str, Any]] = {
     "PodDisruptionBudget": {"spec": {}},
     "PriorityClass": {"value": 0, "preemptionPolicy": "PreemptLowerPriority"},
     "StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
+    "ValidatingAdmissionPolicy": {
+        "spec.failurePolicy": "Fail",
+        **{f"spec.matchConstraints?.{name}": value for name, value in _MATCHED_RESOURCES.items()},
+    },
+    "ValidatingAdmissionPolicyBinding": {
+        f"spec.matchResources?.{name}": value for name, value in _MATCHED_RESOURCES.items()
+    },
     "ValidatingWebhookConfiguration": _WEBHOOK,
 }
 

@@ -1,4 +1,4 @@
-"""Defaults of Deployments, ReplicaSets, StatefulSets and Jobs."""
+"""Defaults of Jobs, CronJobs and the kinds that keep a set of pods."""
 
 from typing import Any
 
@@ -31,19 +31,64 @@ def default_stateful_set(obj: Json) -> None:
     set_missing(retention, {"whenDeleted": "Retain", "whenScaled": "Retain"})
 
 
+def default_daemon_set(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    default_pod_template(spec)
+    spec.setdefault("revisionHistoryLimit", 10)
+    strategy = spec.setdefault("updateStrategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        set_missing(strategy.setdefault("rollingUpdate", {}), {"maxUnavailable": 1, "maxSurge": 0})
+
+
+def prepare_daemon_set_for_create(obj: Json) -> None:
+    obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = "1"
+    obj["status"] = dict.fromkeys(
+        ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"), 0
+    )
+
+
+def prepare_daemon_set_for_update(new: Json, old: Json) -> None:
+    """Count the changes of the template in an annotation, as clients of older versions expect."""
+    count = old["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
+    changed = new["spec"].get("template") != old["spec"]["template"]
+    generation = int(count) + 1 if count.isdecimal() and changed else count
+    new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(generation)
+
+
+def prepare_replication_controller_for_create(obj: Json) -> None:
+    obj["status"] = {"replicas": 0}
+
+
+def default_replication_controller(obj: Json) -> None:
+    """Set the selector and the labels to those of the template, unless the object has its own."""
+    spec = _default_template(obj)
+    labels = spec["template"]["metadata"].get("labels")
+    if labels:
+        spec.setdefault("selector", dict(labels))
+        if not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+
 def _default_template(obj: Json) -> Json:
     spec: Json = obj.setdefault("spec", {})
     spec.setdefault("replicas", 1)
-    template = spec.setdefault("template", {})
+    default_pod_template(spec)
+    return spec
+
+
+def default_pod_template(owner: Json) -> None:
+    """Set the defaults of the pod template in field ``template`` of an object."""
+    template = owner.setdefault("template", {})
     template.setdefault("metadata", {})
     default_pod_spec(template.setdefault("spec", {}))
-    return spec
 
 
 def clear_status(obj: Json) -> None:
     obj["status"] = {}
 
 
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 LABEL_PREFIX = "batch.kubernetes.io/"
 UNLIMITED_RETRIES = 2**31 - 1
 """The backoff limit of a job with a backoff limit per index."""
@@ -51,9 +96,8 @@ UNLIMITED_RETRIES = 2**31 - 1
 
 def default_job(job: Json) -> None:
     spec = job.setdefault("spec", {})
-    template = spec.setdefault("template", {})
-    template.setdefault("metadata", {})
-    default_pod_spec(template.setdefault("spec", {}))
+    default_pod_template(spec)
+    template = spec["template"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     set_missing(
@@ -67,12 +111,33 @@ def default_job(job: Json) -> None:
             "podReplacementPolicy": "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed",
         },
     )
-    for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
-        for pattern in rule.get("onPodConditions", ()):
-            pattern.setdefault("status", "True")
+    _default_failure_policy(spec)
     labels = template["metadata"].get("labels")
     if labels and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)
+
+
+def _default_failure_policy(spec: Json) -> None:
+    for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
+        for pattern in rule.get("onPodConditions", ()):
+            pattern.setdefault("status", "True")
+
+
+def default_cron_job(obj: Json) -> None:
+    """Set the defaults; those of the job are set when the job is created, except for its pod template."""
+    spec = obj.setdefault("spec", {})
+    set_missing(
+        spec,
+        {
+            "concurrencyPolicy": "Allow",
+            "suspend": False,
+            "successfulJobsHistoryLimit": 3,
+            "failedJobsHistoryLimit": 1,
+        },
+    )
+    job = spec.setdefault("jobTemplate", {}).setdefault("spec", {})
+    default_pod_template(job)
+    _default_failure_policy(job)
 
 
 def prepare_job_for_create(job: Json) -> None:

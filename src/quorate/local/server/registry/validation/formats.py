@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 
+from quorate.local.objects import cron
 from quorate.local.server.errors import Cause, invalid_value
 
 MAX_PORT = 65_535
@@ -27,6 +29,7 @@ LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 ENVIRONMENT_NAME = re.compile(r"[\x20-\x3c\x3e-\x7e]+")
+CEL_NAME = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 DOMAIN_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
@@ -190,6 +193,45 @@ def url_path(value: str) -> Iterator[str]:
         yield "segment must not be empty"
 
 
+def ingress_host(value: str) -> Iterator[str]:
+    """Check a host name, which may begin with a wildcard."""
+    try:
+        ipaddress.ip_address(value)
+        yield "must be a DNS name, not an IP address"
+    except ValueError:
+        pass
+    yield from subdomain(value.removeprefix("*."))
+
+
+def cron_schedule(value: str) -> Iterator[str]:
+    if "TZ" in value:
+        yield "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        return
+    try:
+        cron.parse_schedule(value)
+    except cron.InvalidSchedule as error:
+        yield str(error)
+
+
+def time_zone(value: str) -> Iterator[str]:
+    if value.lower() == "local":
+        yield "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        return
+    try:
+        cron.time_zone(value)
+    except cron.InvalidSchedule as error:
+        yield str(error)
+
+
+def certificate_request(value: str) -> Iterator[str]:
+    """Check a certificate signing request in PEM, with the signature of its own key."""
+    try:
+        if not x509.load_pem_x509_csr(base64.b64decode(value)).is_signature_valid:
+            yield "the signature is not that of the key in the request"
+    except (ValueError, UnsupportedAlgorithm) as error:
+        yield f"PEM block type must be CERTIFICATE REQUEST: {error}"
+
+
 def limit_type(value: str) -> Iterator[str]:
     """Check the type of a LimitRange item."""
     findings = list(qualified(value))
@@ -251,13 +293,19 @@ FORMATS: Mapping[str, Format] = {
         lambda value: 0 < value <= MAX_API_SERVICE_PRIORITY,
         f"must be positive and less than {MAX_API_SERVICE_PRIORITY}",
     ),
+    "celName": _holds(
+        lambda value: CEL_NAME.fullmatch(value) is not None, "name is not a valid CEL identifier"
+    ),
     "certificateBundle": certificate_bundle,
+    "certificateRequest": certificate_request,
+    "cronSchedule": cron_schedule,
     "dataKey": data_key,
     "distinctKeys": _holds(lambda keys: len(set(keys)) == len(keys), "must not name a key twice"),
     "domainPath": domain_path,
     "environmentName": environment_name,
     "eventType": _holds(lambda value: value in ("Normal", "Warning"), "must be Normal or Warning"),
     "groupId": _holds(lambda value: value >= 0, "must not be negative"),
+    "ingressHost": ingress_host,
     "ipAddress": ip_address,
     "label": label,
     "labelValue": label_value,
@@ -273,6 +321,7 @@ FORMATS: Mapping[str, Format] = {
     "seriesCount": _holds(lambda value: value >= MIN_SERIES_COUNT, f"should be at least {MIN_SERIES_COUNT}"),
     "share": share,
     "subdomain": subdomain,
+    "timeZone": time_zone,
     "trimmed": trimmed,
     "urlPath": url_path,
     "webhookName": webhook_name,

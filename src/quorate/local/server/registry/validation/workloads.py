@@ -1,4 +1,4 @@
-"""Rules that relate fields of Jobs, Deployments, ReplicaSets and StatefulSets."""
+"""Rules that relate fields of Jobs, CronJobs and the kinds that keep a set of pods."""
 
 from quorate.local.server.errors import (
     Cause,
@@ -30,6 +30,7 @@ STATEFUL_SET_MUTABLE = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
+MAX_CRON_JOB_NAME = 52
 INDEXED_ONLY = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
 
 MAX_INDEXED_PARALLELISM = 100_000
@@ -58,6 +59,49 @@ def rolling_update_makes_progress(spec: Json, path: str, _: Scope) -> Causes:
     if all(rolling.get(name) in (0, "0%") for name in ("maxSurge", "maxUnavailable")):
         field, value = f"{path}.strategy.rollingUpdate.maxUnavailable", rolling["maxUnavailable"]
         yield invalid_value(field, value, "may not be 0 when `maxSurge` is 0")
+
+
+@relation
+def labels_select_template(spec: Json, path: str, _: Scope) -> Causes:
+    labels = spec["template"]["metadata"].get("labels", {})
+    if not spec.get("selector", {}).items() <= labels.items():
+        yield invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
+
+
+@relation
+def daemon_set_strategy(spec: Json, path: str, _: Scope) -> Causes:
+    strategy = spec["updateStrategy"]
+    if strategy.get("type") == "OnDelete":
+        return
+    if strategy.get("type") != "RollingUpdate":
+        yield not_supported(f"{path}.updateStrategy", strategy, ("OnDelete", "RollingUpdate"))
+        return
+    rolling, where = strategy.get("rollingUpdate", {}), f"{path}.updateStrategy.rollingUpdate"
+    for name in ("maxUnavailable", "maxSurge"):
+        yield from formats.check_format(rolling.get(name, 0), f"{where}.{name}", formats.share)
+    unavailable, surge = (rolling.get(name, 0) not in (0, "0%") for name in ("maxUnavailable", "maxSurge"))
+    if unavailable and surge:
+        message = "may not be set when maxUnavailable is non-zero"
+        yield invalid_value(f"{where}.maxSurge", rolling["maxSurge"], message)
+    elif not unavailable and not surge:
+        yield required(f"{where}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+
+
+@relation
+def cron_job_name(cron_job: Json, path: str, _: Scope) -> Causes:
+    """Check that the names of its jobs, which end in a time, are no longer than a label."""
+    name = cron_job["metadata"].get("name", "")
+    if len(name) > MAX_CRON_JOB_NAME:
+        message = f"must be no more than {MAX_CRON_JOB_NAME} characters"
+        yield invalid_value("metadata.name", name, message)
+
+
+@relation
+def no_selector_in_template(spec: Json, path: str, _: Scope) -> Causes:
+    if "selector" in spec:
+        yield invalid_value(f"{path}.selector", spec["selector"], "`selector` will be auto-generated")
+    if spec.get("manualSelector"):
+        yield not_supported(f"{path}.manualSelector", True, ("nil", "false"))
 
 
 def validate_stateful_set_update(new: Json, old: Json) -> list[Cause]:
