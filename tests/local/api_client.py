@@ -34,6 +34,15 @@ class ApiClient:
             text = response.content_type != "application/json"
             return response.status, await (response.text() if text else response.json())
 
+    async def send_bytes(
+        self, method: str, path: str, body: bytes = b"", **headers: str
+    ) -> tuple[int, str, bytes]:
+        """Return status, media type and bytes of the response."""
+        async with self._session.request(
+            method, self._url + path, data=body, headers=_header_names(headers)
+        ) as response:
+            return response.status, response.headers.get("Content-Type", ""), await response.read()
+
     @asynccontextmanager
     async def stream(self, path: str, **headers: str) -> AsyncIterator[aiohttp.StreamReader]:
         async with self._session.get(self._url + path, headers=_header_names(headers)) as response:

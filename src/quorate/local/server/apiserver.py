@@ -5,6 +5,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from hmac import compare_digest
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.serving.certificates import new_client_certificate
 from quorate.local.certificates import ServerKeys, new_server_keys
+from quorate.local.objects.protobuf.table import find_message
 from quorate.local.server import connections
 from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
 from quorate.local.server.aggregation import proxy
@@ -40,12 +42,12 @@ from quorate.local.server.handlers import (
 from quorate.local.server.registry import bootstrap
 from quorate.local.server.registry.builtin import KINDS
 from quorate.local.server.registry.custom_resources import CustomResourceController
-from quorate.local.server.registry.kinds import Registry
+from quorate.local.server.registry.kinds import SCALE, Kind, Registry
 from quorate.local.server.registry.strategies import SUBRESOURCE_STRATEGIES
 from quorate.local.server.requests import media_types, request_info
 from quorate.local.server.requests.context import RequestContext, ServerContext
 from quorate.local.server.requests.request_info import RequestInfo
-from quorate.local.server.requests.responses import ApiResponse
+from quorate.local.server.requests.responses import ApiResponse, Encoding
 from quorate.local.server.storage.store import Store, TooLarge, Unstorable
 from quorate.local.server.storage.version_conversion import Converter, converter_for
 
@@ -157,22 +159,8 @@ class ApiServer:
     async def _respond(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         try:
             return await self._dispatch(request, info)
-        except StatusError as error:
-            return _error_response(error)
-        except web.HTTPRequestEntityTooLarge:
-            return _error_response(too_large())
-        except RecursionError:  # the result of a patch may nest more deeply than its parts
-            return _error_response(media_types.too_deep())
-        except TooLarge:
-            return _error_response(internal("etcdserver: request is too large"))
-        except Unstorable as error:
-            return _error_response(bad_request(f"the object cannot be stored: {error}"))
-        except Exception:
-            # A bug must not close the connection: the client gets a Status, the log gets the traceback.
-            log.exception("request failed", extra={"method": request.method, "path": request.path})
-            return _error_response(
-                StatusError(500, "InternalError", "Internal error occurred: see the server's log")
-            )
+        except Exception as error:
+            return _error_response(request, _status_error(request, error))
 
     async def _dispatch(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         user = self._authorize(request, info)
@@ -196,7 +184,7 @@ class ApiServer:
             user,
             info,
             kind,
-            media_types.negotiate(request.headers.get("Accept", "")),
+            _accepted_media_type(request, info, kind),
             request.query,
             request.headers.get("Content-Type", ""),
             request.headers.get("User-Agent", ""),
@@ -205,9 +193,14 @@ class ApiServer:
         if info.verb == "watch":
             return await self._watch(request, context)
         try:
-            return _http_response(await _find_handler(context)(context), kind.warning)
+            response = await _find_handler(context)(context)
+            if isinstance(response.body, Encoding):
+                response = replace(
+                    response, body=await context.compute(response.body.size, response.body.encode)
+                )
+            return _http_response(response, kind.warning)
         except StatusError as error:
-            return _error_response(error, context.warnings)
+            return _error_response(request, error, context.warnings)
 
     def _authorize(self, request: web.BaseRequest, info: RequestInfo) -> User:
         """Return the user of a request.  Raises StatusError: 401, 403."""
@@ -245,7 +238,7 @@ class ApiServer:
     async def _watch(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         frames = watch.watch_frames(context)
         response = web.StreamResponse(
-            headers={"Content-Type": media_types.JSON, "Cache-Control": "no-cache, private"}
+            headers={"Content-Type": context.accepted.stream_type, "Cache-Control": "no-cache, private"}
         )
         response.enable_chunked_encoding()
         with self._cancelled_on_stop(), suppress(ConnectionResetError):  # the client has disconnected
@@ -287,12 +280,41 @@ def _http_response(api_response: ApiResponse, warning: str = "") -> web.Response
     return response
 
 
-def _error_response(error: StatusError, warnings: Sequence[str] = ()) -> web.Response:
-    headers = {"Content-Type": media_types.JSON}
+def _accepted_media_type(
+    request: web.BaseRequest, info: RequestInfo, kind: Kind
+) -> media_types.AcceptedMediaType:
+    """Return the negotiated form of the response.  Raises StatusError(406)."""
+    has_message = info.subresource == SCALE.name or (
+        not kind.custom and find_message(kind.api_version, kind.kind) is not None
+    )
+    return media_types.negotiate(request.headers.get("Accept", ""), protobuf=has_message)
+
+
+def _status_error(request: web.BaseRequest, error: Exception) -> StatusError:
+    match error:
+        case StatusError():
+            return error
+        case web.HTTPRequestEntityTooLarge():
+            return too_large()
+        case RecursionError():  # the result of a patch may nest more deeply than its parts
+            return media_types.too_deep()
+        case TooLarge():
+            return internal("etcdserver: request is too large")
+        case Unstorable():
+            return bad_request(f"the object cannot be stored: {error}")
+    # A bug must not close the connection: the client gets a Status, the log gets the traceback.
+    log.error("request failed", exc_info=error, extra={"method": request.method, "path": request.path})
+    return StatusError(500, "InternalError", "Internal error occurred: see the server's log")
+
+
+def _error_response(
+    request: web.BaseRequest, error: StatusError, warnings: Sequence[str] = ()
+) -> web.Response:
+    accepted = media_types.negotiate_error(request.headers.get("Accept", ""))
+    headers = {"Content-Type": accepted.media_type}
     if error.details and "retryAfterSeconds" in error.details:
         headers["Retry-After"] = str(error.details["retryAfterSeconds"])
-    body = media_types.AcceptedMediaType().encode(error.to_json())
-    response = web.Response(status=error.code, body=body, headers=headers)
+    response = web.Response(status=error.code, body=accepted.encode(error.to_json()), headers=headers)
     _add_warnings(response, warnings)
     return response
 

@@ -30,7 +30,7 @@ NAME_ATTEMPTS = 8
 
 async def create(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("CreateOptions")
-    obj = await context.compute(len(context.body), read_object, context, context.kind, "CreateOptions")
+    obj = await read_object(context, context.kind, "CreateOptions")
     check_namespace(context, obj)
     return await create_object(context, obj, dry_run)
 
@@ -63,11 +63,11 @@ async def create_object(
     context.kind.strategy.default(obj)
     if not fields_tracked:
         nothing = schema_types.empty_object(context.kind.type)
-        await context.compute(len(context.body), field_tracking.track_fields, context, obj, nothing)
+        await context.compute(context.body_size, field_tracking.track_fields, context, obj, nothing)
     plugins.run_mutating_plugins(context, obj)
     obj = await webhooks.mutate(context, "CREATE", obj)
     check_escalation(context, obj)
-    await context.compute(len(context.body), _prepare, context, obj)
+    await context.compute(context.body_size, _prepare, context, obj)
     plugins.run_validating_plugins(context, obj)
     await webhooks.validate(context, "CREATE", obj)
     context.kind.strategy.default_on_read(obj)

@@ -6,6 +6,10 @@ import msgspec
 from multidict import MultiMapping
 
 from quorate.local.objects.crd import definition as definitions
+from quorate.local.objects.protobuf.envelope import open_envelope
+from quorate.local.objects.protobuf.reader import read_message
+from quorate.local.objects.protobuf.table import message_named
+from quorate.local.objects.protobuf.wire import Malformed
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.errors import StatusError, bad_request, conflict, invalid_value, not_supported
 from quorate.local.server.handlers import listing, update
@@ -42,9 +46,11 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     dry_run: tuple[str, ...] | None = None
 
 
-def read_options(context: RequestContext) -> DeleteOptions:
-    """Read the options from the body, or else from the query.  Raises StatusError: 400, 422."""
-    return normalize_options(_from_body(context.body) if context.body.strip() else _from_query(context.query))
+async def read_options(context: RequestContext) -> DeleteOptions:
+    """Read the options from the body, or else from the query.  Raises StatusError: 400, 415, 422."""
+    if not context.body.strip():
+        return normalize_options(_from_query(context.query))
+    return normalize_options(await context.compute(context.body_size, _from_body, context))
 
 
 def _from_query(query: MultiMapping[str]) -> DeleteOptions:
@@ -52,19 +58,40 @@ def _from_query(query: MultiMapping[str]) -> DeleteOptions:
         parameters.integer(query, "gracePeriodSeconds"),
         query.get("propagationPolicy"),
         parameters.boolean(query, "orphanDependents") if "orphanDependents" in query else None,
-        dry_run=tuple(query.getall("dryRun", ())),
+        dry_run=tuple(query.getall("dryRun", ())) or None,
     )
 
 
-def _from_body(body: bytes) -> DeleteOptions:
-    try:
-        document = media_types.parse_json(body).document
-    except StatusError as error:
-        raise bad_request(f"couldn't get version/kind; {error.message}") from error
+def _from_body(context: RequestContext) -> DeleteOptions:
+    document = _parse_options(media_types.body_media_type(context.content_type), context.body)
     try:
         return msgspec.convert(document, DeleteOptions)
     except msgspec.ValidationError as error:
         raise bad_request(f"DeleteOptions: {error}") from error
+
+
+def _parse_options(media_type: str, body: bytes) -> Any:
+    """Return the body as JSON.  Raises StatusError(400)."""
+    try:
+        match media_type:
+            case media_types.PROTOBUF:
+                return _parse_protobuf_options(body)
+            case media_types.YAML:
+                return media_types.parse_yaml(body).document
+            case _:
+                return media_types.parse_json(body).document
+    except StatusError as error:
+        raise bad_request(f"couldn't get version/kind; {error.message}") from error
+    except Malformed as error:
+        raise bad_request(str(error)) from error
+
+
+def _parse_protobuf_options(body: bytes) -> Json:
+    """Return DeleteOptions of any API version.  Raises Malformed, also for any other kind."""
+    envelope = open_envelope(body)
+    if envelope.kind != OPTIONS:
+        raise Malformed(f'no kind "{envelope.kind}" is registered for version "{envelope.api_version}"')
+    return read_message(message_named(f"meta.{OPTIONS}"), envelope.message)
 
 
 def normalize_options(options: DeleteOptions) -> DeleteOptions:
@@ -88,7 +115,7 @@ def normalize_options(options: DeleteOptions) -> DeleteOptions:
 
 
 async def delete(context: RequestContext) -> ApiResponse:
-    return await delete_current(context, read_options(context))
+    return await delete_current(context, await read_options(context))
 
 
 async def delete_current(
@@ -111,7 +138,7 @@ async def delete_current(
 
 async def delete_collection(context: RequestContext) -> ApiResponse:
     """Delete each object of a collection; return the objects as they were."""
-    options = read_options(context)
+    options = await read_options(context)
     page = await listing.list_page(context)
     for entry in page.entries:
         current: Entry | None = entry

@@ -27,7 +27,7 @@ async def get(context: RequestContext) -> ApiResponse:
 
 
 async def replace(context: RequestContext) -> ApiResponse:
-    scale = body.read_object(context, SCALE, "UpdateOptions")
+    scale = await body.read_object(context, SCALE, "UpdateOptions")
     return await _change(context, lambda _: scale, context.dry_run("UpdateOptions"))
 
 

@@ -29,7 +29,7 @@ async def bind(context: RequestContext) -> ApiResponse:
     Raises StatusError(409) if it is bound or gated.
     """
     dry_run = context.dry_run("CreateOptions")
-    binding = read_object(context, BINDING, "CreateOptions")
+    binding = await read_object(context, BINDING, "CreateOptions")
     if not (binding.get("target") or {}).get("name"):
         raise internal("target.name: Required value")
     binding.setdefault("metadata", {}).setdefault("namespace", context.namespace)
@@ -78,7 +78,7 @@ async def bind(context: RequestContext) -> ApiResponse:
 
 async def bind_by_name(context: RequestContext) -> ApiResponse:
     """POST bindings: the deprecated form, with the name of the pod in the body."""
-    binding = read_object(context, BINDING, "CreateOptions")
+    binding = await read_object(context, BINDING, "CreateOptions")
     name = binding.get("metadata", {}).get("name", "")
     pods = context.server.registry.find("", "v1", "pods")
     assert pods is not None, "a built-in kind"
@@ -91,7 +91,7 @@ SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 
 async def evict(context: RequestContext) -> ApiResponse:
     """POST pods/x/eviction: delete the pod, unless this violates a disruption budget."""
-    eviction = read_object(context, EVICTION, "CreateOptions")
+    eviction = await read_object(context, EVICTION, "CreateOptions")
     plugins.require_namespace(context, eviction)
     eviction = await webhooks.mutate(context, "CREATE", eviction, kind=EVICTION)
     await webhooks.validate(context, "CREATE", eviction, kind=EVICTION)
@@ -123,7 +123,7 @@ def _with_disruption_target(context: RequestContext, pod: Json) -> Json:
 
 async def finalize(context: RequestContext) -> ApiResponse:
     """PUT namespaces/x/finalize: set spec.finalizers, which no other path changes."""
-    update_object = read_object(context, context.kind, "UpdateOptions")
+    update_object = await read_object(context, context.kind, "UpdateOptions")
 
     def finalized(namespace: Json) -> Json:
         finalizers = (update_object.get("spec") or {}).get("finalizers") or []

@@ -25,7 +25,7 @@ async def create_token(context: RequestContext) -> ApiResponse:
     Raises StatusError: 404 for the account, 409 for the uid of the bound object.
     """
     account = context.decode(await context.current())
-    request = read_object(context, TOKEN_REQUEST, "CreateOptions")
+    request = await read_object(context, TOKEN_REQUEST, "CreateOptions")
     spec = request.setdefault("spec", {})
     spec["audiences"] = spec.get("audiences") or list(API_AUDIENCES)
     lifetime_s = spec["expirationSeconds"] = spec.get("expirationSeconds") or DEFAULT_LIFETIME_S

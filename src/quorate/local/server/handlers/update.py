@@ -38,7 +38,7 @@ IMMUTABLE_METADATA = (
 
 async def replace(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("UpdateOptions")
-    obj = await context.compute(len(context.body), read_object, context, context.kind, "UpdateOptions")
+    obj = await read_object(context, context.kind, "UpdateOptions")
     check_name(context, obj.setdefault("metadata", {}).get("name"))
     _check_namespace(context, obj["metadata"])
     if context.server.store.get(context.key) is None and context.kind.allow_create_on_update:
@@ -85,7 +85,7 @@ async def guaranteed_update(
     """
     while True:
         entry = await context.current()
-        size = len(context.body) + len(entry.data)
+        size = context.body_size + len(entry.data)
         old = context.decode(entry)
         new = await context.compute(size, update_function, context.decode(entry))
         _check_preconditions(context, new, entry)

@@ -18,7 +18,7 @@ from quorate.local.server.errors import (
 )
 from quorate.local.server.requests import parameters, selectors
 from quorate.local.server.requests.context import RequestContext, invalid_options
-from quorate.local.server.requests.responses import ResponseView, with_type_meta
+from quorate.local.server.requests.responses import Event, ResponseView
 from quorate.local.server.requests.selectors import Selector
 from quorate.local.server.storage.store import Change, Entry, RevisionCompacted
 
@@ -27,6 +27,7 @@ Json = dict[str, Any]
 OPTIONS = "ListOptions"
 BOOKMARK_INTERVAL_S = 60.0
 MAX_DURATION_S = 3600.0
+EVENTS_OF_A_WRITE = 200
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -43,16 +44,17 @@ def watch_frames(context: RequestContext) -> AsyncIterator[bytes]:
     if context.name:
         fields = f"metadata.name={context.name}"
     selector = selectors.parse(context.kind, labels, fields)
-    return _with_error_frame(_stream(context, int(text or 0), selector, duration_s))
+    view = ResponseView(context)
+    return _with_error_frame(view, _stream(context, view, int(text or 0), selector, duration_s))
 
 
-async def _with_error_frame(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _with_error_frame(view: ResponseView, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the frames; an error on the way, such as a failed conversion, is the last frame."""
     try:
         async for data in frames:
             yield data
     except StatusError as error:
-        yield encode_frame("ERROR", msgspec.json.encode(error.to_json()))
+        yield view.error(error)
 
 
 def _check_options(context: RequestContext) -> None:
@@ -80,14 +82,15 @@ def _check_options(context: RequestContext) -> None:
 
 
 async def _stream(
-    context: RequestContext, since: int, selector: Selector, duration_s: float
+    context: RequestContext, view: ResponseView, since: int, selector: Selector, duration_s: float
 ) -> AsyncIterator[bytes]:
     """Yield initial events, then the events of each batch of changes, and bookmarks."""
     store, resource, clock = context.server.store, context.kind.resource, asyncio.get_running_loop().time
     end = clock() + duration_s
     seen = since or store.revision
-    view = ResponseView(context)
-    yield await _initial_frames(context, since, selector, view)
+    yield b""  # the headers are sent with the first write
+    async for data in _initial_frames(context, view, since, selector):
+        yield data
     bookmark_at = clock() + BOOKMARK_INTERVAL_S
     while clock() < end and not _kind_replaced(context):
         # Before reading the log: a change while frames are written sets this event, so none is missed.
@@ -96,19 +99,18 @@ async def _stream(
             changes = store.changes(resource, seen)
         except RevisionCompacted as error:
             message = f"too old resource version: {error.revision} ({error.oldest_revision})"
-            yield encode_frame("ERROR", msgspec.json.encode(resource_expired(message).to_json()))
-            return
+            raise resource_expired(message) from error
         if changes:
             converted = await _convert_changes(context, changes)
-            yield b"".join(
-                data for change in converted for data in _event_frames(context, change, selector, view)
-            )
+            events = [event for change in converted for event in _events(context, change, selector)]
+            async for data in _frames(context, view, events):
+                yield data
             seen = changes[-1].revision
         if clock() >= bookmark_at:
             bookmark_at = clock() + BOOKMARK_INTERVAL_S
             seen = max(seen, store.revision)
             if _wants_bookmarks(context):
-                yield _bookmark_frame(context, seen, {})
+                yield view.bookmark({"resourceVersion": str(seen)})
         with suppress(TimeoutError):
             async with asyncio.timeout(min(end, bookmark_at) - clock()):
                 await changed.wait()
@@ -122,20 +124,29 @@ def _kind_replaced(context: RequestContext) -> bool:
 
 
 async def _initial_frames(
-    context: RequestContext, since: int, selector: Selector, view: ResponseView
-) -> bytes:
-    """Return the existing objects as ADDED events, and the bookmark at their end."""
+    context: RequestContext, view: ResponseView, since: int, selector: Selector
+) -> AsyncIterator[bytes]:
+    """Yield the existing objects as ADDED events, and the bookmark at their end."""
     store, send_initial = context.server.store, parameters.boolean(context.query, "sendInitialEvents")
     revision = store.revision
-    frames: list[bytes] = []
     if send_initial or ("sendInitialEvents" not in context.query and since == 0):
         entries = await context.kind.from_storage(store.entries(context.kind.resource, context.namespace))
-        frames += [
-            encode_frame("ADDED", view.encode(entry.data)) for entry in entries if selector.matches(entry)
-        ]
+        events = [("ADDED", entry.data) for entry in entries if selector.matches(entry)]
+        async for data in _frames(context, view, events):
+            yield data
     if send_initial and _wants_bookmarks(context):
-        frames.append(_bookmark_frame(context, revision, {INITIAL_EVENTS_END: "true"}))
-    return b"".join(frames)
+        metadata: Json = {"resourceVersion": str(revision), "annotations": {INITIAL_EVENTS_END: "true"}}
+        yield view.bookmark(metadata)
+
+
+async def _frames(
+    context: RequestContext, view: ResponseView, events: Sequence[Event]
+) -> AsyncIterator[bytes]:
+    """Yield the frames of the events, encoded in a thread if that takes long."""
+    for start in range(0, len(events), EVENTS_OF_A_WRITE):
+        part = events[start : start + EVENTS_OF_A_WRITE]
+        size = 0 if context.accepted.is_stored_form else sum(len(data) for _, data in part)
+        yield await context.compute(size, view.frames, part)
 
 
 async def _convert_changes(context: RequestContext, changes: Sequence[Change]) -> Sequence[Change]:
@@ -160,21 +171,7 @@ def _wants_bookmarks(context: RequestContext) -> bool:
     return parameters.boolean(context.query, "allowWatchBookmarks")
 
 
-def encode_frame(kind: str, data: bytes) -> bytes:
-    return b'{"type":"%s","object":%s}\n' % (kind.encode(), data)
-
-
-def _bookmark_frame(context: RequestContext, revision: int, annotations: dict[str, str]) -> bytes:
-    metadata: Json = {"resourceVersion": str(revision)}
-    if annotations:
-        metadata["annotations"] = annotations
-    data = msgspec.json.encode({"metadata": metadata})
-    return encode_frame("BOOKMARK", with_type_meta(context.kind, data))
-
-
-def _event_frames(
-    context: RequestContext, change: Change, selector: Selector, view: ResponseView
-) -> Iterator[bytes]:
+def _events(context: RequestContext, change: Change, selector: Selector) -> Iterator[Event]:
     """Yield the event of a change for one namespace and selector."""
     if context.namespace and change.key.namespace != context.namespace:
         return
@@ -182,10 +179,10 @@ def _event_frames(
     after = change.new is not None and selector.matches(change.new)
     if after:
         assert change.new is not None
-        yield encode_frame("MODIFIED" if before else "ADDED", view.encode(change.new.data))
+        yield "MODIFIED" if before else "ADDED", change.new.data
     elif before:
         assert change.old is not None
-        yield encode_frame("DELETED", view.encode(at_revision(change.old, change.revision)))
+        yield "DELETED", at_revision(change.old, change.revision)
 
 
 def at_revision(entry: Entry, revision: int) -> bytes:

@@ -3,6 +3,9 @@
 import re
 from typing import Any
 
+from quorate.local.objects.protobuf.envelope import open_envelope
+from quorate.local.objects.protobuf.table import find_message
+from quorate.local.objects.protobuf.wire import Malformed
 from quorate.local.server.errors import StatusError, bad_request, invalid, invalid_value, not_supported
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import media_types
@@ -13,7 +16,12 @@ Json = dict[str, Any]
 SCHEME = 'k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 
 
-def read_object(context: RequestContext, kind: Kind, options: str) -> Json:
+async def read_object(context: RequestContext, kind: Kind, options: str) -> Json:
+    """Decode the body as ``decode_object`` does, a large one in a thread."""
+    return await context.compute(context.body_size, decode_object, context, kind, options)
+
+
+def decode_object(context: RequestContext, kind: Kind, options: str) -> Json:
     """Decode the body into an object of the kind, without unknown fields.
 
     Raises StatusError: 415, 400.  Findings of field validation become warnings or, if it is strict, an error.
@@ -58,24 +66,39 @@ def field_validation(context: RequestContext, options: str) -> str:
 
 
 def _parse(context: RequestContext, kind: Kind) -> media_types.ParsedBody:
-    unrecognized = (
-        f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind"
-    )
-    parse = _PARSERS[media_types.body_media_type(context.content_type)]
+    media_type = media_types.body_media_type(context.content_type)
+    if media_type == media_types.PROTOBUF:
+        return media_types.ParsedBody(_parse_protobuf(context.body, kind))
+    parse = media_types.parse_yaml if media_type == media_types.YAML else media_types.parse_json
     try:
         body = parse(context.body)
     except StatusError as error:
-        raise bad_request(f"{unrecognized}; {error.message} ({_excerpt(context.body)})") from error
+        raise _unrecognized(kind, f"couldn't get version/kind; {error.message}", context.body) from error
     if not isinstance(body.document, dict):
-        raise bad_request(f"{unrecognized}; json parse error: not an object ({_excerpt(context.body)})")
+        problem = "couldn't get version/kind; json parse error: not an object"
+        raise _unrecognized(kind, problem, context.body)
     return body
 
 
-_PARSERS = {
-    media_types.JSON: media_types.parse_json,
-    media_types.YAML: media_types.parse_yaml,
-    media_types.PROTOBUF: media_types.parse_protobuf,
-}
+def _parse_protobuf(body: bytes, kind: Kind) -> Json:
+    """Return the object of a body.  Raises StatusError: 415 for a kind without this format, 400."""
+    if find_message(kind.api_version, kind.kind) is None:
+        raise media_types.unsupported_media_type()
+    try:
+        envelope = open_envelope(body)
+    except Malformed as error:
+        raise _unrecognized(kind, str(error), body) from error
+    _check_version({"apiVersion": envelope.api_version, "kind": envelope.kind}, kind)
+    try:
+        return envelope._replace(api_version=kind.api_version, kind=kind.kind).read()
+    except Malformed as error:
+        problem = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+        raise bad_request(f"{problem}: {error}") from error
+
+
+def _unrecognized(kind: Kind, problem: str, body: bytes) -> StatusError:
+    message = f"the object provided is unrecognized (must be of type {kind.kind}): {problem}"
+    return bad_request(f"{message} ({_excerpt(body)})")
 
 
 def _excerpt(body: bytes) -> str:

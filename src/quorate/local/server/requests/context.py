@@ -10,6 +10,7 @@ from multidict import MultiMapping
 
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
+from quorate.local.objects.protobuf.envelope import MAGIC
 from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
 from quorate.local.server.auth.authentication import User, forbidden_request
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
@@ -26,6 +27,8 @@ Json = dict[str, Any]
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """The alphabet of generated name suffixes, without vowels and ambiguous digits, as in Kubernetes."""
 SUFFIX_LENGTH = 5
+GROWTH_OF_PROTOBUF = 20
+"""An empty message of two bytes may be a struct of forty in JSON."""
 MAX_BASE_LENGTH = 63 - SUFFIX_LENGTH
 MAX_FIELD_MANAGER_BYTES = 128
 
@@ -95,6 +98,11 @@ class RequestContext:
     @property
     def key(self) -> Key:
         return Key(self.kind.resource, self.info.namespace, self.info.name)
+
+    @property
+    def body_size(self) -> int:
+        """Bytes of the body; of a body in protobuf, most bytes that it has as JSON."""
+        return len(self.body) * (GROWTH_OF_PROTOBUF if self.body.startswith(MAGIC) else 1)
 
     @property
     def field_manager(self) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from quorate.local.objects import protobuf
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
+from quorate.local.objects.protobuf import envelope
 from quorate.local.server.errors import StatusError, bad_request
 
 Json = dict[str, Any]
@@ -43,7 +43,20 @@ class AcceptedMediaType:
     version: str = "v1"
     media_type: str = JSON
 
+    @property
+    def is_stored_form(self) -> bool:
+        """True for objects in JSON, which the store has."""
+        return self.representation is Representation.OBJECT and self.media_type == JSON
+
+    @property
+    def stream_type(self) -> str:
+        """The media type of a watch."""
+        return f"{PROTOBUF};stream=watch" if self.media_type == PROTOBUF else JSON
+
     def encode(self, document: Json) -> bytes:
+        """Return a document with `apiVersion` and `kind`."""
+        if self.media_type == PROTOBUF:
+            return envelope.write_body(document)
         if self.media_type == YAML:
             text: bytes = yaml.dump(document, Dumper=yaml.CSafeDumper, encoding="utf-8", sort_keys=True)
             return text
@@ -51,23 +64,47 @@ class AcceptedMediaType:
 
 
 @lru_cache(maxsize=256)  # a client sends the same header with every request
-def negotiate(header: str) -> AcceptedMediaType:
-    """Return the first choice of an Accept header that is supported.  Raises StatusError(406)."""
+def negotiate(header: str, *, protobuf: bool) -> AcceptedMediaType:
+    """Return the first choice of an Accept header that is supported.
+
+    ``protobuf``: objects of the requested kind have that format.  Metadata always has it, tables never.
+    Raises StatusError(406).
+    """
     error = not_acceptable()
     error.details = {}  # empty, unless only the representation is unsupported
     for media_type, parameters in parse_accept(header):
-        encoding = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media_type, media_type)
-        if encoding not in (JSON, YAML):
+        encoding = _ENCODINGS.get(media_type)
+        if encoding is None:
             continue
         error.details = None
         representation = Representation.__members__.get(_REPRESENTATIONS.get(parameters.get("as", ""), ""))
         version = parameters.get("v", "v1")
         is_supported = parameters.get("g", "meta.k8s.io") == "meta.k8s.io" and version in ("v1", "v1beta1")
+        if encoding == PROTOBUF:
+            is_object = representation is Representation.OBJECT
+            is_supported &= representation is not Representation.TABLE and (protobuf or not is_object)
         if representation is not None and is_supported:
             return AcceptedMediaType(representation, version, encoding)
     raise error
 
 
+@lru_cache(maxsize=256)
+def negotiate_error(header: str) -> AcceptedMediaType:
+    """Return the format of errors: the first choice that is an object, else JSON."""
+    for media_type, parameters in parse_accept(header):
+        if media_type in _ENCODINGS and "as" not in parameters:
+            return AcceptedMediaType(media_type=_ENCODINGS[media_type])
+    return AcceptedMediaType()
+
+
+_ENCODINGS = {
+    "*/*": JSON,
+    "application/*": JSON,
+    JSON: JSON,
+    YAML: YAML,
+    "text/yaml": YAML,
+    PROTOBUF: PROTOBUF,
+}
 _REPRESENTATIONS = {representation.value: representation.name for representation in Representation}
 
 
@@ -104,8 +141,12 @@ def body_media_type(content_type: str) -> str:
         return YAML
     if media_type == PROTOBUF:
         return PROTOBUF
+    raise unsupported_media_type()
+
+
+def unsupported_media_type() -> StatusError:
     message = f"the body of the request was in an unknown format - accepted media types include: {SUPPORTED}"
-    raise StatusError(415, "UnsupportedMediaType", message)
+    return StatusError(415, "UnsupportedMediaType", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +196,6 @@ def _with_go_numbers(value: Any) -> Any:
                 raise bad_request("json parse error: a number is out of the range of float64") from error
         case _:
             return value
-
-
-def parse_protobuf(data: bytes) -> ParsedBody:
-    """Parse protobuf.  Raises StatusError(400) for a kind without a protobuf schema here."""
-    try:
-        return ParsedBody(protobuf.read(data))
-    except protobuf.Malformed as error:
-        raise bad_request(f"protobuf parse error: {error}") from error
 
 
 def parse_yaml(data: bytes) -> ParsedBody:

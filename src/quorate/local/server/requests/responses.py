@@ -1,26 +1,39 @@
 """Responses: objects, lists, tables and statuses in the negotiated representation."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import msgspec
 
+from quorate.kube.computations import LARGE_BYTES, size_of
+from quorate.local.objects.protobuf import envelope
 from quorate.local.objects.tables.builtin import builtin_layout
 from quorate.local.objects.tables.layout import partial_object, partial_object_list, table
-from quorate.local.server.errors import bad_request, status_details
+from quorate.local.server.errors import StatusError, bad_request, status_details
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests.context import RequestContext
-from quorate.local.server.requests.media_types import JSON, Representation, not_acceptable
+from quorate.local.server.requests.media_types import JSON, PROTOBUF, Representation, not_acceptable
 from quorate.local.server.storage.store import Entry
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Encoding:
+    """A body that is encoded when the response is written: a large one in a thread."""
+
+    size: int
+    """bytes of its objects as JSON"""
+    encode: Callable[[], bytes]
+    """may raise StatusError"""
+
+
+@dataclass(frozen=True, slots=True)
 class ApiResponse:
     code: int
-    body: bytes
+    body: bytes | Encoding
     content_type: str = JSON
     warnings: Sequence[str] = ()
 
@@ -32,26 +45,37 @@ def with_type_meta(kind: Kind, data: bytes) -> bytes:
 
 def stored_object(context: RequestContext, entry: Entry, code: int = 200) -> ApiResponse:
     """Return the response for a stored object of the requested version."""
-    if context.accepted.representation is Representation.OBJECT and context.accepted.media_type == JSON:
+    if context.accepted.is_stored_form:
         return ApiResponse(code, with_type_meta(context.kind, entry.data), warnings=context.warnings)
-    return single_object(context, context.decode(entry), code)
+    return _encoded(context, code, len(entry.data), lambda: _represented(context, context.decode(entry)))
 
 
 def single_object(context: RequestContext, obj: Json, code: int = 200) -> ApiResponse:
-    """Return the response for one object in the negotiated representation.
+    """Return the response for one object in the negotiated representation."""
+    return _encoded(context, code, size_of(obj), lambda: _represented(context, obj))
 
-    Raises StatusError: 400, 406.
-    """
-    version = context.accepted.version
+
+def _represented(context: RequestContext, obj: Json) -> Json:
+    """Return an object in the negotiated representation.  Raises StatusError: 400, 406."""
     match context.accepted.representation:
         case Representation.TABLE:
-            metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-            return document(context, to_table(context, [obj], metadata), code)
+            return to_table(context, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
         case Representation.METADATA:
-            return document(context, partial_object(obj, version), code)
+            return partial_object(obj, context.accepted.version)
         case Representation.METADATA_LIST:
             raise not_acceptable()
-    return document(context, obj, code)
+    return obj
+
+
+def document(context: RequestContext, content: Json, code: int = 200) -> ApiResponse:
+    """Return the response for a document that has no other representation."""
+    return _encoded(context, code, size_of(content), lambda: content)
+
+
+def _encoded(context: RequestContext, code: int, size: int, content: Callable[[], Json]) -> ApiResponse:
+    accepted = context.accepted
+    encoding = Encoding(size, lambda: accepted.encode(content()))
+    return ApiResponse(code, encoding, accepted.media_type, context.warnings)
 
 
 DEFAULT_TABLES = ("apiextensions.k8s.io", "apiregistration.k8s.io")
@@ -82,6 +106,10 @@ def to_table(
     return content
 
 
+Event: TypeAlias = tuple[str, bytes]
+"""The type of an event of a watch, and an object in stored form."""
+
+
 class ResponseView:
     """The representation of the objects of one watch; only its first Table has column definitions."""
 
@@ -89,24 +117,52 @@ class ResponseView:
         self._context = context
         self._columns_sent = False
 
-    def encode(self, data: bytes) -> bytes:
-        """Return an object as the JSON of a watch event.  Raises StatusError: 400, 406."""
-        context = self._context
-        complete = with_type_meta(context.kind, data)
-        if context.accepted.representation is Representation.OBJECT:
-            return complete
-        obj: Json = msgspec.json.decode(complete)
-        if context.accepted.representation is not Representation.TABLE:
-            return single_object(context, obj).body
+    def frames(self, events: Iterable[Event]) -> bytes:
+        """Return the frames of events.  Raises StatusError: 400, 406."""
+        return b"".join(self._frame(event, data) for event, data in events)
+
+    def _frame(self, event: str, data: bytes) -> bytes:
+        kind, accepted = self._context.kind, self._context.accepted
+        if accepted.representation is not Representation.OBJECT:
+            return self._document_frame(event, self._represented(msgspec.json.decode(data)))
+        if accepted.media_type == PROTOBUF:
+            write = _shared_body if len(data) < LARGE_BYTES else _protobuf_body
+            return envelope.write_watch_event(event, write(kind.api_version, kind.kind, data))
+        return _json_frame(event, with_type_meta(kind, data))
+
+    def bookmark(self, metadata: Json) -> bytes:
+        """Return an event with an object that has only metadata."""
+        data = msgspec.json.encode({"metadata": metadata})
+        if self._context.accepted.representation is Representation.TABLE:
+            return _json_frame("BOOKMARK", with_type_meta(self._context.kind, data))
+        return self._frame("BOOKMARK", data)
+
+    def error(self, error: StatusError) -> bytes:
+        return self._document_frame("ERROR", error.to_json())
+
+    def _represented(self, obj: Json) -> Json:
+        if self._context.accepted.representation is not Representation.TABLE:
+            return _represented(self._context, obj)
         metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-        rows = to_table(context, [obj], metadata, with_columns=not self._columns_sent)
+        rows = to_table(self._context, [obj], metadata, with_columns=not self._columns_sent)
         self._columns_sent = True
-        return msgspec.json.encode(rows)
+        return rows
+
+    def _document_frame(self, event: str, document: Json) -> bytes:
+        if self._context.accepted.media_type == PROTOBUF:
+            return envelope.write_watch_event(event, envelope.write_body(document))
+        return _json_frame(event, msgspec.json.encode(document))
 
 
-def document(context: RequestContext, content: Json, code: int = 200) -> ApiResponse:
-    """Return the response for a document that has no other representation."""
-    return ApiResponse(code, context.accepted.encode(content), context.accepted.media_type, context.warnings)
+def _json_frame(event: str, data: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (event.encode(), data)
+
+
+def _protobuf_body(api_version: str, kind: str, data: bytes) -> bytes:
+    return envelope.write_body({"kind": kind, "apiVersion": api_version} | msgspec.json.decode(data))
+
+
+_shared_body = lru_cache(maxsize=512)(_protobuf_body)  # the watches of one kind send the same objects
 
 
 def deletion_status(context: RequestContext, name: str, uid: str) -> ApiResponse:
@@ -134,11 +190,11 @@ class Page:
 
 
 def object_list(context: RequestContext, page: Page) -> ApiResponse:
-    """Return the response for a list; stored objects are copied without decoding them."""
+    """Return the response for a list; as JSON, stored objects are copied without decoding them."""
     kind, metadata = context.kind, page.metadata()
     if kind.custom and context.accepted.representation is Representation.OBJECT:
         metadata.setdefault("continue", "")  # kube-apiserver leaves it out for built-in kinds
-    if context.accepted.representation is Representation.OBJECT and context.accepted.media_type == JSON:
+    if context.accepted.is_stored_form:
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
         # Items of custom kinds carry apiVersion and kind; items of built-in kinds do not.
         items = b",".join(
@@ -146,19 +202,26 @@ def object_list(context: RequestContext, page: Page) -> ApiResponse:
         )
         body = b'%s,"items":[%s]}' % (msgspec.json.encode(head)[:-1], items)
         return ApiResponse(200, body, warnings=context.warnings)
+    size = sum(len(entry.data) for entry in page.entries)
+    return _encoded(context, 200, size, lambda: _represented_list(context, page, metadata))
+
+
+def _represented_list(context: RequestContext, page: Page, metadata: Json) -> Json:
+    """Return a list in the negotiated representation.  Raises StatusError: 400, 406."""
+    kind = context.kind
     match context.accepted.representation:
         case Representation.TABLE:
-            return document(context, to_table(context, map(context.decode, page.entries), metadata))
+            return to_table(context, map(context.decode, page.entries), metadata)
         case Representation.METADATA_LIST:
             objects = (entry.decode() for entry in page.entries)
-            version = context.accepted.version
-            return document(context, partial_object_list(objects, metadata=metadata, version=version))
+            return partial_object_list(objects, metadata=metadata, version=context.accepted.version)
         case Representation.METADATA:
             raise not_acceptable()
-    content = {
+    items = (context.decode(entry) if kind.custom else entry.decode() for entry in page.entries)
+    return {
         "kind": kind.list_kind,
         "apiVersion": kind.api_version,
         "metadata": metadata,
-        "items": [context.decode(entry) if kind.custom else entry.decode() for entry in page.entries],
+        # Protobuf is written item by item, in less memory than the objects of the list.
+        "items": items if context.accepted.media_type == PROTOBUF else list(items),
     }
-    return document(context, content)

@@ -68,6 +68,7 @@ KEEP_EMPTY: dict[str, frozenset[str]] = {
     "JobCondition": frozenset({"type", "status"}),
     "NodeCondition": frozenset({"type", "status"}),
     "ContainerStatus": frozenset({"name", "image", "imageID"}),
+    "GRPCAction": frozenset({"service"}),
     "PersistentVolumeClaimSpec": frozenset({"storageClassName"}),
     "RoleRef": frozenset({"apiGroup", "kind", "name"}),
     "OwnerReference": frozenset({"apiVersion", "kind", "name", "uid"}),

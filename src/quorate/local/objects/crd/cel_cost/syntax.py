@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cel_expr_python import cel
 
-from quorate.local.objects.protobuf import as_bytes, as_text, fields
+from quorate.local.objects.protobuf.wire import as_bytes, as_text, fields
 
 
 @dataclass(frozen=True, slots=True, eq=False)

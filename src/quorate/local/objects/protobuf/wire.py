@@ -1,0 +1,90 @@
+"""Protobuf's wire format: fields of messages, before their types are known."""
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+VARINT: Final = 0
+FIXED64: Final = 1
+BYTES: Final = 2
+
+_MAX_UINT64 = (1 << 64) - 1
+
+Wire: TypeAlias = int | bytes
+"""A field's value before its type is known: a varint or bytes, which are also numbers of fixed size."""
+
+
+class Malformed(Exception):
+    """The bytes are not a valid message of their kind."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}" if self.path else self.problem
+
+    def inside(self, name: str) -> "Malformed":
+        """Return the error with the name of the field that contains it."""
+        self.path = ".".join(part for part in (name, self.path) if part)
+        return self
+
+
+def fields(data: bytes) -> Iterator[tuple[int, Wire]]:
+    """Yield the fields of a message in order, as number and value.
+
+    Raises Malformed, or IndexError for a message that is cut off.
+    """
+    at = 0
+    while at < len(data):
+        tag, at = read_varint(data, at)
+        match tag & 7:
+            case 0:
+                value, at = read_varint(data, at)
+                yield tag >> 3, value
+            case (1 | 2) as wire:
+                size, at = (8, at) if wire == FIXED64 else read_varint(data, at)
+                if at + size > len(data):
+                    raise Malformed("a field is longer than its message")
+                yield tag >> 3, data[at : at + size]
+                at += size
+            case other:
+                raise Malformed(f"a field of wire type {other}")
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number (groups of seven bits, lowest first) and the offset after it.
+
+    Raises Malformed for more than 64 bits, IndexError at the end of the data.
+    """
+    number = 0
+    for shift in range(0, 70, 7):
+        byte = data[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number & _MAX_UINT64, at
+    raise Malformed("a number of more than 64 bits")
+
+
+def write_varint(number: int) -> bytes:
+    """Return a number in groups of seven bits, lowest first."""
+    groups = bytearray()
+    while number > 127:
+        groups.append(number & 127 | 128)
+        number >>= 7
+    groups.append(number)
+    return bytes(groups)
+
+
+def as_bytes(value: Wire) -> bytes:
+    if not isinstance(value, bytes):
+        raise Malformed("a number where bytes belong")
+    return value
+
+
+def as_text(value: Wire) -> str:
+    try:
+        return as_bytes(value).decode("utf-8")
+    except UnicodeDecodeError as refusal:
+        raise Malformed("a string that is not UTF-8") from refusal
