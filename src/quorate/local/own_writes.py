@@ -30,15 +30,19 @@ class MutationCache(Generic[T]):
     Resource versions must be numbers in the order of the writes, which the API guarantees since 1.35.
     """
 
-    def __init__(self, cache: IndexedCache[T], group_of: Callable[[T], Hashable]) -> None:
+    def __init__(
+        self, cache: IndexedCache[T], group_of: Callable[[T], Hashable], index: str = "group"
+    ) -> None:
+        """``index``: its name, of which a cache has one each."""
         self._cache = cache
         self._group_of = group_of
+        self._index = index
         # Versions from our own writes that are newer than any version the watch has delivered, by key.
         self._newer: dict[Key, T] = {}
         # A heap of the versions in _newer, and some that were removed from it.
         self._versions: list[tuple[int, Key]] = []
         self._observed_version = 0  # newest version of any object that the watch has delivered
-        cache.add_index("group", lambda obj: (group_of(obj),))
+        cache.add_index(index, lambda obj: (group_of(obj),))
         cache.subscribe(self._on_change)
 
     def get(self, key: Key) -> T | None:
@@ -46,7 +50,7 @@ class MutationCache(Generic[T]):
 
     def by_group(self, value: Hashable) -> list[T]:
         """Return the objects of one group, sorted by key."""
-        members = {metadata_of(obj).key: obj for obj in self._cache.by_index("group", value)}
+        members = {metadata_of(obj).key: obj for obj in self._cache.by_index(self._index, value)}
         for key, obj in self._newer.items():
             members.pop(key, None)
             if self._group_of(obj) == value:

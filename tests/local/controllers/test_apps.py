@@ -13,9 +13,9 @@ from quorate.kube.errors import Conflict, Invalid
 from quorate.kube.resources import Json, untyped
 from quorate.local.controllers.apps.deployment import ReplicaCounts, rollout_step
 from quorate.local.controllers.apps.replica_set import pods_to_delete
-from quorate.local.controllers.apps.stateful_set import REVISION_LABEL, next_changes, revision_name
+from quorate.local.controllers.apps.stateful_set import next_changes, revision_name
 from quorate.local.controllers.apps.types import Deployment, ReplicaSet, StatefulSet
-from quorate.local.controllers.pod_control import BURST_REPLICAS
+from quorate.local.controllers.pod_control import BURST_REPLICAS, REVISION_LABEL
 from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
 

@@ -11,7 +11,7 @@ from quorate.api.core import Pod
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.informer import Informer
-from quorate.kube.resources import PODS
+from quorate.kube.resources import NODES, PODS
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.controllers.scheduler import Scheduler
@@ -35,10 +35,10 @@ async def scheduled_pods(manifests: list[dict[str, Any]], capacity: int) -> set[
         Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
     ):
         await register(client, WallClock(), NodePool(1, memory=f"{capacity}Gi"), "node-1", "10.0.0.1")
-        pods = Informer(client, PODS)
-        scheduler = Scheduler(client, WallClock(), random.Random(1), pods)
+        pods, nodes = Informer(client, PODS), Informer(client, NODES)
+        scheduler = Scheduler(client, WallClock(), random.Random(1), pods, nodes)
         async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(pods.run())]
+            running = [tasks.create_task(pods.run()), tasks.create_task(nodes.run())]
             await pods.synced.wait()
             for manifest in manifests:
                 await client.create(PODS, manifest)

@@ -8,18 +8,22 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.manager.restart import run_restarting
-from quorate.kube.resources import PODS, SERVICE_ACCOUNTS
+from quorate.kube.resources import NODES, PODS, SERVICE_ACCOUNTS
 from quorate.local.controllers.apps import types as apps
+from quorate.local.controllers.apps.daemon_set_controller import DaemonSetController
 from quorate.local.controllers.apps.deployment import DeploymentController
 from quorate.local.controllers.apps.replica_set import ReplicaSetController
 from quorate.local.controllers.apps.stateful_set import StatefulSetController
 from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, ClusterRoleAggregator
+from quorate.local.controllers.cron_job.controller import CronJobController
+from quorate.local.controllers.cron_job.types import CRON_JOBS
 from quorate.local.controllers.garbage_collector import GarbageCollector
 from quorate.local.controllers.job import types as job
 from quorate.local.controllers.job.controller import JobController
 from quorate.local.controllers.job.ttl_after_finished import TtlAfterFinishedController
 from quorate.local.controllers.metadata_cache import MetadataCache
 from quorate.local.controllers.namespace import NAMESPACES, NamespaceController
+from quorate.local.controllers.on_demand import OnDemand, Part
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.controllers.service_account import ServiceAccountController
@@ -41,6 +45,7 @@ async def run_controllers(
 
 async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, with_scheduler: bool) -> None:
     jobs, job_pods, pods = Informer(client, job.JOBS), Informer(client, job.PODS), Informer(client, PODS)
+    nodes = Informer(client, NODES)
     namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)
     roles = Informer(client, CLUSTER_ROLES)
     deployments, replica_sets = Informer(client, apps.DEPLOYMENTS), Informer(client, apps.REPLICA_SETS)
@@ -58,9 +63,32 @@ async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, 
         QuotaController(client, clock, pods, metadata_cache),
         ClusterRoleAggregator(client, clock, roles),
         EndpointsController(client, clock),
-        *((Scheduler(client, clock, rng, pods),) if with_scheduler else ()),
+        *((Scheduler(client, clock, rng, pods, nodes),) if with_scheduler else ()),
+    )
+
+    def cron_job_parts() -> tuple[Part, ...]:
+        cron_jobs = Informer(client, CRON_JOBS)
+        return cron_jobs, CronJobController(client, clock, rng, cron_jobs, jobs)
+
+    def daemon_set_parts() -> tuple[Part, ...]:
+        daemon_sets = Informer(client, apps.DAEMON_SETS)
+        return daemon_sets, DaemonSetController(client, clock, daemon_sets, pods, nodes)
+
+    on_demand = (
+        OnDemand(metadata_cache, CRON_JOBS, cron_job_parts),
+        OnDemand(metadata_cache, apps.DAEMON_SETS, daemon_set_parts),
     )
     async with asyncio.TaskGroup() as tasks:
-        watched = (jobs, job_pods, pods, deployments, replica_sets, stateful_sets, namespaces, accounts)
-        for part in (*watched, roles, metadata_cache, *controllers):
+        watched = (
+            jobs,
+            job_pods,
+            pods,
+            nodes,
+            deployments,
+            replica_sets,
+            stateful_sets,
+            namespaces,
+            accounts,
+        )
+        for part in (*watched, roles, metadata_cache, *controllers, *on_demand):
             tasks.create_task(part.run())

@@ -13,6 +13,7 @@ from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PODS, Json, Resource, T, metadata_of
 
+REVISION_LABEL: Final = "controller-revision-hash"
 BURST_REPLICAS: Final = 500  # pods of one set created or deleted per reconciliation, as in Kubernetes
 
 

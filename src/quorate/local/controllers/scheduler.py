@@ -21,7 +21,7 @@ from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.resources import NODES, PODS, versioned_reference_to
+from quorate.kube.resources import PODS, versioned_reference_to
 from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.scheduler_filters import (
     FitError,
@@ -39,13 +39,14 @@ QueueKey = tuple[int, float, int, Key]
 
 
 class Scheduler:
-    """Binds pods of "default-scheduler".  The caller runs the informer of pods."""
+    """Binds pods of "default-scheduler".  The caller runs the informers."""
 
-    def __init__(self, client: Client, clock: Clock, rng: random.Random, pods: Informer[Pod]) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, rng: random.Random, pods: Informer[Pod], nodes: Informer[Node]
+    ) -> None:
         self._client = client
         self._clock = clock
-        self._node_informer = Informer(client, NODES)
-        self._pods_synced = pods.synced
+        self._synced = (nodes.synced, pods.synced)
         self._events = EventRecorder(client, clock, rng, SCHEDULER_NAME)
         self._nodes: dict[str, NodeInfo] = {}
         # Assumed and bound pods with their node and resources. Includes pods that the watch has not delivered
@@ -59,15 +60,14 @@ class Scheduler:
         self._fit_errors: dict[bytes, FitError] = {}  # by encoded spec, because equal pods have equal results
         self._wakeup = asyncio.Event()
         self._log = logger(__name__)
-        self._node_informer.subscribe(self._on_node)
+        nodes.subscribe(self._on_node)
         pods.subscribe(self._on_pod)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._node_informer.run())
             tasks.create_task(self._events.run())
-            await self._node_informer.synced.wait()
-            await self._pods_synced.wait()
+            for synced in self._synced:
+                await synced.wait()
             while True:
                 await self._wakeup.wait()
                 self._wakeup.clear()

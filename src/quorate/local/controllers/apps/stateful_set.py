@@ -27,6 +27,7 @@ from quorate.kube.patches import status_merge_patch
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
+    REVISION_LABEL,
     controller_key,
     delete_pod,
     enqueue_controllers,
@@ -42,7 +43,6 @@ from quorate.local.own_writes import MutationCache
 
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
-REVISION_LABEL: Final = "controller-revision-hash"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
 from quorate.kube.resources import PODS, Json, Resource
 
-__all__ = ["DEPLOYMENTS", "PODS", "REPLICA_SETS", "STATEFUL_SETS"]
+__all__ = ["DAEMON_SETS", "DEPLOYMENTS", "PODS", "REPLICA_SETS", "STATEFUL_SETS"]
 
 
 class _ReplicatedSpec(Struct):
@@ -95,6 +95,53 @@ class StatefulSet(Struct):
     status: StatefulSetStatus = StatefulSetStatus()
 
 
+class RollingUpdateDaemonSet(Struct):
+    max_surge: int | str = 0
+    max_unavailable: int | str = 1
+
+
+class DaemonSetUpdateStrategy(Struct):
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdateDaemonSet = RollingUpdateDaemonSet()
+
+
+class DaemonSetSpec(Struct):
+    selector: LabelSelector = LabelSelector()
+    template: msgspec.Raw = EMPTY_OBJECT
+    update_strategy: DaemonSetUpdateStrategy = DaemonSetUpdateStrategy()
+    min_ready_seconds: int = 0
+    revision_history_limit: int = 10
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "template", self.template.copy())
+
+
+class DaemonSetStatus(Struct):
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    number_misscheduled: int = 0
+    number_ready: int = 0
+    updated_number_scheduled: int = 0
+    number_available: int = 0
+    number_unavailable: int = 0
+    observed_generation: int = 0
+
+
+class DaemonSet(Struct):
+    metadata: ObjectMeta
+    spec: DaemonSetSpec = DaemonSetSpec()
+    status: DaemonSetStatus = DaemonSetStatus()
+
+
+def scaled_value(value: int | str, total: int, *, round_up: bool) -> int:
+    """Return a number of pods, given as such or as a percentage of ``total``."""
+    if isinstance(value, int):
+        return value
+    share = int(value.removesuffix("%")) * total
+    return -(-share // 100) if round_up else share // 100
+
+
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", True, Deployment)
+DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", True, DaemonSet)
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", True, ReplicaSet)
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", True, StatefulSet)

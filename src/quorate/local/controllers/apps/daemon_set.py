@@ -1,0 +1,243 @@
+"""The decisions of the DaemonSet controller: one pod on each node that fits, and rolling updates."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from quorate.api import codec
+from quorate.api.core import Node, Pod, PodSpec, Toleration
+from quorate.api.meta import Struct, epoch, find_condition
+from quorate.local.controllers.apps.types import DaemonSet, DaemonSetStatus, scaled_value
+from quorate.local.controllers.pod_control import BURST_REPLICAS, REVISION_LABEL, is_ready, template_hash
+from quorate.local.controllers.scheduler_filters import matches_node_affinity, tolerates
+
+_NODE: Final = "node.kubernetes.io/"
+NO_EXECUTE_TAINTS: Final = (f"{_NODE}not-ready", f"{_NODE}unreachable")
+NO_SCHEDULE_TAINTS: Final = tuple(
+    f"{_NODE}{name}" for name in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+)
+NETWORK_TAINT: Final = f"{_NODE}network-unavailable"
+
+
+class _Template(Struct):
+    spec: PodSpec = PodSpec()
+
+
+class _HostNetwork(Struct):
+    host_network: bool = False
+
+
+class _NetworkTemplate(Struct):
+    spec: _HostNetwork = _HostNetwork()
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonChanges:
+    """What to do now, and the status that the present pods give."""
+
+    create: tuple[str, ...] = ()  # nodes
+    delete: tuple[Pod, ...] = ()
+    status: DaemonSetStatus = field(default_factory=DaemonSetStatus)
+    wake_at: float | None = None  # when a ready pod becomes available
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFit:
+    """Whether a node gets a pod, and whether a pod that is there stays."""
+
+    should_run: bool
+    may_stay: bool
+
+
+@dataclass(slots=True)
+class _NodePods:
+    """The pods of a set on one node, the oldest first."""
+
+    node: str
+    fit: NodeFit
+    running: list[Pod] = field(default_factory=list)  # neither terminating nor ended
+    ended: list[Pod] = field(default_factory=list)
+    terminating: list[Pod] = field(default_factory=list)
+
+
+def daemon_tolerations(host_network: bool) -> list[Toleration]:
+    """Return the tolerations that every pod of a DaemonSet has."""
+    no_schedule = (*NO_SCHEDULE_TAINTS, *((NETWORK_TAINT,) if host_network else ()))
+    return [
+        *(Toleration(key=key, operator="Exists", effect="NoExecute") for key in NO_EXECUTE_TAINTS),
+        *(Toleration(key=key, operator="Exists", effect="NoSchedule") for key in no_schedule),
+    ]
+
+
+def uses_host_network(daemon_set: DaemonSet) -> bool:
+    return codec.decode(_NetworkTemplate, bytes(daemon_set.spec.template)).spec.host_network
+
+
+def node_fits(daemon_set: DaemonSet, nodes: Iterable[Node]) -> dict[str, NodeFit]:
+    """Return the fit of each node, by name: node name, node affinity and taints of the pod template."""
+    spec = codec.decode(_Template, bytes(daemon_set.spec.template)).spec
+    tolerations = (*spec.tolerations, *daemon_tolerations(uses_host_network(daemon_set)))
+
+    def fit(node: Node) -> NodeFit:
+        if spec.node_name not in ("", node.metadata.name) or not matches_node_affinity(spec, node):
+            return NodeFit(False, False)
+        untolerated = {taint.effect for taint in node.spec.taints if not tolerates(tolerations, taint)}
+        return NodeFit(not untolerated & {"NoSchedule", "NoExecute"}, "NoExecute" not in untolerated)
+
+    return {node.metadata.name: fit(node) for node in nodes}
+
+
+def target_node(pod: Pod) -> str:
+    """Return the node of a pod of a DaemonSet, before and after it is bound."""
+    if pod.spec.node_name or pod.spec.affinity is None or pod.spec.affinity.node_affinity is None:
+        return pod.spec.node_name
+    required = pod.spec.affinity.node_affinity.required
+    for term in required.node_selector_terms if required else ():
+        for wanted in term.match_fields:
+            if wanted.key == "metadata.name" and len(wanted.values) == 1:
+                return wanted.values[0]
+    return ""
+
+
+def next_changes(
+    daemon_set: DaemonSet, fits: Mapping[str, NodeFit], pods: Iterable[Pod], now: float
+) -> DaemonChanges:
+    """Return the changes that are allowed now.  ``pods``: all pods that the set controls."""
+    hash_ = template_hash(daemon_set.spec.template)
+    minimum_s = daemon_set.spec.min_ready_seconds
+    on_nodes = _by_node(fits, pods)
+    create: list[str] = []
+    delete: list[Pod] = []
+    surging = _surge(daemon_set, fits) > 0
+    for each in on_nodes:
+        if not each.fit.may_stay:
+            delete += [*each.running, *each.ended]
+            continue
+        delete += each.ended
+        occupied = each.running or each.ended or (each.terminating and not surging)
+        if each.fit.should_run and not occupied:
+            create.append(each.node)
+        elif not surging:
+            delete += each.running[1:]
+        else:
+            delete += _beyond_surge(each, hash_, minimum_s, now)
+    if daemon_set.spec.update_strategy.type == "RollingUpdate":
+        created, deleted = _update(daemon_set, fits, on_nodes, hash_, now)
+        create += [node for node in created if node not in create]
+        delete += [pod for pod in deleted if pod not in delete]
+    return DaemonChanges(
+        tuple(create[:BURST_REPLICAS]),
+        tuple(delete[:BURST_REPLICAS]),
+        _status(daemon_set, on_nodes, hash_, now),
+        _available_at(on_nodes, minimum_s, now),
+    )
+
+
+def _by_node(fits: Mapping[str, NodeFit], pods: Iterable[Pod]) -> list[_NodePods]:
+    """Group the pods by node.  Pods of unknown nodes are for the pod garbage collector."""
+    found = {name: _NodePods(name, fits[name]) for name in sorted(fits)}
+    for pod in sorted(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.name)):
+        each = found.get(target_node(pod))
+        if each is None:
+            continue
+        if pod.metadata.deletion_timestamp is not None:
+            each.terminating.append(pod)
+        elif pod.status.phase in ("Failed", "Succeeded"):
+            each.ended.append(pod)
+        else:
+            each.running.append(pod)
+    return list(found.values())
+
+
+def _is_new(pod: Pod, hash_: str) -> bool:
+    return pod.metadata.labels.get(REVISION_LABEL) == hash_
+
+
+def _ready_since(pod: Pod) -> float | None:
+    condition = find_condition(pod.status.conditions, "Ready")
+    if condition is None or condition.status != "True" or condition.last_transition_time is None:
+        return None
+    return epoch(condition.last_transition_time)
+
+
+def _is_available(pod: Pod, minimum_s: int, now: float) -> bool:
+    if minimum_s == 0:
+        return is_ready(pod)
+    since = _ready_since(pod)
+    return since is not None and since + minimum_s <= now
+
+
+def _available_at(on_nodes: Iterable[_NodePods], minimum_s: int, now: float) -> float | None:
+    moments = (_ready_since(pod) for each in on_nodes for pod in each.running)
+    return min((at + minimum_s for at in moments if at is not None and at + minimum_s > now), default=None)
+
+
+def _surge(daemon_set: DaemonSet, fits: Mapping[str, NodeFit]) -> int:
+    strategy = daemon_set.spec.update_strategy
+    if strategy.type != "RollingUpdate":
+        return 0
+    return scaled_value(strategy.rolling_update.max_surge, _wanted(fits), round_up=True)
+
+
+def _wanted(fits: Mapping[str, NodeFit]) -> int:
+    return sum(fit.should_run for fit in fits.values())
+
+
+def _beyond_surge(each: _NodePods, hash_: str, minimum_s: int, now: float) -> list[Pod]:
+    """Return the pods of a node beyond an old ready one and a new one that is not yet available."""
+    new = [pod for pod in each.running if _is_new(pod, hash_)]
+    old = [pod for pod in each.running if not _is_new(pod, hash_)]
+    surplus = [*new[1:], *old[1:]]
+    if new and old and (not is_ready(old[0]) or _is_available(new[0], minimum_s, now)):
+        surplus.append(old[0])
+    return surplus
+
+
+def _update(
+    daemon_set: DaemonSet,
+    fits: Mapping[str, NodeFit],
+    on_nodes: Sequence[_NodePods],
+    hash_: str,
+    now: float,
+) -> tuple[list[str], list[Pod]]:
+    """Return the nodes for new pods next to old ones, and the old pods to delete."""
+    minimum_s = daemon_set.spec.min_ready_seconds
+    rolling = daemon_set.spec.update_strategy.rolling_update
+    surge = _surge(daemon_set, fits)
+    single = [(each.node, each.running[0]) for each in on_nodes if len(each.running) == 1]
+    old = [(node, pod) for node, pod in single if not _is_new(pod, hash_)]
+    broken = [(node, pod) for node, pod in old if not _is_available(pod, minimum_s, now)]
+    working = [pair for pair in old if pair not in broken]
+    if surge:
+        pairs = sum(len(each.running) > 1 for each in on_nodes)
+        chosen = [*broken, *working[: max(surge - pairs, 0)]]
+        return [node for node, _ in chosen if fits[node].should_run], []
+    allowed = scaled_value(rolling.max_unavailable, _wanted(fits), round_up=True)
+    fresh = {node for node, pod in single if _is_new(pod, hash_) and _is_available(pod, minimum_s, now)}
+    kept = fresh | {node for node, _ in working}
+    unavailable = sum(
+        each.node not in kept for each in on_nodes if each.running or each.ended or each.terminating
+    )
+    chosen = [*broken, *working[: max(allowed - unavailable, 0)]]
+    return [], [pod for _, pod in chosen]
+
+
+def _status(daemon_set: DaemonSet, on_nodes: Sequence[_NodePods], hash_: str, now: float) -> DaemonSetStatus:
+    minimum_s = daemon_set.spec.min_ready_seconds
+    wanted = [each for each in on_nodes if each.fit.should_run]
+    first = [pods[0] for each in wanted if (pods := [*each.running, *each.ended, *each.terminating])]
+    available = sum(_is_available(pod, minimum_s, now) for pod in first)
+    return DaemonSetStatus(
+        desired_number_scheduled=len(wanted),
+        current_number_scheduled=len(first),
+        number_misscheduled=sum(
+            bool(each.running or each.ended or each.terminating)
+            for each in on_nodes
+            if not each.fit.should_run
+        ),
+        number_ready=sum(map(is_ready, first)),
+        updated_number_scheduled=sum(_is_new(pod, hash_) for pod in first),
+        number_available=available,
+        number_unavailable=len(wanted) - available,
+        observed_generation=daemon_set.metadata.generation,
+    )
