@@ -95,7 +95,7 @@ def test_exit_codes_restarts_and_messages_are_those_of_a_kubelet(tmp_path: Path)
         await world.run_pod(
             "missing", {"restartPolicy": "Never", "containers": [container("no-such-program")]}
         )
-        await world.run_pod("killed", one_container("kill -9 $$"))
+        await world.run_pod("killed", one_container("kill -9 $$$$"))
         await world.run_pod("again", one_container("exit 1", restart_policy="OnFailure"))
         await world.run_pod("unset", one_container("true", envFrom=[{"configMapRef": {"name": "absent"}}]))
 

@@ -6,7 +6,6 @@ process of the cluster has been killed: then containers go on until the next kub
 
 import asyncio
 import os
-import pwd
 import random
 import signal
 import sys
@@ -25,9 +24,12 @@ from quorate.kube.manager.restart import run_restarting
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.runtime.configuration import KubeletConfiguration, read_configuration
+from quorate.local.runtime.containers.processes import end_processes
 from quorate.local.runtime.kubelet import Kubelet
 from quorate.local.runtime.machine import capacity
-from quorate.local.runtime.network.host_network import HostNetwork
+from quorate.local.runtime.network.node_namespaces import enter, read_holder
+from quorate.local.runtime.network.setup import run_pod_network
+from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.node import NodeDescription, heartbeat, register
 from quorate.local.runtime.node_services import NodeServices
 from quorate.local.runtime.objects import ApiObjects
@@ -43,15 +45,25 @@ IMAGES: Final = (
 def main() -> None:
     configuration = read_configuration(Path(sys.argv[1]))
     configure("console")
-    uvloop.run(serve(configuration))
+    state = Path(configuration.state)
+    if read_holder(state) is None:
+        end_processes(state)  # of containers in namespaces that have ended
+    reason = enter(state, [sys.executable, "-m", "quorate.local.runtime", sys.argv[1]])
+    uvloop.run(serve(configuration, reason))
 
 
-async def serve(configuration: KubeletConfiguration) -> None:
-    """Run the kubelet until SIGTERM or the end of the standard input."""
+async def serve(configuration: KubeletConfiguration, reason: str) -> None:
+    """Run the kubelet until SIGTERM or the end of the standard input.
+
+    ``reason``: why this process is not in namespaces of its own, or an empty string.
+    """
     clock, rng = WallClock(), random.Random()
     rest = await load_rest_config(Path(configuration.kubeconfig))
-    async with Client(rest, rng, field_manager="kubelet") as client:
-        services = _services(configuration, client, clock, rng)
+    async with (
+        Client(rest, rng, field_manager="kubelet") as client,
+        run_pod_network(Path(configuration.state), client, clock, reason) as network,
+    ):
+        services = _services(configuration, client, clock, rng, network)
         node = NodeDescription(
             configuration.node_name,
             services.network.node_address,
@@ -87,7 +99,11 @@ async def _keep_node(client: Client, clock: WallClock, node: NodeDescription) ->
 
 
 def _services(
-    configuration: KubeletConfiguration, client: Client, clock: WallClock, rng: random.Random
+    configuration: KubeletConfiguration,
+    client: Client,
+    clock: WallClock,
+    rng: random.Random,
+    network: PodNetwork,
 ) -> NodeServices:
     state = Path(configuration.state)
     return NodeServices(
@@ -96,7 +112,7 @@ def _services(
         clock=clock,
         rng=rng,
         state=state,
-        network=HostNetwork(state / "network", "network namespaces are not used"),
+        network=network,
         tools=find_tools(),
         images={name: Path(root) for name, root in configuration.images.items()},
         objects=ApiObjects(client, clock, Path(configuration.authority).read_bytes()),
@@ -105,7 +121,7 @@ def _services(
             name: parse_quantity(amount) for name, amount in capacity(state, configuration.resources).items()
         },
         is_root=_maps_all_users(),
-        home=pwd.getpwuid(os.getuid()).pw_dir,
+        home=configuration.home,
     )
 
 

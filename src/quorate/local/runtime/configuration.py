@@ -15,6 +15,7 @@ class KubeletConfiguration(Struct, omit_defaults=False):
     authority: str  # file with the certificate authority of the API server
     state: str  # directory
     node_name: str
+    home: str  # directory of the user
     resources: Mapping[str, str] = {}  # instead of what the machine has
     images: Mapping[str, str] = {}  # root directories, by image
 

@@ -13,6 +13,7 @@ from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
 from quorate.local.runtime.configuration import KubeletConfiguration
 from quorate.local.runtime.containers.processes import end_processes
+from quorate.local.runtime.network.node_namespaces import end_namespaces
 
 RESTART: Final = Backoff(first_s=0.2, cap_s=10.0)
 STABLE_S: Final = 60.0
@@ -36,6 +37,7 @@ def configuration_of(directory: Path, runtime: ProcessRuntime) -> KubeletConfigu
         authority=str(directory / "ca.crt"),
         state=str(directory / DIRECTORY),
         node_name=runtime.node_name,
+        home=str(Path.home()),
         resources=dict(runtime.resources),
         images={name: str(path) for name, path in runtime.images.items()},
     )
@@ -78,4 +80,6 @@ async def _run_once(path: Path) -> int:
 
 def end_runtime(directory: Path) -> int:
     """End what runs of a cluster that is stopped; return how many containers ran."""
-    return end_processes(directory / DIRECTORY)
+    ended = end_processes(directory / DIRECTORY)
+    end_namespaces(directory / DIRECTORY)
+    return ended
