@@ -38,6 +38,7 @@ from quorate.local.server.handlers import (
     subresources,
     update,
     watch,
+    websocket_watch,
 )
 from quorate.local.server.registry import bootstrap
 from quorate.local.server.registry.builtin import KINDS
@@ -236,6 +237,10 @@ class ApiServer:
         return registry.has_group(info.group)
 
     async def _watch(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        if websocket_watch.is_websocket(request):
+            as_json = replace(context, accepted=replace(context.accepted, media_type=media_types.JSON))
+            with self._cancelled_on_stop():
+                return await websocket_watch.send_events(request, watch.watch_frames(as_json))
         frames = watch.watch_frames(context)
         response = web.StreamResponse(
             headers={"Content-Type": context.accepted.stream_type, "Cache-Control": "no-cache, private"}
