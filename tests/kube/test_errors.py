@@ -1,5 +1,6 @@
 """Which exception an error response of the API server becomes."""
 
+import json
 import pickle
 
 import pytest
@@ -48,6 +49,19 @@ def test_an_error_response_is_mapped_to_its_exception(
     assert type(error) is kind
     assert str(error) == text
     assert str(pickle.loads(pickle.dumps(error))) == text
+
+
+@pytest.mark.parametrize(
+    ("message", "advised"),
+    [
+        pytest.param('pods is forbidden: User "a" cannot list resource "pods"', True, id="the authorizer"),
+        pytest.param('admission webhook "w" denied the request: no', False, id="a webhook"),
+        pytest.param('pods "a" is forbidden: exceeded quota: q', False, id="an admission plugin"),
+    ],
+)
+def test_only_a_refusal_by_the_authorizer_advises_a_role(message: str, advised: bool) -> None:
+    body = json.dumps({"reason": "Forbidden", "message": message}).encode()
+    assert ("must allow this verb" in str(error_from_answer("X /", 403, body, None))) is advised
 
 
 def test_an_invalid_object_has_its_causes_and_a_retry_delay() -> None:

@@ -75,8 +75,10 @@ async def run_queueing_cluster(
     """
     if in_force is not None:
         check_webhooks(in_force.configured.current)
+    started = asyncio.Event()
+    ready_checks = {"quorate": started.is_set}
     async with (
-        run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
+        run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}, ready_checks),
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
     ):
         if not is_installed:
@@ -90,6 +92,7 @@ async def run_queueing_cluster(
                 await stack.enter_async_context(_run_controllers(client, clock, rng, in_force))
             if gang_scheduler is not None:
                 await stack.enter_async_context(_run_gang_scheduler(client, clock, gang_scheduler))
+            started.set()
             yield client
 
 

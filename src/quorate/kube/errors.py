@@ -4,7 +4,7 @@
 arrived, so it is unknown whether the request had an effect.  ``Unreadable``: the response cannot be parsed.
 """
 
-from typing import ClassVar, Final
+from typing import Final
 
 import msgspec
 
@@ -43,8 +43,6 @@ class ApiError(Exception):
     ``request`` is its method and path ("PATCH /api/v1/..."); ``retry_after_s`` is None without Retry-After.
     """
 
-    advice: ClassVar[str] = ""
-
     def __init__(
         self,
         request: str,
@@ -59,6 +57,11 @@ class ApiError(Exception):
         self.details = details if details is not None else StatusDetails()
         self.retry_after_s = retry_after_s
 
+    @property
+    def advice(self) -> str:
+        """Return what to do about it, or an empty string."""
+        return ""
+
     def __str__(self) -> str:
         text = f"{self.request}: {self.status_code}"
         if self.reason:
@@ -69,11 +72,20 @@ class ApiError(Exception):
 
 
 class Unauthorized(ApiError):
-    advice = "the server does not know these credentials: check the user of the kubeconfig's current context"
+    @property
+    def advice(self) -> str:
+        return (
+            "the server does not know these credentials: check the user of the kubeconfig's current context"
+        )
 
 
 class Forbidden(ApiError):
-    advice = "a Role or ClusterRole must allow this verb on this resource"
+    """The authorizer, an admission plugin or a webhook refused the request; ``message`` says which."""
+
+    @property
+    def advice(self) -> str:
+        by_authorizer = 'User "' in self.message and " cannot " in self.message
+        return "a Role or ClusterRole must allow this verb on this resource" if by_authorizer else ""
 
 
 class NotFound(ApiError):
@@ -101,7 +113,9 @@ class RequestTooLarge(ApiError):
 
 
 class TooManyRequests(ApiError):
-    advice = "the server is overloaded, or a disruption budget forbids it: try later"
+    @property
+    def advice(self) -> str:
+        return "the server is overloaded, or a disruption budget forbids it: try later"
 
 
 class ServerError(ApiError):

@@ -18,12 +18,14 @@ from quorate.local.controllers import run_controllers
 from quorate.local.directory import LockedDirectory
 from quorate.local.nodes import NodePool, run_nodes
 from quorate.local.runtime.supervisor import ProcessRuntime, run_kubelet
-from quorate.local.server.apiserver import ApiServer
+from quorate.local.server.apiserver import NO_CHECKS, ApiServer
 from quorate.local.server.auth.authentication import User
-from quorate.local.server.storage.store import Store
+from quorate.local.server.discovery.health import Check
+from quorate.local.server.storage.store import Key, Store
 from quorate.local.server.storage.version_conversion import Converter
 
 HOST: Final = "127.0.0.1"
+DEFAULT_OBJECTS: Final = (Key("serviceaccounts", "default", "default"),)
 ADMINISTRATOR: Final = User("quorate-local-admin", ("system:masters",))
 
 
@@ -55,14 +57,18 @@ async def run_cluster(
     rng: random.Random,
     new_uid: Callable[[], str],
     converters: Mapping[str, Converter],
+    ready_checks: Mapping[str, Check] = NO_CHECKS,
 ) -> AsyncIterator[str]:
     """Run a cluster until the block ends; yield its URL.  Its state is stored in ``directory``.
 
-    ``converters`` converts custom resources between versions, by API group. A part that fails ends the block
+    ``converters`` converts custom resources between versions, by API group. ``ready_checks`` must hold before
+    /readyz answers with 200, besides the default objects of the controllers. A part that fails ends the block
     with an ``ExceptionGroup``. Raises ``AddressUnusable``.
     """
     async with (
-        run_server(directory, settings.port, clock, new_uid, converters) as url,
+        run_server(
+            directory, settings.port, clock, new_uid, converters, ready_checks, DEFAULT_OBJECTS
+        ) as url,
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
         asyncio.TaskGroup() as parts,
     ):
@@ -84,15 +90,21 @@ async def run_server(
     clock: Clock,
     new_uid: Callable[[], str],
     converters: Mapping[str, Converter],
+    ready_checks: Mapping[str, Check] = NO_CHECKS,
+    required_objects: Sequence[Key] = (),
 ) -> AsyncIterator[str]:
     """Run only the API server, and publish its address in ``directory``; yield its URL.
+
+    /readyz answers with 200 once the ``ready_checks`` hold and the ``required_objects`` exist.
 
     Raises ``AddressUnusable``.
     """
     credentials = directory.credentials(clock.now())
     tokens = {credentials.token: ADMINISTRATOR}
     keys = directory.server_keys(clock.now())
-    server = ApiServer(Store(directory.database), tokens, clock, new_uid, converters, keys)
+    store = Store(directory.database)
+    required = {"default-objects": lambda: all(store.get(key) is not None for key in required_objects)}
+    server = ApiServer(store, tokens, clock, new_uid, converters, keys, {**required, **ready_checks})
     try:
         try:
             await server.start(HOST, port, credentials.tls)

@@ -285,7 +285,9 @@ def _kubeconfig(server: str, credentials: Credentials) -> str:
                 {"name": CONTEXT, "cluster": {"server": server, "certificate-authority-data": authority}}
             ],
             "users": [{"name": CONTEXT, "user": {"token": credentials.token}}],
-            "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
+            "contexts": [
+                {"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": "default"}}
+            ],
             "current-context": CONTEXT,
         },
         sort_keys=False,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.local.api_client import ApiClient, connect, run_with_server
-from tests.local.clusters import api_server
+from tests.local.clusters import TOKEN, api_server
 
 pytestmark = pytest.mark.slow
 
@@ -239,3 +239,29 @@ def test_a_restart_restores_bootstrap_roles_unless_autoupdate_is_off(tmp_path: P
             assert (len(restored["rules"]), left["rules"]) == (2, [])
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("audiences", "authenticated"),
+    [
+        pytest.param([], True, id="no audience"),
+        pytest.param(["https://kubernetes.default.svc.cluster.local"], True, id="this server"),
+        pytest.param(["x"], False, id="another audience"),
+    ],
+)
+def test_a_token_review_knows_the_administrator(audiences: list[str], authenticated: bool) -> None:
+    async def scenario(client: ApiClient) -> None:
+        review = {"spec": {"token": TOKEN, "audiences": audiences}}
+        body = await client.create("/apis/authentication.k8s.io/v1/tokenreviews", review)
+        status = body["status"]
+        assert status.get("authenticated", False) is authenticated
+        if authenticated:
+            assert status["user"] == {
+                "username": "admin",
+                "groups": ["system:masters", "system:authenticated"],
+            }
+            assert status["audiences"] == ["https://kubernetes.default.svc.cluster.local"]
+        else:
+            assert status == {"user": {}, "error": "invalid bearer token"}
+
+    run_with_server(scenario)

@@ -11,6 +11,7 @@ from quorate.api.meta import at_epoch
 Json = dict[str, Any]
 
 NODE_NETWORK: Final = IPv4Network("10.0.0.0/10")
+KUBELET_VERSION: Final = "v1.36.0+quorate-simulated"
 POD_NETWORK: Final = IPv4Network("10.64.0.0/10")
 POOL: Final = "local.quorate.dev/pool"  # a label: the name of the pool
 HEALTHY: Final = (
@@ -93,7 +94,7 @@ def node_status(node: str, address: str, now: float) -> Json:
             for type_, status, reason, message in HEALTHY
         ],
         "nodeInfo": {
-            "kubeletVersion": "simulated",
+            "kubeletVersion": KUBELET_VERSION,
             "kubeProxyVersion": "",
             "containerRuntimeVersion": "simulated://0",
             "kernelVersion": "",

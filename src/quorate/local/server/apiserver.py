@@ -6,7 +6,6 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from hmac import compare_digest
 from types import MappingProxyType
 from typing import Any
 
@@ -25,9 +24,18 @@ from quorate.local.server.auth.authentication import ANONYMOUS, User, bearer_tok
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
 from quorate.local.server.auth.impersonation import impersonate
 from quorate.local.server.auth.service_account_tokens import InvalidToken, ServiceAccountTokens
+from quorate.local.server.auth.token_authenticator import TokenAuthenticator
 from quorate.local.server.backend_client import BackendClient
-from quorate.local.server.discovery import metrics, nonresource
-from quorate.local.server.errors import StatusError, bad_request, internal, too_large, unauthorized
+from quorate.local.server.discovery import health, metrics, nonresource
+from quorate.local.server.errors import (
+    StatusError,
+    bad_request,
+    insufficient_storage,
+    internal,
+    internal_error,
+    too_large,
+    unauthorized,
+)
 from quorate.local.server.handlers import (
     access_reviews,
     create,
@@ -49,7 +57,7 @@ from quorate.local.server.requests import media_types, request_info
 from quorate.local.server.requests.context import RequestContext, ServerContext
 from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.requests.responses import ApiResponse, Encoding
-from quorate.local.server.storage.store import Store, TooLarge, Unstorable
+from quorate.local.server.storage.store import StorageFailed, Store, TooLarge, Unstorable
 from quorate.local.server.storage.version_conversion import Converter, converter_for
 
 log = logging.getLogger(__name__)
@@ -65,6 +73,7 @@ HANDLERS: Mapping[str, Callable[[RequestContext], Awaitable[ApiResponse]]] = {
 }
 SHUTDOWN_GRACE_S = 2.0
 NO_CONVERTERS: Mapping[str, Converter] = MappingProxyType({})
+NO_CHECKS: Mapping[str, health.Check] = MappingProxyType({})
 
 
 class ApiServer:
@@ -78,11 +87,13 @@ class ApiServer:
         new_uid: Callable[[], str],
         converters: Mapping[str, Converter] = NO_CONVERTERS,
         keys: ServerKeys | None = None,
+        ready_checks: Mapping[str, health.Check] = NO_CHECKS,
     ) -> None:
         """``tokens``: bearer tokens of users that are not service accounts.
 
         ``converters``: by API group, the conversion of its custom resources between versions.
         ``keys``: without them, service account tokens become invalid when the server stops.
+        ``ready_checks``: what else than this server has to hold before /readyz answers with 200, by name.
         """
         keys = keys or new_server_keys(clock.now())
         self._server = ServerContext(
@@ -93,7 +104,7 @@ class ApiServer:
             BackendClient(store),
             WebhookConfigurations(store),
             Authorizer(store),
-            ServiceAccountTokens(keys.tokens, store, clock, new_uid),
+            TokenAuthenticator(tokens, ServiceAccountTokens(keys.tokens, store, clock, new_uid)),
         )
         self._server.registry.register(*KINDS)
         self._custom_resources = CustomResourceController(
@@ -110,7 +121,10 @@ class ApiServer:
             new_client_certificate(keys.front_proxy, proxy.CLIENT_NAME, clock.now()),
         )
         self._background_tasks: list[asyncio.Task[None]] = []
-        self._tokens = tokens
+        self._health_checks = health.HealthChecks(
+            {"ping": lambda: True, "etcd": lambda: store.is_writable},
+            {"crd-informer-synced": lambda: self._custom_resources.is_synced, **ready_checks},
+        )
         self._requests = metrics.RequestMetrics()
         self._runner: web.ServerRunner | None = None
         self._watches: set[asyncio.Task[Any]] = set()
@@ -176,7 +190,11 @@ class ApiServer:
                 return _http_response(self._requests.to_response())
             return _http_response(
                 nonresource.respond(
-                    self._server.registry, self._server.store, self._api_services.groups(), request
+                    self._server.registry,
+                    self._server.store,
+                    self._api_services.groups(),
+                    self._health_checks,
+                    request,
                 )
             )
         kind = request_info.resolve_kind(self._server.registry, info, request.method)
@@ -221,9 +239,6 @@ class ApiServer:
         token = bearer_token(request.headers.get("Authorization", ""))
         if not token:
             return ANONYMOUS
-        for static_token, user in self._tokens.items():
-            if compare_digest(static_token.encode(), token.encode()):
-                return user
         try:
             return self._server.tokens.authenticate(token)[0]
         except InvalidToken as error:
@@ -305,6 +320,10 @@ def _status_error(request: web.BaseRequest, error: Exception) -> StatusError:
             return media_types.too_deep()
         case TooLarge():
             return internal("etcdserver: request is too large")
+        case StorageFailed(is_full=True):
+            return insufficient_storage(str(error))
+        case StorageFailed():
+            return internal_error(str(error))
         case Unstorable():
             return bad_request(f"the object cannot be stored: {error}")
     # A bug must not close the connection: the client gets a Status, the log gets the traceback.

@@ -191,6 +191,10 @@ def internal_error(message: str) -> StatusError:
     )
 
 
+def insufficient_storage(message: str) -> StatusError:
+    return StatusError(507, "InsufficientStorage", message)
+
+
 def internal(message: str) -> StatusError:
     """Return a 500 without a reason."""
     return StatusError(500, "", message)

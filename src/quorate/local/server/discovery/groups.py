@@ -36,7 +36,6 @@ SERVER_VERSION: Json = {
     "compiler": "none",
     "platform": "linux/amd64",
 }
-HEALTH_CHECKS = ("ping",)
 
 
 def core_versions(address: str) -> Json:

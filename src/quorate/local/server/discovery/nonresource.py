@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from quorate.local.server.discovery import groups, openapi
+from quorate.local.server.discovery import groups, health, openapi
 from quorate.local.server.discovery.groups import RemoteGroups
 from quorate.local.server.errors import method_not_allowed
 from quorate.local.server.registry.kinds import Registry
@@ -12,16 +12,27 @@ from quorate.local.server.storage.store import Store
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 NOT_FOUND = ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
-HEALTH_PATHS = ("healthz", "livez", "readyz")
 
 
-def respond(registry: Registry, store: Store, remote: RemoteGroups, request: web.BaseRequest) -> ApiResponse:
+def respond(
+    registry: Registry,
+    store: Store,
+    remote: RemoteGroups,
+    health_checks: health.HealthChecks,
+    request: web.BaseRequest,
+) -> ApiResponse:
     """Return the response.
 
     Raises StatusError: 405 for a write, 406 for an unsupported media type.
     """
     parts = request.path.strip("/").split("/")
-    found = _find_response(registry, store, remote, parts, request)
+    match parts:
+        case [path] if path in health.PATHS:
+            found: ApiResponse | None = health_checks.respond(path, request.query)
+        case [path, *name] if path in health.PATHS:
+            found = health_checks.respond_single(path, "/".join(name))
+        case _:
+            found = _find_response(registry, store, remote, parts, request)
     if found is None:
         return NOT_FOUND
     if request.method not in ("GET", "HEAD"):
@@ -34,10 +45,6 @@ def _find_response(
 ) -> ApiResponse | None:
     content: dict[str, object] | None
     match parts:
-        case [check] if check in HEALTH_PATHS:
-            return ApiResponse(200, b"ok", "text/plain; charset=utf-8")
-        case [check, name] if check in HEALTH_PATHS and name in groups.HEALTH_CHECKS:
-            return ApiResponse(200, b"ok", "text/plain; charset=utf-8")
         case ["version"]:
             content = groups.SERVER_VERSION
         case ["api"] | ["apis"]:

@@ -62,6 +62,8 @@ class CustomResourceController:
         self._generations: dict[str, int] = {}
         self._served: dict[str, Definition] = {}
         self._problems: dict[str, str] = {}  # of the definitions that cannot be served
+        self.is_synced = False
+        """True once the kinds of all definitions that were stored at the start are registered."""
 
     async def run(self) -> None:
         """Sync after each change of a definition, until cancelled."""
@@ -88,6 +90,7 @@ class CustomResourceController:
                 await self._sync_definition(entry)
             except Exception as error:
                 self._store.report(entry, "custom resources", error)
+        self.is_synced = True
 
     async def _sync_definition(self, entry: Entry) -> None:
         name, obj = entry.key.name, entry.decode()

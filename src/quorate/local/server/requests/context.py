@@ -14,7 +14,7 @@ from quorate.local.objects.protobuf.envelope import MAGIC
 from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
 from quorate.local.server.auth.authentication import User, forbidden_request
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
-from quorate.local.server.auth.service_account_tokens import ServiceAccountTokens
+from quorate.local.server.auth.token_authenticator import TokenAuthenticator
 from quorate.local.server.backend_client import BackendClient
 from quorate.local.server.errors import StatusError, invalid, not_found, not_supported, too_long
 from quorate.local.server.registry.kinds import Kind, Registry
@@ -46,7 +46,7 @@ class ServerContext:
     backends: BackendClient
     webhook_configurations: WebhookConfigurations
     authorizer: Authorizer
-    tokens: ServiceAccountTokens
+    tokens: TokenAuthenticator
     computations: Computations = field(default_factory=Computations)
 
     def timestamp(self) -> str:

@@ -101,6 +101,18 @@ class TooLarge(Exception):
     """The object is larger than MAX_OBJECT_BYTES."""
 
 
+class StorageFailed(Exception):
+    """The database cannot be written, for example because the disk is full; nothing was stored."""
+
+    def __init__(self, path: Path | str, problem: str, is_full: bool) -> None:
+        super().__init__(path, problem, is_full)
+        self.path, self.problem, self.is_full = path, problem, is_full
+
+    def __str__(self) -> str:
+        remedy = "; make room there: what was stored before is intact" if self.is_full else ""
+        return f"the object cannot be stored: {self.path}: {self.problem}{remedy}"
+
+
 class RevisionCompacted(Exception):
     """The requested revision is older than the log."""
 
@@ -161,6 +173,10 @@ class Store:
         self._min_history = min_history
         self._max_history_bytes = history_bytes
         self._history_bytes = 0  # of the new objects of _history
+        self._path = path
+        self.is_writable = True
+        """False from a write that the database refused to one that succeeds"""
+        self._obsolete: list[tuple[int]] = []  # compacted revisions that are still in the database
         self._resources: dict[str, _ResourceLog] = defaultdict(_ResourceLog)
         self._history: list[Change] = []  # all changes in memory, by revision
         self._compacted_revision = 0  # the last revision with a compacted change
@@ -293,10 +309,12 @@ class Store:
         rows = [(c.revision, *c.key, c.new.data if c.new else None) for c, _ in accepted]
         try:
             await self._run_in_thread(lambda: _insert_rows(self._database, rows))
-        except sqlite3.Error as error:  # for example a full disk: no write of the group took effect
+        except sqlite3.Error as error:  # no write of the group took effect
+            failure = self._writing_failed(error)
             for write in group:
-                _fail(write, error)
+                _fail(write, failure)
             return
+        self.is_writable = True
         for change, write in accepted:
             self._publish(change)
             if not write.result.done():
@@ -308,6 +326,13 @@ class Store:
             changed.set()
         if len(self._history) > 2 * self._min_history or self._history_bytes > 2 * self._max_history_bytes:
             await self._compact()
+
+    def _writing_failed(self, error: sqlite3.Error) -> StorageFailed:
+        """Return the failure of writes; log the first one until a write succeeds."""
+        if self.is_writable:
+            logger(__name__).error("the database cannot be written", file=str(self._path), problem=str(error))
+        self.is_writable = False
+        return StorageFailed(self._path, str(error), error.sqlite_errorcode == sqlite3.SQLITE_FULL)
 
     def _assign_revisions(self, group: Sequence[_Write]) -> tuple[list[tuple[Change, _Write]], list[_Write]]:
         """Assign revisions to the writes of a group; return them, and the writes that conflict."""
@@ -351,10 +376,15 @@ class Store:
             self._resources[resource].changes = self._resources[resource].after(self._compacted_revision)
         # Revisions that a dropped change replaced, and deletion markers, are obsolete.
         replaced = [(change.old.revision,) for change in dropped if change.old]
-        obsolete = replaced + [(change.revision,) for change in dropped if not change.new]
-        await self._run_in_thread(
-            lambda: _delete_compacted(self._database, self._compacted_revision, obsolete)
-        )
+        self._obsolete += replaced + [(change.revision,) for change in dropped if not change.new]
+        try:
+            await self._run_in_thread(
+                lambda: _delete_compacted(self._database, self._compacted_revision, self._obsolete)
+            )
+        except sqlite3.Error as error:  # the next compaction deletes them
+            self._writing_failed(error)
+        else:
+            self._obsolete = []
 
     def _first_kept(self) -> int:
         """Return the index of the oldest change that a compaction keeps."""
