@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.e2e.commands import QUORATE, ROOT, poll
 
 pytestmark = pytest.mark.slow
+
+
+OTHERS = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
 
 
 class Home:
@@ -23,7 +27,7 @@ class Home:
     def local(self, *arguments: str, within_s: float = 60.0) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*QUORATE, "local", *arguments], capture_output=True, text=True, check=False, cwd=ROOT,
-            env={**os.environ, "HOME": str(self.path), "COLUMNS": "200"}, timeout=within_s,
+            env={**OTHERS, "HOME": str(self.path), "COLUMNS": "200"}, timeout=within_s,
         )  # fmt: skip
 
     def directory(self, name: str = "local") -> Path:
@@ -101,8 +105,14 @@ def test_the_record_of_a_killed_cluster_is_stale(home: Home) -> None:
     assert not home.directory().exists()
 
 
-def test_a_start_that_fails_in_the_background_says_why(home: Home) -> None:
-    assert home.local("up", "--detach", "--name", "one", "--without-controllers").returncode == 0
+def test_a_second_cluster_and_a_context_in_the_kubeconfig_of_the_user(home: Home) -> None:
+    config = home.path / ".kube" / "config"
+    config.parent.mkdir()
+    config.write_text("current-context: work\n")
+    one = home.local("up", "--detach", "--name", "one", "--without-controllers", "--merge-kubeconfig")
+    assert one.returncode == 0, one.stderr
+    assert "context quorate-one is current: kubectl get nodes" in one.stdout
+    assert yaml.safe_load(config.read_text())["current-context"] == "quorate-one"
     port = str(home.record("one")["server"]).rpartition(":")[2]
     two = home.local("up", "--detach", "--name", "two", "--port", port)
     assert two.returncode == 2
@@ -110,3 +120,10 @@ def test_a_start_that_fails_in_the_background_says_why(home: Home) -> None:
     assert home.local("down", "--name", "two").returncode == 2
     both = home.local("up", "--name", "two", "--data-dir", "elsewhere")
     assert "--name has no effect with --data-dir" in both.stderr
+
+    own = home.local("kubeconfig", "--name", "one").stdout
+    (user,) = yaml.safe_load(config.read_text())["users"]
+    assert user["user"] == yaml.safe_load(own)["users"][0]["user"]
+    deleted = home.local("down", "--name", "one", "--delete")
+    assert f"{config}: context quorate-one removed" in deleted.stdout
+    assert yaml.safe_load(config.read_text())["users"] == []

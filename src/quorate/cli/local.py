@@ -22,6 +22,12 @@ from quorate.cli.files import (
     read_scheduler_configuration_text,
 )
 from quorate.cli.local_background import IN_BACKGROUND, print_log, start_in_background, stop
+from quorate.cli.local_kubeconfig import (
+    context_name,
+    merge_kubeconfig,
+    remove_merged_kubeconfig,
+    update_merged_kubeconfig,
+)
 from quorate.cli.process import run_until_signal, tune_garbage_collection
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.cluster_description import (
@@ -145,6 +151,14 @@ def up(
         float,
         typer.Option(min=0, metavar="SECONDS", help="How long [b]--detach[/b] waits for the cluster."),
     ] = 120.0,
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge-kubeconfig",
+            help="Add the context of the cluster to your kubeconfig ([b]$KUBECONFIG[/b] or ~/.kube/config) "
+            "and make it current. [b]down --delete[/b] removes it.",
+        ),
+    ] = False,
     in_background: Annotated[bool, typer.Option(IN_BACKGROUND, hidden=True)] = False,
     port: Port = None,
     config: Config = None,
@@ -189,7 +203,7 @@ def up(
     in_force = None if without_controllers else _configuration(config)
     gang_scheduler = _gang_scheduler_settings(scheduling, scheduler_conf)
     if detach and not in_background:
-        _start_in_background(cluster_directory, _options(name, data_dir), wait, dashboard)
+        _start_in_background(cluster_directory, _options(name, data_dir), wait, dashboard, merge)
         return
     configure("console")
     clock = WallClock()
@@ -207,7 +221,11 @@ def up(
                 directory.write(DESCRIPTION, description_text(description).encode())
                 if description.topology is not None:
                     await _apply_topology(client, description.topology)
-                typer.echo(_next_steps(client.config.server, directory.kubeconfig))
+                if merge:
+                    merge_kubeconfig(cluster_directory)
+                else:
+                    update_merged_kubeconfig(cluster_directory)
+                typer.echo(_next_steps(client.config.server, cluster_directory, merge))
                 if in_force is None:
                     typer.echo(f"{_SEPARATE_CONTROLLERS}{directory.kubeconfig}")
                 if not in_background:
@@ -300,6 +318,38 @@ def status(name: Name = DEFAULT_NAME, data_dir: DataDir = None) -> None:
 
 
 @local.command()
+def kubeconfig(
+    name: Name = DEFAULT_NAME,
+    data_dir: DataDir = None,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Add the context to your kubeconfig and make it current.")
+    ] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the context from your kubeconfig.")
+    ] = False,
+) -> None:
+    """Print the kubeconfig of the cluster, or merge it into yours ([b]$KUBECONFIG[/b] or ~/.kube/config).
+
+    [b]Example:[/b] quorate local kubeconfig --merge
+    """
+    directory = _directory(name, data_dir)
+    context = context_name(directory)
+    if merge and remove:
+        raise UsageError("--merge has no effect with --remove (drop one of the two)")
+    if merge:
+        typer.echo(f"{merge_kubeconfig(directory)}: context {context} added and made current")
+    elif remove:
+        removed = remove_merged_kubeconfig(directory)
+        if removed is None:
+            raise UsageError(f"{context}: no kubeconfig has it (quorate local kubeconfig --merge adds it)")
+        typer.echo(f"{removed}: context {context} removed")
+    elif not directory.kubeconfig.exists():
+        raise UsageError(f"{directory.kubeconfig}: does not exist (quorate local up starts a cluster)")
+    else:
+        typer.echo(directory.kubeconfig.read_text(), nl=False)
+
+
+@local.command()
 def reset(
     name: Name = DEFAULT_NAME,
     data_dir: DataDir = None,
@@ -321,16 +371,21 @@ local.command()(run)
 
 
 def _delete(directory: ClusterDirectory) -> None:
+    merged = remove_merged_kubeconfig(directory)
+    if merged is not None:
+        typer.echo(f"{merged}: context {context_name(directory)} removed")
     removed = directory.remove(WallClock().now())
     typer.echo(f"{directory.path}: {plural(len(removed), 'file')} deleted")
 
 
-def _start_in_background(directory: ClusterDirectory, options: str, wait_s: float, dashboard: bool) -> None:
+def _start_in_background(
+    directory: ClusterDirectory, options: str, wait_s: float, dashboard: bool, merged: bool
+) -> None:
     """Start this command line in the background, and print what to type next once it is ready."""
     running, log = start_in_background(
         directory, wait_s, lambda text: not dashboard or DASHBOARD_LINK in text
     )
-    typer.echo(_next_steps(running.server, directory.kubeconfig))
+    typer.echo(_next_steps(running.server, directory, merged))
     for line in log.splitlines():
         if line.startswith((_SEPARATE_CONTROLLERS, DASHBOARD_LINK)):
             typer.echo(line)
@@ -392,9 +447,12 @@ async def _object_counts(kubeconfig: Path) -> list[tuple[str, str]]:
         ]
 
 
-def _next_steps(server: str, kubeconfig: Path) -> str:
+def _next_steps(server: str, directory: ClusterDirectory, merged: bool) -> str:
     """Return lines for a shell: where the cluster is, and what to type next."""
+    if merged:
+        current = f"context {context_name(directory)} is current"
+        return f"# the cluster listens at {server}; {current}: kubectl get nodes"
     return (
-        f"export KUBECONFIG={kubeconfig}\n"
+        f"export KUBECONFIG={directory.kubeconfig}\n"
         f"# the cluster listens at {server}; in a terminal, after the line above: kubectl get nodes"
     )

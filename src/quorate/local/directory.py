@@ -7,6 +7,7 @@ running.json   locked while a cluster runs here; contains its process id and add
     front-proxy-ca.crt, front-proxy-ca.key   authenticate the API server to aggregated APIs
     cluster.yaml   the nodes of the last start
     cluster.log    the output of a cluster in the background
+    merged-kubeconfig   the path of a user's kubeconfig that has the context of the cluster
     kubeconfig     for users and for our own controllers: server, authority, administrator's token
 
 The lock belongs to the open file, so it ends with the process in any case; a stale record is recognized by
@@ -43,10 +44,11 @@ _RUNNING: Final = "running.json"
 _DATABASE: Final = "cluster.db"
 HISTORY: Final = "dashboard.db"  # of a dashboard that is served beside the cluster
 DESCRIPTION: Final = "cluster.yaml"
+MERGED: Final = "merged-kubeconfig"
 _LOG: Final = "cluster.log"
 _FILES: Final = (
-    _RUNNING, DESCRIPTION, _LOG, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt", "server.key",
-    "tokens.key", "front-proxy-ca.crt", "front-proxy-ca.key",
+    _RUNNING, DESCRIPTION, _LOG, MERGED, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt",
+    "server.key", "tokens.key", "front-proxy-ca.crt", "front-proxy-ca.key",
     _DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm",
     HISTORY, f"{HISTORY}-wal", f"{HISTORY}-shm",
 )  # fmt: skip
