@@ -42,7 +42,7 @@ users:
       command: login
       args: ["-v", "a: b"]
       installHint: |
-        ask - somebody
+        ask - the team
           else
 
 preferences: {}

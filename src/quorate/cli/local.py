@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -13,6 +14,7 @@ from rich.table import Table
 
 from quorate.api.meta import Key
 from quorate.api.syntax import is_dns_label
+from quorate.cli.cluster_snapshot import read_cluster_snapshot
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.errors import UsageError
 from quorate.cli.files import (
@@ -22,6 +24,7 @@ from quorate.cli.files import (
     read_scheduler_configuration_text,
 )
 from quorate.cli.local_background import IN_BACKGROUND, print_log, start_in_background, stop
+from quorate.cli.local_import import import_snapshot
 from quorate.cli.local_kubeconfig import (
     context_name,
     merge_kubeconfig,
@@ -317,6 +320,43 @@ def status(name: Name = DEFAULT_NAME, data_dir: DataDir = None) -> None:
     Console().print(table)
 
 
+@local.command("import")
+def import_(
+    snapshots: Annotated[
+        list[Path], typer.Argument(metavar="SNAPSHOT...", help="Files, or directories of files.")
+    ],
+    name: Name = DEFAULT_NAME,
+    data_dir: DataDir = None,
+    quotas: Annotated[
+        bool, typer.Option("--quotas", help="Import ResourceQuotas and LimitRanges as well.")
+    ] = False,
+) -> None:
+    """Import nodes, queues, flavors, cohorts, topologies and priority classes of a real cluster.
+
+    A file is what [b]kubectl get nodes,clusterqueues,localqueues -A -o yaml[/b] or [b]quorate snapshot[/b]
+    writes. Nodes are simulated, with their labels, taints and allocatable resources. Namespaces that queues
+    need are created. Objects of other kinds, Secrets among them, are skipped. Nothing is stored unless all
+    files can be read and the server accepts all objects.
+
+    [b]Example:[/b] quorate local import real.yaml
+    """
+    directory = _directory(name, data_dir)
+    snapshot = read_cluster_snapshot(snapshots, with_quotas=quotas)
+    running = directory.running()
+    if running is None or not running.server:
+        raise UsageError(
+            f"{directory.path}: no cluster runs here (start one: quorate local up --detach --nodes 0)"
+        )
+
+    async def store() -> Counter[str]:
+        async with Client(await load_rest_config(directory.kubeconfig), random.Random()) as client:
+            return await import_snapshot(client, snapshot)
+
+    typer.echo(f"imported: {_counts(uvloop.run(store()))}")
+    if snapshot.skipped:
+        typer.echo(f"skipped: {_counts(snapshot.skipped)}")
+
+
 @local.command()
 def kubeconfig(
     name: Name = DEFAULT_NAME,
@@ -368,6 +408,10 @@ def reset(
 
 
 local.command()(run)
+
+
+def _counts(kinds: Counter[str]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items())
 
 
 def _delete(directory: ClusterDirectory) -> None:

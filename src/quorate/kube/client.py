@@ -234,7 +234,9 @@ class Client:
         answer = await self.request("PATCH", path, query=self._query(False), body=body, headers=headers)
         return _decode_as(PartialObjectMetadata, f"PATCH {path}", answer).metadata
 
-    async def apply(self, resource: Resource[T], key: Key, content: Mapping[str, Any]) -> T:
+    async def apply(
+        self, resource: Resource[T], key: Key, content: Mapping[str, Any], *, dry_run: bool = False
+    ) -> T:
         """Apply ``content`` on the server, create a missing object, and return the object as stored.
 
         The API version, kind, name and namespace are those of ``resource`` and ``key``.  Fields of other
@@ -247,7 +249,7 @@ class Client:
             "kind": resource.kind,
             "metadata": {**content.get("metadata", {}), **named},
         }
-        return await self.patch(resource, key, body, kind=PatchKind.APPLY, force=True)
+        return await self.patch(resource, key, body, kind=PatchKind.APPLY, force=True, dry_run=dry_run)
 
     async def delete(
         self,

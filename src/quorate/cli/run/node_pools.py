@@ -86,7 +86,7 @@ def _pool(fields: Section) -> NodePoolDescription:
         count=fields.take("count", integer(0, MOST_NODES), 1),
         capacity=fields.take("capacity", _capacity, {}),
         labels=fields.take("labels", _labels, {}),
-        taints=fields.take("taints", list_of(section(_taint)), ()),
+        taints=fields.take("taints", list_of(section(taint)), ()),
     )
 
 
@@ -101,7 +101,7 @@ def _name(field: Field) -> str:
 
 
 _key = text_matching(is_qualified_name, "the key of a label or taint (write name or example.com/name)")
-_value = text_matching(
+label_value = text_matching(
     is_label_value, "the value of a label or taint (at most 63 letters, digits, '-', '_' or '.')"
 )
 
@@ -121,7 +121,7 @@ def _capacity(field: Field) -> dict[str, Quantity]:
 
 
 def _labels(field: Field) -> dict[str, str]:
-    labels = map_of(_value)(field)
+    labels = map_of(label_value)(field)
     for key in labels:
         if key in _OF_KUBELET:
             field.entry(key).reject("is the value of a label that each node gets by itself (drop it)")
@@ -130,14 +130,14 @@ def _labels(field: Field) -> dict[str, str]:
     return labels
 
 
-def _taint(fields: Section) -> Taint:
+def taint(fields: Section) -> Taint:
     for name in ("key", "effect"):
         if name not in fields:
             fields.at(name).reject("is missing (write key: example.com/gpu, effect: NoSchedule)")
     return Taint(
         key=fields.take("key", _key, ""),
         effect=fields.take("effect", choice(_EFFECTS), _EFFECTS[0]),
-        value=fields.take("value", _value, ""),
+        value=fields.take("value", label_value, ""),
     )
 
 

@@ -138,11 +138,11 @@ async def register(
     before = "" if known is None else known.metadata.annotations.get(POOL_TAINTS, "")
     others = _other_taints(node, {*before.split(","), *written.split(",")})
     status = node_status(name, address, clock.now())
-    status["capacity"] = status["allocatable"] = _replacing(node.status.capacity, pool.resources())
+    status["capacity"] = status["allocatable"] = replacing(node.status.capacity, pool.resources())
     await _report_ready(client, node, status, [*taints, *others])
 
 
-def _replacing(before: Iterable[str], amounts: Mapping[str, str]) -> dict[str, str | None]:
+def replacing(before: Iterable[str], amounts: Mapping[str, str]) -> dict[str, str | None]:
     """Return a merge patch that removes the resources that ``amounts`` lacks."""
     return {**dict.fromkeys(before), **amounts}
 
