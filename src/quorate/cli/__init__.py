@@ -75,6 +75,10 @@ class Commands(LazyGroup):
             "Run two jobs into a deadlock, then the same jobs to completion in two ways.",
         ),
         LazyCommand(
+            "examples", "quorate.cli.examples:examples",
+            "The examples of the documentation: list them, copy them to a directory.",
+        ),
+        LazyCommand(
             "controllers", "quorate.cli.controllers:controllers",
             "Run the queueing controllers for a cluster until Ctrl-C or SIGTERM.",
         ),
