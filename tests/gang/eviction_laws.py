@@ -3,13 +3,14 @@
 1. A gang that is admitted, and fits idle nodes and its queue's share as a whole, is bound before the world is
    at rest.
 2. No pods are evicted twice for the same gang, unless it lost pods to another one in between; so evictions
-   end.
+   end.  Without the plugin ``gang`` its pods start one by one, and no pods are evicted for it again while any
+   of those waits that got a node by the evictions before.
 3. A gang for which pods were evicted starts.
 4. Without any single victim, the tasks for which others were evicted do not fit.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -171,17 +172,25 @@ class _Observed:
     def __init__(self) -> None:
         self.found: list[str] = []
         self._world: World | None = None
-        self._helped: set[Key] = set()  # evicted for, and not evicted from since
+        # Evicted for, and not evicted from since: the tasks that were to get nodes by it, and wait.
+        self._helped: dict[Key, set[Key]] = {}
         self._waiting: set[Key] = set()  # evicted for, and without enough members since
 
-    def observe(self, world: World, before: Model, outcome: Outcome) -> None:
+    def observe(self, world: World, before: Model, outcome: Outcome, allocated: Mapping[Key, str]) -> None:
         self._world = world
         beneficiaries = {each.beneficiary for each in outcome.evictions}
-        self.found += [f"evicted for {key.name} again" for key in sorted(beneficiaries & self._helped)]
-        self._helped = (self._helped | beneficiaries) - {each.gang for each in outcome.evictions}
+        for tasks in self._helped.values():
+            tasks -= {bind.task for bind in outcome.binds}
+        has_minima = world.settings.has_plugin("gang")
+        again = [key for key in beneficiaries & self._helped.keys() if has_minima or self._helped[key]]
+        self.found += [f"evicted for {key.name} again" for key in sorted(again)]
+        for key in beneficiaries:
+            self._helped[key] = outcome.pipelined.keys() & before.gangs[key].tasks.keys()
+        for eviction in outcome.evictions:
+            self._helped.pop(eviction.gang, None)
         self._waiting = (self._waiting | beneficiaries) - {each.gang for each in outcome.binds}
         for eviction in outcome.evictions:
-            if not _is_needed(world, before, outcome, eviction):
+            if not _is_needed(world, before, outcome, allocated, eviction):
                 self.found.append(f"{eviction.task.name} was not needed for {eviction.beneficiary.name}")
 
     def at_rest(self) -> list[str]:
@@ -205,8 +214,13 @@ def _fits_idle(session: Session, gang: Gang) -> bool:
         return session.is_ready(gang)
 
 
-def _is_needed(world: World, before: Model, outcome: Outcome, eviction: Eviction) -> bool:
-    """Return True if the beneficiary's tasks do not fit without the victim, or the victim's whole gang."""
+def _is_needed(
+    world: World, before: Model, outcome: Outcome, allocated: Mapping[Key, str], eviction: Eviction
+) -> bool:
+    """Return True if the beneficiary's tasks do not fit without the victim, or the victim's whole gang.
+
+    ``allocated``: the nodes of tasks that were not bound.
+    """
     session = open_session(before, world.settings, world.now)
     for admitted in outcome.admitted:
         before.gangs[admitted.gang].phase = INQUEUE
@@ -220,6 +234,8 @@ def _is_needed(world: World, before: Model, outcome: Outcome, eviction: Eviction
                 statement.evict(tasks[other.task])
         for bind in outcome.binds:
             statement.allocate(tasks[bind.task], bind.node)
+        for key, node in allocated.items():
+            statement.allocate(tasks[key], node)
         of_beneficiary = []
         for key, node in outcome.pipelined.items():
             if tasks[key].gang == eviction.beneficiary:

@@ -12,7 +12,9 @@ from typing import Any, Final, NamedTuple
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.task import TaskStatus
 from quorate.gang.outcome import Outcome
+from quorate.gang.session.opening import SessionPart, Stopwatch
 from tests.gang.objects import created_again
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -32,7 +34,21 @@ class RunResult(NamedTuple):
     running: dict[str, int]  # the number of running pods of each group in the end
 
 
-Observer = Callable[[World, Model, Outcome], None]  # the world after a session, and its model before
+# The world after a session, its model before, and the nodes that were allocated to unready gangs in the end.
+Observer = Callable[[World, Model, Outcome, Mapping[Key, str]], None]
+
+
+class _AllocatedInTheEnd(Stopwatch):
+    """The nodes of the tasks that are allocated at the end of a session over ``model``, and not bound."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.nodes: dict[Key, str] = {}
+
+    def begin(self, part: SessionPart, name: str = "") -> None:
+        if part == "closing":
+            tasks = (task for gang in self._model.gangs.values() for task in gang.tasks.values())
+            self.nodes = {task.key: task.node for task in tasks if task.status is TaskStatus.ALLOCATED}
 
 
 def play(
@@ -65,9 +81,10 @@ def play(
         seen[state] = number
         marks.append(len(history))
         before = None if observer is None else world.fresh_model()
-        outcome = world.session()
+        allocated = _AllocatedInTheEnd(world.model)
+        outcome = world.session(allocated)
         if observer is not None and before is not None:
-            observer(world, before, outcome)
+            observer(world, before, outcome, allocated.nodes)
         history += [
             f"{each.task.name} for {each.beneficiary.name} by {each.action}{' whole' if each.whole else ''}"
             for each in outcome.evictions

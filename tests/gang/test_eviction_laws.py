@@ -34,10 +34,43 @@ TWO_NOMINATED_GANGS = Case(
     one_by_one=False,
 )
 
+# Without the plugin ``gang`` the room of the first victim suffices for members of both waiting gangs.
+MEMBERS_START_ONE_BY_ONE = Case(
+    {
+        "nodes": [{"name": "n0", "cpu": 4}],
+        "queues": [
+            {"name": "one", "deserved": {"cpu": 1}},
+            {"name": "also-one", "deserved": {"cpu": 1}},
+            {"name": "three", "deserved": {"cpu": 3}},
+        ],
+        "podGroups": [
+            {"name": "running", "queue": "one", "phase": "Running", "created": 0},
+            {"name": "first", "queue": "three", "minMember": 2, "phase": "Inqueue", "created": 1},
+            {"name": "second", "queue": "also-one", "phase": "Inqueue", "created": 2},
+        ],
+        "pods": [
+            {"name": "running-0", "group": "running", "cpu": 2, "node": "n0", "phase": "Running"},
+            {"name": "running-1", "group": "running", "cpu": 2, "node": "n0", "phase": "Running"},
+            {"name": "first-0", "group": "first", "cpu": 1},
+            {"name": "first-1", "group": "first", "cpu": 1},
+            {"name": "second-0", "group": "second", "cpu": 1},
+            {"name": "second-1", "group": "second", "cpu": 1},
+        ],
+    },
+    {
+        "actions": "reclaim, allocate, preempt",
+        "tiers": [["priority", "conformance"], ["capacity", *NODES]],
+        "configurations": CONFIGURATIONS,
+    },
+    "compat",
+    one_by_one=True,
+)
+
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @examples(500)
 @example(TWO_NOMINATED_GANGS)
+@example(MEMBERS_START_ONE_BY_ONE)
 @given(cases())
 def test_evictions_keep_the_laws(case: Case) -> None:
     assert broken_laws(case) == []

@@ -189,6 +189,10 @@ class Cluster:
         """Return the pods on the node, including pipelined ones."""
         return self._pod_counts.get(self.name(index), NO_PODS)
 
+    def has_leaving_pods(self, node: str) -> bool:
+        """Return True if pods are releasing resources of ``node``."""
+        return any(state is AllocationState.RELEASING for _, state in self._pod_counts.get(node, NO_PODS))
+
     def _count(self, node: str, shape: Shape, state: AllocationState, by: int) -> None:
         counts = self._pod_counts.setdefault(node, {})
         count = counts.get((shape, state), 0) + by

@@ -18,7 +18,6 @@ from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Move, Statement
 from quorate.gang.session.victims import choose_victims, has_possible_victims, in_victim_order
-from quorate.placement.cluster import AllocationState
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.node_finder import Choice
 from quorate.placement.shapes import Shape
@@ -232,7 +231,5 @@ def awaits_evictions(session: Session, task: Task) -> bool:
 
     No more evictions are needed then.
     """
-    index = session.cluster.index(task.nominated_node) if task.nominated_node else None
-    if index is None or task.nominated_node not in session.node_finder.nodes_by_score(task.shape):
-        return False
-    return any(hold is AllocationState.RELEASING for _, hold in session.cluster.pod_counts(index))
+    node = task.nominated_node
+    return session.cluster.has_leaving_pods(node) and node in session.node_finder.nodes_by_score(task.shape)

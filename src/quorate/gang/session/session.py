@@ -350,17 +350,16 @@ class Session:
 
         Pipelined tasks keep their nodes until the session ends, or without evictions until ``allocate``
         begins.  The first task that is pipelined after evictions is nominated to its node; in profile
-        ``design``, or with ``whole``, all tasks on nodes of evicted ones are.
+        ``design``, or with ``whole``, all tasks on nodes that pods are leaving are, and so are they without
+        the plugin ``gang``, with which the others of the gang would wait for the first one.
         """
-        freed_nodes: set[str] = set()
-        all_share = whole or self.settings.profile == "design"
+        all_share = whole or self.settings.profile == "design" or not self.settings.has_plugin("gang")
         is_next = False  # whether evictions precede the next pipelined task
         evicts = any(move.to_status is TaskStatus.RELEASING for move in moves)
         for move in moves:
             task = move.task
             match move.to_status:
                 case TaskStatus.RELEASING:
-                    freed_nodes.add(move.to_node)
                     is_next = not whole
                     self.model.assume_evicted(task, move.from_status)
                     self.evictions.append(Eviction(task.key, task.uid, task.gang, gang.key, action, whole))
@@ -370,11 +369,9 @@ class Session:
                     self._held[task.key] = task
                     if not evicts:
                         self._left_to_allocate.append(task)
-                    if is_next or task.node in freed_nodes:
+                    if is_next or (evicts and all_share and self.cluster.has_leaving_pods(task.node)):
                         self._nominate(task)
                     is_next = False
-                    if not all_share:
-                        freed_nodes.clear()
                 case _:
                     raise AssertionError(f"{move} cannot be written to the API")
 
