@@ -9,11 +9,12 @@ All moves are made in the caller's statement; the caller decides whether to comm
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
+from quorate.gang.deserved import dominant_share
 from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Move, Statement
@@ -79,7 +80,7 @@ class VictimSearch:
         """Take back the evictions without which all tasks that ``statement`` pipelines still find nodes.
 
         The last victim, the most important one, is tried first.  All tasks are placed again for each victim,
-        or of a large gang those on the node of a victim.
+        or of a large gang those on the node of a victim: in their order, and if that fails the largest first.
         """
         moves = list(statement.moves)
         evictions = [move for move in moves if move.to_status is TaskStatus.RELEASING]
@@ -108,13 +109,20 @@ class VictimSearch:
         for task in (victim, *tasks):
             statement.undo(task)
         before = len(statement.moves)
-        if all(self._pipeline_now(task, statement) for task in tasks):
-            return True
-        statement.undo_after(before)
+        for order in self._orders(tasks):
+            if all(self._pipeline_now(task, statement) for task in order):
+                return True
+            statement.undo_after(before)
         statement.evict(victim)
         for task, node in zip(tasks, nodes, strict=True):
             statement.pipeline(task, node)
         return False
+
+    def _orders(self, tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
+        yield tasks
+        if len({task.shape for task in tasks}) > 1:
+            total = self._session.cluster.total
+            yield sorted(tasks, key=lambda task: dominant_share(task.request, total), reverse=True)
 
     def _may_fit_without(self, victim: Task, tasks: Iterable[Task]) -> bool:
         """Return True if ``victim`` fits its node beside ``tasks``, or any of these another node."""
