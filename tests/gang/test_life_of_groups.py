@@ -133,7 +133,11 @@ def test_the_reason_of_a_group_tells_members_that_terminate_from_those_that_do_n
     ("queue", "cause"),
     [
         pytest.param({}, "0/1 nodes are available: 1 Insufficient cpu (need 1, 2 at most)", id="no room"),
-        pytest.param({"capability": {"cpu": 1}}, "their queue may not allocate more now", id="no share"),
+        pytest.param(
+            {"capability": {"cpu": 1}},
+            "their queue may not allocate more now (queue default: cpu: need 1, have 0 of 1 now)",
+            id="no share",
+        ),
     ],
 )
 def test_a_group_that_waits_for_further_pods_says_so_in_its_condition(queue: Json, cause: str) -> None:

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.gang.reports import queue_reports
 from tests.gang.generated_worlds import worlds
 from tests.gang.vectors import settings_of
-from tests.gang.world import World
+from tests.gang.world import World, key_of
 from tests.search import examples
 
 Json = dict[str, Any]
@@ -67,3 +68,35 @@ def test_a_cordoned_node_counts_in_the_shares_of_queues_and_takes_no_pod(
         assert name not in after.binds.values()
         after.do("start", "all")
         after.do("reap", "all")
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+@pytest.mark.parametrize(
+    ("minimum", "amounts"),
+    [
+        pytest.param(4, "need 6, have 5 of 6 now", id="the members up to the first that has none"),
+        pytest.param(1, "need 2, have 1 of 6 now", id="one more, beyond the minimum"),
+    ],
+)
+def test_members_that_their_queue_keeps_waiting_name_its_share(
+    plugin: str, minimum: int, amounts: str
+) -> None:
+    given_: Json = {
+        "nodes": [{"name": "n1", "cpu": 20}],
+        "queues": [{"name": "q", "capability": {"cpu": 6}}],
+        "podGroups": [
+            {"name": "other", "queue": "q", "minMember": 1, "phase": "Running"},
+            {"name": "a", "queue": "q", "minMember": minimum, "phase": "Inqueue", "created": 1},
+        ],
+        "pods": [
+            {"name": "other", "group": "other", "cpu": 1, "node": "n1", "phase": "Running"},
+            {"name": "a", "count": 4, "group": "a", "cpu": 2},
+        ],
+    }
+    world = opened(given_, plugin, "design", "allocate")
+    world.session()
+    message = f"their queue may not allocate more now (queue q: cpu: {amounts})"
+    reason = str(world.session().pending_reasons[key_of("a")])
+    assert reason.endswith(message)
+    world.do("addPods", [{"name": "more", "group": "other", "cpu": 1, "node": "n1", "phase": "Running"}])
+    assert world.session().statuses[0].gang == key_of("other"), "the condition of a is not written again"

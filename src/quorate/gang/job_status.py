@@ -192,7 +192,7 @@ class _StatusUpdater:
     def _report_not_ready(self, gang: Gang, reason: PendingReason | None) -> None:
         """Report that too few members of ``gang``, which is admitted, have a node."""
         if self._design:
-            reason = self._session.invalid_reason(gang) or reason or _not_tried(gang)
+            reason = self._session.invalid_reason(gang) or reason or self._not_tried(gang)
             condition_reason, message = _condition_reason(reason), str(reason)
         else:
             reason = self._session.invalid_queue_reason(self._session.queue_of(gang)) or reason
@@ -200,6 +200,12 @@ class _StatusUpdater:
         changed = self._set_unschedulable(gang, condition_reason, message)
         if changed and gang.phase in (PENDING, INQUEUE, UNKNOWN):
             self._session.record_event(gang, "Warning", UNSCHEDULABLE, message, about=condition_reason)
+
+    def _not_tried(self, gang: Gang) -> PendingReason:
+        gated = sum(task.gated for task in gang.with_status(TaskStatus.PENDING))
+        refusal = self._session.refusal_by_queue(gang)
+        cause = f"{gated} have scheduling gates" if gated else refusal
+        return GangUnschedulable(gang.missing_members(with_best_effort=False), gang.min_member, cause)
 
     def _report_ready(self, gang: Gang, message: str) -> None:
         before = gang.conditions
@@ -228,12 +234,6 @@ def _condition_reason(reason: PendingReason) -> str:
             return reason.reason
         case _:
             return NOT_ENOUGH_RESOURCES
-
-
-def _not_tried(gang: Gang) -> PendingReason:
-    gated = sum(task.gated for task in gang.with_status(TaskStatus.PENDING))
-    cause = f"{gated} have scheduling gates" if gated else "their queue may not allocate more now"
-    return GangUnschedulable(gang.missing_members(with_best_effort=False), gang.min_member, cause)
 
 
 def _volcano_message(gang: Gang, reason: PendingReason | None) -> str:

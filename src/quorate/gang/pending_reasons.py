@@ -318,6 +318,15 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def no_share_message(shortage: QueueQuotaExceeded | None) -> str:
+    """Return why members that fit nodes get none.  ``shortage``: None if it has no amounts."""
+    text = "their queue may not allocate more now"
+    if shortage is None:
+        return text
+    amounts = "; ".join(each.within_share for each in shortage.shortages[:MAX_RESOURCES_IN_MESSAGE])
+    return f"{text} ({shortage.source}: {amounts})"
+
+
 def no_fit_message(no_fit: Diagnosis) -> str:
     """Return kube-scheduler's message for a pod that fits no node, frequent reasons first."""
     is_usual = len(no_fit.insufficient) <= MAX_RESOURCES_IN_MESSAGE

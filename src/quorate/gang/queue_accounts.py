@@ -62,13 +62,7 @@ class Account:
 
         Elastic amounts do not count: they can be reclaimed.
         """
-        return tuple(
-            Shortage(resource, amount, free, at_most)
-            for resource, amount in sorted(request.items())
-            if amount > 0 and resource != PODS
-            for at_most in (limits.of(resource),)
-            if isinstance(at_most, int) and amount > (free := at_most - self._committed(resource))
-        )
+        return limits.shortages(self._committed, request)
 
     def _committed(self, resource: str) -> int:
         return self.allocated[resource] + self.reserved[resource] - self.elastic[resource]
@@ -100,6 +94,16 @@ class ResourceLimits:
             allocated.get(resource, 0) + amount <= self.of(resource)
             for resource, amount in request.items()
             if amount > 0 and resource != PODS
+        )
+
+    def shortages(self, used: Callable[[str], int], request: Amounts) -> tuple[Shortage, ...]:
+        """Return what is missing for ``request`` in addition to ``used``, by resource."""
+        return tuple(
+            Shortage(resource, amount, free, at_most)
+            for resource, amount in sorted(request.items())
+            if amount > 0 and resource != PODS
+            for at_most in (self.of(resource),)
+            if isinstance(at_most, int) and amount > (free := at_most - used(resource))
         )
 
 
@@ -238,6 +242,11 @@ class SessionAccounts:
     def allocated(self, queue: str) -> Mapping[str, int]:
         account = self.by_queue.get(queue)
         return EMPTY_AMOUNTS if account is None else account.allocated
+
+    def shortages(self, queue: str, limits: ResourceLimits, request: Amounts) -> tuple[Shortage, ...]:
+        """Return what is missing within ``limits`` to allocate ``request`` now."""
+        allocated = self.allocated(queue)
+        return limits.shortages(lambda resource: allocated.get(resource, 0), request)
 
     def share(self, queue: str, deserved: FractionalAmounts) -> Fraction:
         """Return the dominant share of ``queue`` in ``deserved``; see ``deserved_changed``."""

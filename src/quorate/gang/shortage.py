@@ -25,6 +25,14 @@ class Shortage:
         """The fields that do not change with every pod that starts or ends."""
         return (self.resource, self.needed, self.at_most if self.never_fits else None)
 
+    @property
+    def within_share(self) -> str:
+        """Return a message for an amount that may change while nothing else goes."""
+        name = self.resource
+        assert isinstance(self.at_most, int), f"{name} is short without a limit"
+        have, limit = rounded_down(name, max(0, self.free)), rounded_down(name, self.at_most)
+        return f"{name}: need {rounded_up(name, self.needed)}, have {have} of {limit} now"
+
     def __str__(self) -> str:
         name = self.resource
         free = rounded_down(name, max(0, self.free))

@@ -7,7 +7,7 @@ pipelined nodes until the session ends, so that no other gang gets them.  The al
 are undone.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
 
@@ -37,6 +37,7 @@ from quorate.placement.colocation import choose_anchor_node, requires_affinity
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice
+from quorate.placement.resources import Amounts
 from quorate.placement.shapes import Shape
 
 
@@ -139,7 +140,7 @@ def _allocate(
         if session.is_overused(queue) and room is None:
             for gang in gang_queues.discard(queue):
                 if session.is_ready(gang):
-                    session.report_further_members(gang, _not_allocatable(gang))
+                    session.report_further_members(gang, session.refusal_by_queue(gang))
             continue
         gang = gang_queues.pop(queue)
         with session.model.room_lent_to(gang), nullcontext() if room is None else room.lent_to(gang):
@@ -161,12 +162,6 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
     """
     best_effort = session.settings.profile == "design" or gang.topology is not None
     return [shape for shape in gang.shapes if best_effort or not shape.best_effort]
-
-
-def _not_allocatable(gang: Gang) -> str:
-    """Return why members that fit nodes get none."""
-    queue = "their queue may not allocate more now"
-    return queue if gang.quota_admission is None else f"they request more than minResources, or {queue}"
 
 
 class Trials:
@@ -191,7 +186,8 @@ class GangPlacement:
         self._tasks: deque[Task] = deque()  # not processed in any turn yet
         self._failed_shapes: dict[Shape, Diagnosis] = {}  # shapes without a node, in the order found
         self._failed_roles: set[str] = set()
-        self._by_queue = False  # whether the queue may not allocate more for some member
+        # The request of the first member that the queue may not allocate, and with those placed before it.
+        self._refused_requests: tuple[Amounts, Amounts] | None = None
         self._affinity_shapes: dict[Shape, None] = {}  # with required affinity; empty in profile compat
         self._anchored: set[Shape] = set()  # shapes for which an anchor node was searched
         if session.settings.profile == "design":
@@ -209,7 +205,7 @@ class GangPlacement:
         """Place the tasks of one turn; return True if the gang needs another turn."""
         if self._refused is not None:
             self._failed_shapes = dict(self._refused.failed_shapes)
-            self._by_queue = self._refused.by_queue
+            self._refused_requests = self._refused.by_queue
             self._session.pending_reasons[self._gang.key] = self._reason(self._refused.placed)
             return False
         tasks = tuple(self._tasks) if self._is_first_turn else ()
@@ -220,7 +216,7 @@ class GangPlacement:
             return bool(self._tasks)
         self._trials.version.restored(before)
         if tasks:
-            refused = RefusedPlacement(placed, self._failed_shapes, self._by_queue)
+            refused = RefusedPlacement(placed, self._failed_shapes, self._refused_requests)
             self._trials.refused.add(self._gang, tasks, refused)
         self._session.pending_reasons[self._gang.key] = self._reason(placed)
         return False
@@ -237,7 +233,7 @@ class GangPlacement:
                 if self._is_known_to_fail(task):
                     continue
                 if not self._has_share(task):
-                    self._note_refused_by_queue(task.shape)
+                    self._note_refused_by_queue(task, statement)
                     continue
                 if not self._place(task, statement):
                     if self._can_still_be_ready():
@@ -248,7 +244,7 @@ class GangPlacement:
             if session.is_ready(gang):
                 session.dispatch(statement.commit(), gang)
                 if not self._tasks:
-                    session.report_further_members(gang, self._cause())
+                    session.report_further_members(gang, self._cause(is_placed=True))
                 return None
             if session.is_pipelined(gang):
                 session.hold(statement.commit())
@@ -266,9 +262,14 @@ class GangPlacement:
         is_for_it = task.nominated_node or (self._is_nominated and not self._session.is_ready(self._gang))
         return bool(is_for_it) and self._session.backfillable(self._queue, task)
 
-    def _note_refused_by_queue(self, shape: Shape) -> None:
-        """Note that the queue may not allocate ``shape`` now, and what the nodes lack for it."""
-        self._by_queue = True
+    def _note_refused_by_queue(self, task: Task, statement: Statement) -> None:
+        """Note that the queue may not allocate ``task`` now, and what the nodes lack for it."""
+        shape = task.shape
+        if self._refused_requests is None:
+            together = Counter(task.request)
+            for move in statement.moves:
+                together.update(move.task.request)
+            self._refused_requests = task.request, together
         if shape not in self._failed_shapes:
             choice = self._best(shape)
             if isinstance(choice, Diagnosis):
@@ -358,9 +359,11 @@ class GangPlacement:
         never_fits = gang.task_counts.valid - never < gang.min_member
         return GangUnschedulable(missing, gang.min_member, self._cause(never_fits=never_fits), never_fits)
 
-    def _cause(self, *, never_fits: bool = False) -> str:
-        """Return why members have no node."""
+    def _cause(self, *, never_fits: bool = False, is_placed: bool = False) -> str:
+        """Return why members have no node.  ``is_placed``: the members before them keep theirs."""
         causes = sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()})
-        if not causes or (self._by_queue and not never_fits):
-            causes.append(_not_allocatable(self._gang))
+        refused = self._refused_requests
+        if not causes or (refused is not None and not never_fits):
+            request = None if refused is None else refused[0] if is_placed else refused[1]
+            causes.append(self._session.refusal_by_queue(self._gang, request))
         return "; ".join(causes)

@@ -17,6 +17,7 @@ from quorate.gang.session.session import Session
 from quorate.placement.change_log import ChangeLog
 from quorate.placement.colocation import requires_affinity
 from quorate.placement.diagnosis import Diagnosis
+from quorate.placement.resources import Amounts
 from quorate.placement.shapes import Shape
 
 
@@ -61,7 +62,8 @@ class RefusedPlacement:
 
     placed: int  # members that had nodes before one found none
     failed_shapes: Mapping[Shape, Diagnosis]  # shapes without a node, in the order found
-    by_queue: bool = False  # whether the queue may not allocate more for some member
+    # The request of the first member that the queue may not allocate, and with those placed before it.
+    by_queue: tuple[Amounts, Amounts] | None = None
 
 
 class RefusedPlacements:

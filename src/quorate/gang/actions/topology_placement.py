@@ -320,7 +320,7 @@ class TopologyPlacement:
     def _cause(self) -> str:
         """Return why members have no node."""
         causes = sorted({no_fit_message(each) for each in self._failed.values() if each is not None})
-        return "; ".join(causes) or "their queue may not allocate more now"
+        return "; ".join(causes) or self._session.refusal_by_queue(self._gang)
 
     def _unsatisfied(
         self, limit: TierLimit, room: PodGroupRoom, within: Mask | None, sub_group: str

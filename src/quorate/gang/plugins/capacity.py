@@ -51,6 +51,7 @@ def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbac
         admission_order=queues.hierarchical_admission if hierarchical else queues.flat_admission,
         victim_queue_order=queues.victim_queue_order if hierarchical else None,
         allocatable=queues.allocatable,
+        share_shortage=queues.share_shortage,
         backfillable=lambda queue, task: queues.allocatable(queue, task.request),
         preemptive=queues.preemptive,
         job_enqueueable=queues.job_enqueueable,
@@ -156,6 +157,13 @@ class _QueueCapacity:
             self._entitlements[each].limits.allow(self.accounts.allocated(each), request)
             for each in self._entitlements[queue.name].path
         )
+
+    def share_shortage(self, queue: Queue, request: Amounts) -> QueueQuotaExceeded | None:
+        for each in reversed(self._entitlements[queue.name].path):
+            shortages = self.accounts.shortages(each, self._entitlements[each].limits, request)
+            if shortages:
+                return QueueQuotaExceeded(each, shortages)
+        return None
 
     def _serves(self, queue: Queue) -> bool:
         return queue.is_open and self._entitlements[queue.name].invalid is None

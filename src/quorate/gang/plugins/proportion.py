@@ -31,6 +31,7 @@ def proportion(session: Session, entry: PluginEntry) -> PluginCallbacks:
         admission_order=shares.admission_order,
         overused=shares.is_overused,
         allocatable=shares.allocatable,
+        share_shortage=shares.share_shortage,
         backfillable=shares.backfillable,
         preemptive=shares.allocatable,
         job_enqueueable=shares.job_enqueueable,
@@ -130,8 +131,14 @@ class _QueueShares:
         return less_equal(self._deserved(queue.name), self.accounts.allocated(queue.name))
 
     def allocatable(self, queue: Queue, request: Amounts) -> bool:
-        limits = self._deserved_and_limits().limits.get(queue.name, _NOTHING_ALLOWED)
-        return queue.is_open and limits.allow(self.accounts.allocated(queue.name), request)
+        return queue.is_open and self._limits(queue).allow(self.accounts.allocated(queue.name), request)
+
+    def share_shortage(self, queue: Queue, request: Amounts) -> QueueQuotaExceeded | None:
+        shortages = self.accounts.shortages(queue.name, self._limits(queue), request)
+        return QueueQuotaExceeded(queue.name, shortages) if shortages else None
+
+    def _limits(self, queue: Queue) -> ResourceLimits:
+        return self._deserved_and_limits().limits.get(queue.name, _NOTHING_ALLOWED)
 
     def backfillable(self, queue: Queue, task: Task) -> bool:
         limits = ResourceLimits(self._real_capability[queue.name])

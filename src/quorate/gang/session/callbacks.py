@@ -27,7 +27,7 @@ from quorate.api.scheduler_configuration.plugins import (
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.task import Task
-from quorate.gang.pending_reasons import PendingReason
+from quorate.gang.pending_reasons import PendingReason, QueueQuotaExceeded
 from quorate.placement.resources import Amounts, FractionalAmounts
 from quorate.quota.amount import Amount
 
@@ -83,6 +83,8 @@ class PluginCallbacks:
 
     overused: Callable[[Queue], bool] | None = None
     allocatable: Callable[[Queue, Amounts], bool] | None = None
+    # What keeps the queue from allocating these amounts now; None: nothing that has amounts.
+    share_shortage: Callable[[Queue, Amounts], QueueQuotaExceeded | None] | None = None
     # The node groups in which the queue may allocate no further pod with these requests.
     full_node_groups: Callable[[Queue, Amounts], Collection[str]] | None = None
     backfillable: Callable[[Queue, Task], bool] | None = (
@@ -136,6 +138,7 @@ class SessionCallbacks:
     job_overdue: Tiers[Callable[[Gang], bool]]
     overused: Tiers[Callable[[Queue], bool]]
     allocatable: Tiers[Callable[[Queue, Amounts], bool]]
+    share_shortage: Tiers[Callable[[Queue, Amounts], QueueQuotaExceeded | None]]
     full_node_groups: Tiers[Callable[[Queue, Amounts], Collection[str]]]
     backfillable: Tiers[Callable[[Queue, Task], bool]]
     preemptive: Tiers[Callable[[Queue, Amounts], bool]]
