@@ -14,11 +14,20 @@ from hypothesis import strategies as st
 
 from quorate.local.objects.protobuf.envelope import MAGIC, open_envelope, write_body, write_watch_event
 from quorate.local.objects.protobuf.reader import read_message
-from quorate.local.objects.protobuf.table import Field, Message, find_message
+from quorate.local.objects.protobuf.table import Field, FieldType, Message, find_message
 from quorate.local.objects.protobuf.wire import Malformed
 from quorate.local.objects.protobuf.writer import Unwritable, write_message
-from quorate.local.objects.schema_types import Json
+from quorate.local.objects.schema_types import (
+    Json,
+    ListOf,
+    MapOf,
+    Scalar,
+    Type,
+    Untyped,
+    builtin_type,
+)
 from quorate.local.server.registry.builtin import KINDS
+from quorate.local.server.registry.kinds import Kind
 
 ANSWERS: list[Json] = [
     json.loads(line)
@@ -348,6 +357,65 @@ MESSAGES = {message_type.full_name: message_type for _, _, message_type in messa
 def test_an_object_is_the_same_after_writing_and_reading(name: str, data: st.DataObject) -> None:
     obj = data.draw(objects(MESSAGES[name]))
     assert read_message(MESSAGES[name], write_message(MESSAGES[name], obj)) == obj
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.api_version} {kind.kind}")
+def test_the_fields_of_messages_are_those_of_the_types(kind: Kind) -> None:
+    """A field in one table only is lost, and a value of another type cannot be written."""
+    types, message_type = builtin_type(kind.api_version, kind.kind), find_message(kind.api_version, kind.kind)
+    assert types is not None
+    assert message_type is not None
+    assert list(differences(types, message_type, set())) == []
+
+
+SCALAR_TYPES = {
+    "bytes": ("bytes",),
+    "boolean": ("bool",),
+    "integer": ("int32", "int64"),
+    "number": ("double",),
+}
+"""The types of numbers and bytes in messages; other types have the same names in both tables."""
+
+
+def differences(types: MapOf, message_type: Message, seen: set[MapOf]) -> Iterator[str]:
+    if types in seen:
+        return
+    seen.add(types)
+    fields = fields_in_json(message_type)
+    declared = {name for name in types.fields if name in fields or name not in ("apiVersion", "kind")}
+    for name in declared ^ fields.keys():
+        yield f"{message_type.full_name}.{name} is in one table only"
+    for name in declared & fields.keys():
+        part, field = types.fields[name], fields[name]
+        match part:
+            case ListOf(item) if field.is_list:
+                part = item
+            case MapOf(name="", rest=rest) if field.is_map and rest is not None:
+                part = rest
+        if isinstance(part, MapOf) and part.name and isinstance(field.type, Message):
+            yield from differences(part, field.type, seen)
+        elif not is_same_type(part, field.type):
+            yield f"{message_type.full_name}.{name} has the types {part} and {field.type}"
+
+
+def fields_in_json(message_type: Message) -> Mapping[str, Field]:
+    fields: dict[str, Field] = {}
+    for field in message_type.fields:
+        inlined = {} if field.name or isinstance(field.type, str) else fields_in_json(field.type)
+        fields |= {field.name: field} if field.name else inlined
+    return fields
+
+
+def is_same_type(part: Type, type_: FieldType) -> bool:
+    name = type_ if isinstance(type_, str) else type_.name
+    match part:
+        case Scalar(scalar):
+            return name in SCALAR_TYPES.get(scalar, (scalar,))
+        case ListOf(Scalar("string")):
+            return name == "strings"
+        case Untyped():
+            return isinstance(type_, Message) and type_.is_special
+    return False
 
 
 def test_a_field_without_a_number_is_an_error_that_names_it() -> None:

@@ -269,3 +269,52 @@ def test_lists_of_all_kinds_are_the_same_in_both_formats() -> None:
             assert got["items"] or listed["items"] == [], path
 
     run_with_server(scenario)
+
+
+def test_every_stored_value_has_a_type_that_can_be_written() -> None:
+    stateful_set = {
+        "metadata": {"name": "s"},
+        "spec": {
+            "serviceName": "s",
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+            "volumeClaimTemplates": [
+                {
+                    "metadata": {"name": "d"},
+                    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": 1}}},
+                }
+            ],
+        },
+    }
+    path = "/apis/apps/v1/namespaces/default/statefulsets"
+
+    async def scenario(client: ApiClient) -> None:
+        await client.create(path, stateful_set)
+        code, _, data = await client.send_bytes("GET", path, Accept=PROTOBUF)
+        (item,) = open_envelope(data).read()["items"]
+        (claim,) = item["spec"]["volumeClaimTemplates"]
+        assert (code, claim["spec"]["resources"]) == (200, {"requests": {"storage": "1"}})
+
+    run_with_server(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": {"user": "u", "extra": {"k": 5}}}),
+        ("apis/authentication.k8s.io/v1/tokenreviews", {"spec": 5}),
+        ("api/v1/namespaces/default/serviceaccounts/default/token", {"spec": {"audiences": "a"}}),
+        ("api/v1/namespaces/default/pods/p/binding", {"target": 5}),
+        ("api/v1/namespaces/default/pods/p/eviction", {"deleteOptions": {"gracePeriodSeconds": "x"}}),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(path: str, body: Json) -> None:
+    async def scenario(client: ApiClient) -> None:
+        await client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+        code, status = await client.send("POST", f"/{path}", body)
+        assert (code, status["reason"]) == (400, "BadRequest")
+
+    run_with_server(scenario)

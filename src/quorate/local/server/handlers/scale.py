@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from quorate.local.objects import schema_types
 from quorate.local.objects.tables.workloads import labels_text, selector_text
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.errors import conflict, invalid, invalid_value
 from quorate.local.server.handlers import update
 from quorate.local.server.handlers.patch import patch_function
+from quorate.local.server.registry.builtin import typed
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation.field_rules import NOT_NEGATIVE
 from quorate.local.server.requests import body, responses
@@ -17,9 +17,7 @@ from quorate.local.server.requests.responses import ApiResponse
 Json = dict[str, Any]
 
 LABEL_SELECTOR = {"matchLabels", "matchExpressions"}
-_TYPE = schema_types.builtin_type("autoscaling/v1", "Scale")
-assert _TYPE is not None
-SCALE = Kind("autoscaling", "v1", "Scale", "scales", True, type=_TYPE)
+SCALE = typed(Kind("autoscaling", "v1", "Scale", "scales", True))
 
 
 async def get(context: RequestContext) -> ApiResponse:

@@ -11,6 +11,7 @@ from quorate.local.server.admission import plugins
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.errors import StatusError, conflict, internal
 from quorate.local.server.handlers import delete, disruption_budgets, token_requests, update
+from quorate.local.server.registry.builtin import typed
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
@@ -19,8 +20,8 @@ from quorate.local.server.requests.responses import ApiResponse
 
 Json = dict[str, Any]
 
-BINDING = Kind("", "v1", "Binding", "bindings", True)
-EVICTION = Kind("policy", "v1", "Eviction", "evictions", True)
+BINDING = typed(Kind("", "v1", "Binding", "bindings", True))
+EVICTION = typed(Kind("policy", "v1", "Eviction", "evictions", True))
 
 
 async def bind(context: RequestContext) -> ApiResponse:

@@ -4,6 +4,7 @@ from typing import Any
 
 from quorate.local.server.auth.service_account_tokens import API_AUDIENCES, BOUND_RESOURCES, ObjectReference
 from quorate.local.server.errors import bad_request, conflict, invalid, invalid_value, not_found
+from quorate.local.server.registry.builtin import typed
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
@@ -13,7 +14,7 @@ from quorate.local.server.storage.store import Key
 
 Json = dict[str, Any]
 
-TOKEN_REQUEST = Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenrequests", True)
+TOKEN_REQUEST = typed(Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenrequests", True))
 DEFAULT_LIFETIME_S = 3600
 MIN_LIFETIME_S = 600
 MAX_LIFETIME_S = 2**32

@@ -249,12 +249,12 @@ REVIEWS = tuple(
 )
 
 
-def _with_strategy(kind: Kind) -> Kind:
-    """Return the kind with its type and its strategy."""
+def typed(kind: Kind) -> Kind:
+    """Return a built-in kind with its type, which its objects are decoded with, and its strategy."""
     resource = group_resource(kind.group, kind.plural)
     strategy = STRATEGIES.get(f"{resource}/{kind.version}") or STRATEGIES.get(resource, Strategy())
     strategy = replace(strategy, decode=partial(object_encoding.decode, kind))
     return replace(kind, type=object_encoding.type_of(kind), strategy=strategy)
 
 
-KINDS = tuple(_with_strategy(kind) for kind in CORE + API_GROUPS + infrastructure_kinds.KINDS) + REVIEWS
+KINDS = tuple(typed(kind) for kind in CORE + API_GROUPS + infrastructure_kinds.KINDS + REVIEWS)

@@ -167,8 +167,8 @@ def _is_omitted(value: Any, name: str, field_type: Type, struct: MapOf) -> bool:
     match field_type:
         case ListOf():
             return value == [] and name not in struct.always
-        case MapOf(fields=fields):
-            return value == {} and not fields
+        case MapOf(name=struct_name):
+            return value == {} and not struct_name
         case Untyped():
             return False
         case Scalar():
