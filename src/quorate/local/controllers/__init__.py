@@ -24,6 +24,8 @@ from quorate.local.controllers.job.ttl_after_finished import TtlAfterFinishedCon
 from quorate.local.controllers.metadata_cache import MetadataCache
 from quorate.local.controllers.namespace import NAMESPACES, NamespaceController
 from quorate.local.controllers.on_demand import OnDemand, Part
+from quorate.local.controllers.pod_claims import index_orphans
+from quorate.local.controllers.pod_garbage_collector import PodGarbageCollector
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.controllers.service_account import ServiceAccountController
@@ -50,14 +52,16 @@ async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, 
     roles = Informer(client, CLUSTER_ROLES)
     deployments, replica_sets = Informer(client, apps.DEPLOYMENTS), Informer(client, apps.REPLICA_SETS)
     stateful_sets = Informer(client, apps.STATEFUL_SETS)
+    index_orphans(pods)
     metadata_cache = MetadataCache(client, clock)
     controllers = (
         JobController(client, clock, rng, jobs, job_pods),
         DeploymentController(client, clock, deployments, replica_sets),
-        ReplicaSetController(client, clock, replica_sets, pods),
+        ReplicaSetController(client, clock, apps.REPLICA_SETS, replica_sets, pods),
         StatefulSetController(client, clock, stateful_sets, pods),
         TtlAfterFinishedController(client, clock, jobs),
         GarbageCollector(client, clock, metadata_cache),
+        PodGarbageCollector(client, clock, pods, nodes),
         NamespaceController(client, clock, namespaces, metadata_cache),
         ServiceAccountController(client, clock, namespaces, accounts),
         QuotaController(client, clock, pods, metadata_cache),
@@ -74,7 +78,13 @@ async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, 
         daemon_sets = Informer(client, apps.DAEMON_SETS)
         return daemon_sets, DaemonSetController(client, clock, daemon_sets, pods, nodes)
 
+    def replication_controller_parts() -> tuple[Part, ...]:
+        controllers = Informer(client, apps.REPLICATION_CONTROLLERS)
+        kind = apps.REPLICATION_CONTROLLERS
+        return controllers, ReplicaSetController(client, clock, kind, controllers, pods)
+
     on_demand = (
+        OnDemand(metadata_cache, apps.REPLICATION_CONTROLLERS, replication_controller_parts),
         OnDemand(metadata_cache, CRON_JOBS, cron_job_parts),
         OnDemand(metadata_cache, apps.DAEMON_SETS, daemon_set_parts),
     )

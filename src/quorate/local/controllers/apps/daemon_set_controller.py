@@ -19,12 +19,12 @@ from quorate.local.controllers.apps.daemon_set import (
     uses_host_network,
 )
 from quorate.local.controllers.apps.types import DAEMON_SETS, PODS, DaemonSet
+from quorate.local.controllers.pod_claims import PodClaims
 from quorate.local.controllers.pod_control import (
     REVISION_LABEL,
     controller_key,
     delete_pod,
     enqueue_controllers,
-    is_controlled_by,
     owner_references,
     pod_from_template,
     run_when_synced,
@@ -53,6 +53,9 @@ class DaemonSetController:
             pods, lambda pod: controller_key(pod.metadata, DAEMON_SETS.kind), "daemon set"
         )
         self._reconciler = Reconciler("daemon-set", self.reconcile, clock)
+        self._claims = PodClaims(
+            client, DAEMON_SETS, sets, pods, lambda each: each.spec.selector, self._reconciler
+        )
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         nodes.subscribe(self._on_node)
         enqueue_controllers(pods, DAEMON_SETS.kind, self._reconciler)
@@ -70,8 +73,7 @@ class DaemonSetController:
         daemon_set = self._sets.get(key)
         if daemon_set is None or daemon_set.metadata.deletion_timestamp is not None:
             return None
-        uid = daemon_set.metadata.uid
-        pods = [pod for pod in self._pods.by_group(key) if is_controlled_by(pod.metadata, uid)]
+        pods = await self._claims.claim(daemon_set, self._pods.by_group(key), self._pods)
         changes = next_changes(daemon_set, node_fits(daemon_set, self._nodes), pods, self._clock.now())
         await asyncio.gather(*(delete_pod(self._client, pod) for pod in changes.delete))
         await asyncio.gather(*(self._create(daemon_set, node) for node in changes.create))

@@ -1,7 +1,8 @@
-"""The ReplicaSet controller: keeps the desired number of active pods."""
+"""The controller of ReplicaSets and of ReplicationControllers: keeps the desired number of active pods."""
 
 import asyncio
 from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key
@@ -10,20 +11,23 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.local.controllers.apps.types import PODS, REPLICA_SETS, ReplicaSet, ReplicaSetStatus
+from quorate.kube.resources import Resource
+from quorate.local.controllers.apps.types import PODS, ReplicaSet, ReplicaSetStatus, ReplicationController
+from quorate.local.controllers.pod_claims import PodClaims
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     controller_key,
     delete_pod,
     enqueue_controllers,
     is_active,
-    is_controlled_by,
     is_ready,
     owner_references,
     pod_from_template,
     run_when_synced,
 )
 from quorate.local.own_writes import MutationCache
+
+S = TypeVar("S", bound=ReplicaSet | ReplicationController)
 
 
 def pods_to_delete(pods: Iterable[Pod], wanted: int) -> list[Pod]:
@@ -39,17 +43,27 @@ def _created(pod: Pod) -> str:
     return created.isoformat() if created is not None else ""
 
 
-class ReplicaSetController:
+class ReplicaSetController(Generic[S]):
     """Creates and deletes pods.  The caller runs the informers."""
 
-    def __init__(self, client: Client, clock: Clock, sets: Informer[ReplicaSet], pods: Informer[Pod]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        kind: Resource[S],
+        sets: Informer[S],
+        pods: Informer[Pod],
+    ) -> None:
+        """``kind``: REPLICA_SETS or REPLICATION_CONTROLLERS."""
         self._client = client
+        self._kind = kind
         self._informers = (sets, pods)
         self._sets = sets
-        self._pods = MutationCache(pods, lambda pod: controller_key(pod.metadata, REPLICA_SETS.kind))
-        self._reconciler = Reconciler("replica-set", self.reconcile, clock)
+        self._pods = MutationCache(pods, lambda pod: controller_key(pod.metadata, kind.kind), kind.plural)
+        self._reconciler = Reconciler(kind.plural, self.reconcile, clock)
+        self._claims = PodClaims(client, kind, sets, pods, lambda each: each.spec.selector, self._reconciler)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
-        enqueue_controllers(pods, REPLICA_SETS.kind, self._reconciler)
+        enqueue_controllers(pods, kind.kind, self._reconciler)
 
     async def run(self) -> None:
         await run_when_synced(self._reconciler, *self._informers)
@@ -58,10 +72,8 @@ class ReplicaSetController:
         replica_set = self._sets.get(key)
         if replica_set is None or replica_set.metadata.deletion_timestamp is not None:
             return
-        uid = replica_set.metadata.uid
-        live = [
-            pod for pod in self._pods.by_group(key) if is_controlled_by(pod.metadata, uid) and is_active(pod)
-        ]
+        claimed = await self._claims.claim(replica_set, self._pods.by_group(key), self._pods)
+        live = [pod for pod in claimed if is_active(pod)]
         wanted = replica_set.spec.replicas
         await asyncio.gather(
             *(delete_pod(self._client, pod) for pod in pods_to_delete(live, wanted)[:BURST_REPLICAS])
@@ -70,14 +82,14 @@ class ReplicaSetController:
         await asyncio.gather(*(self._create(replica_set) for _ in range(missing)))
         await self._report(replica_set, live)
 
-    async def _create(self, replica_set: ReplicaSet) -> None:
-        owner = owner_references(REPLICA_SETS, replica_set.metadata)
+    async def _create(self, replica_set: S) -> None:
+        owner = owner_references(self._kind, replica_set.metadata)
         body = pod_from_template(
             replica_set.spec.template, owner, generateName=f"{replica_set.metadata.name}-"
         )
         self._pods.record(await self._client.create(PODS, body, replica_set.metadata.namespace))
 
-    async def _report(self, replica_set: ReplicaSet, live: list[Pod]) -> None:
+    async def _report(self, replica_set: S, live: list[Pod]) -> None:
         ready = sum(map(is_ready, live))
         status = ReplicaSetStatus(
             replicas=len(live),
@@ -88,4 +100,4 @@ class ReplicaSetController:
         )
         patch = status_merge_patch(replica_set.metadata, replica_set.status, status)
         if patch:
-            await self._client.patch(REPLICA_SETS, replica_set.metadata.key, patch, subresource="status")
+            await self._client.patch(self._kind, replica_set.metadata.key, patch, subresource="status")

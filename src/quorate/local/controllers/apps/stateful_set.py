@@ -8,23 +8,20 @@ time, from the highest ordinal, when all later ones are ready.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-import msgspec
-
 from quorate.api.core import Pod
-from quorate.api.meta import Key, matches_selector
+from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import NotFound
-from quorate.kube.informer import Change, Informer
+from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
+from quorate.local.controllers.pod_claims import PodClaims
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     REVISION_LABEL,
@@ -32,7 +29,6 @@ from quorate.local.controllers.pod_control import (
     delete_pod,
     enqueue_controllers,
     is_active,
-    is_controlled_by,
     is_ready,
     owner_references,
     pod_from_template,
@@ -98,11 +94,10 @@ def ordinal_of(pod: Pod) -> int:
     return int(pod.metadata.name.rpartition("-")[2])
 
 
-def adopting_sets(pod: Pod) -> Iterable[Key]:
-    """Yield the key of the set that a pod without a controller is named after, whether or not it exists."""
+def is_member(stateful_set: StatefulSet, pod: Pod) -> bool:
+    """Return True if the name of a pod is that of a set with an ordinal."""
     name, _, ordinal = pod.metadata.name.rpartition("-")
-    if name and ordinal.isdecimal() and pod.metadata.controller is None and is_active(pod):
-        yield Key(pod.metadata.namespace, name)
+    return name == stateful_set.metadata.name and ordinal.isascii() and ordinal.isdecimal()
 
 
 def revision_name(stateful_set: StatefulSet) -> str:
@@ -121,15 +116,17 @@ class StatefulSetController:
         self._pods = pods
         self._reconciler = Reconciler("stateful-set", self.reconcile, clock)
         pods.add_index("stateful set", lambda pod: (controller_key(pod.metadata, STATEFUL_SETS.kind),))
-        pods.add_index("adopting set", adopting_sets)
-        pods.subscribe(self._pod_changed)
+        self._claims = PodClaims(
+            client,
+            STATEFUL_SETS,
+            sets,
+            pods,
+            lambda each: each.spec.selector,
+            self._reconciler,
+            is_member=is_member,
+        )
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(pods, STATEFUL_SETS.kind, self._reconciler)
-
-    def _pod_changed(self, change: Change[Pod]) -> None:
-        """Enqueue the set that may adopt a pod."""
-        for key in () if change.new is None else adopting_sets(change.new):
-            self._reconciler.enqueue(key)
 
     async def run(self) -> None:
         await run_when_synced(self._reconciler, *self._informers)
@@ -138,34 +135,13 @@ class StatefulSetController:
         stateful_set = self._sets.get(key)
         if stateful_set is None or stateful_set.metadata.deletion_timestamp is not None:
             return
-        selector = stateful_set.spec.selector
-        orphans = [
-            pod
-            for pod in self._pods.by_index("adopting set", key)
-            if matches_selector(selector, pod.metadata.labels)
-        ]
-        if orphans:  # the set is reconciled again when its informer has them with their new owner
-            await asyncio.gather(*(self._adopt(stateful_set, pod) for pod in orphans))
-            return
-        pods = [
-            pod
-            for pod in self._pods.by_index("stateful set", key)
-            if is_controlled_by(pod.metadata, stateful_set.metadata.uid)
-        ]
+        candidates = [pod for pod in self._pods.by_index("stateful set", key) if is_member(stateful_set, pod)]
+        pods = await self._claims.claim(stateful_set, candidates)
         changes = next_changes(stateful_set, pods)
         await asyncio.gather(*(delete_pod(self._client, pod) for pod in changes.delete))
         # A pod keeps its name: creating it again before the watch delivers it fails with AlreadyExists.
         await asyncio.gather(*(self._create(stateful_set, ordinal) for ordinal in changes.create))
         await self._report(stateful_set, pods)
-
-    async def _adopt(self, stateful_set: StatefulSet, pod: Pod) -> None:
-        owners = [
-            *msgspec.to_builtins(pod.metadata.owner_references),
-            *owner_references(STATEFUL_SETS, stateful_set.metadata),
-        ]
-        patch = {"metadata": {"uid": pod.metadata.uid, "ownerReferences": owners}}
-        with suppress(NotFound):
-            await self._client.patch(PODS, pod.metadata.key, patch)
 
     async def _create(self, stateful_set: StatefulSet, ordinal: int) -> None:
         name = f"{stateful_set.metadata.name}-{ordinal}"

@@ -8,7 +8,7 @@ from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
 from quorate.kube.resources import PODS, Json, Resource
 
-__all__ = ["DAEMON_SETS", "DEPLOYMENTS", "PODS", "REPLICA_SETS", "STATEFUL_SETS"]
+__all__ = ["DAEMON_SETS", "DEPLOYMENTS", "PODS", "REPLICATION_CONTROLLERS", "REPLICA_SETS", "STATEFUL_SETS"]
 
 
 class _ReplicatedSpec(Struct):
@@ -31,7 +31,7 @@ class Strategy(Struct):
 
 
 class ReplicaSetSpec(_ReplicatedSpec):
-    selector: Json = msgspec.field(default_factory=dict)
+    selector: LabelSelector = LabelSelector()
 
 
 class ReplicaSetStatus(Struct):
@@ -45,6 +45,20 @@ class ReplicaSetStatus(Struct):
 class ReplicaSet(Struct):
     metadata: ObjectMeta
     spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class ReplicationControllerSpec(_ReplicatedSpec):
+    labels: dict[str, str] = msgspec.field(default_factory=dict, name="selector")
+
+    @property
+    def selector(self) -> LabelSelector:
+        return LabelSelector(match_labels=self.labels)
+
+
+class ReplicationController(Struct):
+    metadata: ObjectMeta
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 
@@ -144,4 +158,7 @@ def scaled_value(value: int | str, total: int, *, round_up: bool) -> int:
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", True, Deployment)
 DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", True, DaemonSet)
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", True, ReplicaSet)
+REPLICATION_CONTROLLERS: Final = Resource(
+    "", "v1", "replicationcontrollers", "ReplicationController", True, ReplicationController
+)
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", True, StatefulSet)

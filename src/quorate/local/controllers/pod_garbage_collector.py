@@ -1,0 +1,125 @@
+"""Deletion of pods that no kubelet will delete: of removed nodes, of nodes out of service, and of no node.
+
+The rules are those of the pod garbage collector of kube-controller-manager.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from quorate.api.core import Node, Pod
+from quorate.api.meta import Condition, Key, at_epoch, find_condition, with_condition
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.errors import Conflict, NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import NODES, PODS
+from quorate.local.controllers.pod_control import is_pod_finished
+
+QUARANTINE_S: Final = 40.0  # a node that is created just now may be announced later than its pods
+TERMINATED_THRESHOLD: Final = 12_500  # finished pods that are kept
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+NO_NODE: Final = Key("", "")  # of pods that terminate before they are bound
+FINISHED: Final = Key("finished", "")
+
+
+class PodGarbageCollector:
+    """The caller runs the informers.  A key is a node, ``NO_NODE`` or ``FINISHED``."""
+
+    def __init__(self, client: Client, clock: Clock, pods: Informer[Pod], nodes: Informer[Node]) -> None:
+        self._client = client
+        self._clock = clock
+        self._pods = pods
+        self._nodes = nodes
+        self._missing_since: dict[str, float] = {}  # nodes that have pods and that no node object describes
+        self._finished = 0
+        self._reconciler = Reconciler("pod-garbage-collector", self.reconcile, clock, workers=1)
+        pods.add_index("node", lambda pod: (pod.spec.node_name,))
+        pods.subscribe(self._on_pod)
+        nodes.subscribe(self._on_node)
+
+    async def run(self) -> None:
+        for synced in (self._pods.synced, self._nodes.synced):
+            await synced.wait()
+        await self._reconciler.run()
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        was, now = (pod is not None and is_pod_finished(pod) for pod in (change.old, change.new))
+        self._finished += now - was
+        if self._finished > TERMINATED_THRESHOLD and now and not was:
+            self._reconciler.enqueue(FINISHED)
+        pod = change.new
+        if pod is None:
+            return
+        node = Key("", pod.spec.node_name)
+        if pod.metadata.deletion_timestamp is not None or self._nodes.get(node) is None:
+            self._reconciler.enqueue(node)
+
+    def _on_node(self, change: Change[Node]) -> None:
+        if change.new is None or is_out_of_service(change.new):
+            self._reconciler.enqueue(change.key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        if key == FINISHED:
+            await self._delete(oldest_finished(self._pods, TERMINATED_THRESHOLD), "")
+            return None
+        pods = self._pods.by_index("node", key.name)
+        terminating = [pod for pod in pods if pod.metadata.deletion_timestamp is not None]
+        if key == NO_NODE:
+            await self._delete(terminating, "")
+            return None
+        node = self._nodes.get(key)
+        if node is not None or not pods:
+            self._missing_since.pop(key.name, None)
+            if node is not None and is_out_of_service(node):
+                await self._delete(terminating, "PodGC: node is out of service")
+            return None
+        now = self._clock.now()
+        due = self._missing_since.setdefault(key.name, now) + QUARANTINE_S
+        if now < due:
+            return due
+        try:
+            await self._client.get(NODES, key)
+        except NotFound:
+            await self._delete(pods, "PodGC: node no longer exists")
+        return None
+
+    async def _delete(self, pods: Iterable[Pod], reason: str) -> None:
+        """Delete pods at once.  ``reason``: why they are disrupted; empty if they are not."""
+        await asyncio.gather(*(self._delete_one(pod, reason) for pod in pods))
+
+    async def _delete_one(self, pod: Pod, reason: str) -> None:
+        try:
+            if reason and not is_pod_finished(pod):
+                condition = Condition(
+                    type="DisruptionTarget",
+                    status="True",
+                    reason="DeletionByPodGC",
+                    message=reason,
+                    last_transition_time=at_epoch(self._clock.now()),
+                )
+                conditions = with_condition(pod.status.conditions, condition)
+                status = {"phase": "Failed", "conditions": conditions}
+                body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+                await self._client.patch(PODS, pod.metadata.key, body, subresource="status")
+            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid, grace_period_s=0)
+        except (NotFound, Conflict):
+            return  # deleted, or replaced by another pod with that name
+
+
+def is_out_of_service(node: Node) -> bool:
+    """Return True if an administrator says so of a node that is not ready: its pods do not run any more."""
+    ready = find_condition(node.status.conditions, "Ready")
+    return (ready is None or ready.status != "True") and any(
+        taint.key == OUT_OF_SERVICE for taint in node.spec.taints
+    )
+
+
+def oldest_finished(pods: Iterable[Pod], kept: int) -> list[Pod]:
+    """Return the finished pods beyond the number that is kept, the oldest first."""
+    finished = sorted(
+        (pod for pod in pods if is_pod_finished(pod)),
+        key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.key),
+    )
+    return finished[: max(len(finished) - kept, 0)]
