@@ -218,15 +218,25 @@ def test_user_roles_are_those_of_kueue() -> None:
     assert {"kueue-appwrapper-editor-role", "kueue-appwrapper-viewer-role"} <= roles.keys()
 
 
+def test_aggregated_roles_leave_their_rules_to_the_controller_that_owns_them() -> None:
+    aggregated = [role for role in installed("ClusterRole") if "aggregationRule" in role]
+    assert [role["metadata"]["name"] for role in aggregated] == [
+        "kueue-batch-admin-role",
+        "kueue-batch-user-role",
+    ]
+    assert not any("rules" in role for role in aggregated)
+
+
 def test_readers_of_an_object_may_read_its_explanation() -> None:
     granted: dict[str, set[str]] = {}  # by kind of object: the explanations that each of its readers may get
     for role in (*user_roles(), *gang_roles()):
-        resources = {each for rule in role["rules"] for each in rule.get("resources", ())}
+        rules = role.get("rules", ())  # aggregated roles have none of their own
+        resources = {each for rule in rules for each in rule.get("resources", ())}
         explained = {each.partition("/")[0] for each in resources if each.endswith("/explanation")}
         for plural, _, group in EXPLAINED:
             reads = any(
                 plural in rule.get("resources", ()) and group in rule["apiGroups"] and "get" in rule["verbs"]
-                for rule in role["rules"]
+                for rule in rules
             )
             if (
                 reads and role["metadata"]["name"] != "quorate-gang-editor-role"

@@ -64,8 +64,10 @@ def user_roles() -> Iterator[Json]:
     """Yield two aggregated roles to bind users to, and the roles of each kind that they aggregate."""
     for user_role in (ADMIN, USER):
         selector = {"matchLabels": {f"rbac.kueue.x-k8s.io/{user_role}": "true"}}
-        role = _role("ClusterRole", f"kueue-{user_role}-role", [])
-        yield {**role, "aggregationRule": {"clusterRoleSelectors": [selector]}}
+        aggregated = metadata(f"kueue-{user_role}-role")
+        # Without rules: a controller fills them, and owns them for the next server-side apply.
+        rule = {"clusterRoleSelectors": [selector]}
+        yield {"apiVersion": _RBAC, "kind": "ClusterRole", "metadata": aggregated, "aggregationRule": rule}
     for kind in QUEUEING_KINDS:
         editor = _editor(GROUP, kind.plural, kind.singular, kind.editors)
         viewer = _viewer(GROUP, kind.plural, kind.singular, kind.viewers, kind.built_in_viewers)
