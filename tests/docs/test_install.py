@@ -4,17 +4,20 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.e2e.commands import ROOT, cluster, needs_kubectl
+from tests.e2e.commands import ROOT, cluster, needs_kubectl, poll
 
 pytestmark = pytest.mark.slow
 
+PORTS = ("8081", "8082", "8443", "9443")
 PAGE = ROOT / "docs" / "tasks" / "install.md"
 
 
@@ -37,6 +40,21 @@ class CommandRunner:
             capture_output=True, text=True, timeout=100, check=False,
         )  # fmt: skip
 
+    @contextmanager
+    def running(self, command: str) -> Iterator[None]:
+        """Run a process while the block lasts."""
+        arguments = [sys.executable, "-m", *shlex.split(command)]
+        with (
+            (self._directory / "process.log").open("w") as log,
+            subprocess.Popen(
+                arguments, env=self._environment, cwd=self._directory, stdout=log, stderr=log
+            ) as process,
+        ):
+            try:
+                yield
+            finally:
+                process.terminate()
+
     def output_of(self, command: str, given: str = "") -> str:
         done = self.run(command, given)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
@@ -51,17 +69,6 @@ def commands(heading: str) -> list[str]:
     return [line.strip() for line in section_of(heading).splitlines() if line.startswith("    ")]
 
 
-def supported_objects(shell: CommandRunner, manifests: str) -> str:
-    """Return the objects of kinds that this cluster serves; some built-in kinds may be missing."""
-    kinds = set(shell.output_of("kubectl api-resources --no-headers --output name").split())
-    supported = [
-        each
-        for each in yaml.load_all(manifests, Loader=yaml.CSafeLoader)
-        if any(kind.startswith(each["kind"].lower()) for kind in kinds)
-    ]
-    return yaml.safe_dump_all(supported)
-
-
 @needs_kubectl(21)  # its kustomize supports patches
 def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
@@ -72,8 +79,8 @@ def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_
         shell = CommandRunner(data_dir)
         shell.output_of(write)
         assert apply == "kubectl apply --server-side -k install"
-        manifests = supported_objects(shell, shell.output_of("kubectl kustomize install"))
-        shell.output_of("kubectl apply --server-side --force-conflicts -f -", manifests)
+        shell.output_of(apply)
+        shell.output_of(apply)  # an upgrade applies them again
 
         report = json.loads(shell.run(f"{check} --output json").stdout)
         permissions = [each for each in report["remarks"] if each["about"].startswith("permissions of")]
@@ -100,6 +107,52 @@ def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_
         assert shell.run(scrapes.format("team-a")).stdout.strip() == "no"
         for command in checks[:1]:
             shell.output_of(command)
+
+
+@needs_kubectl(21)
+def test_the_installed_process_serves_the_local_cluster_as_typed(tmp_path: Path) -> None:
+    data_dir = tmp_path / "cluster"
+    write, *steps, process = commands("On a local cluster")
+    with cluster(data_dir, "--without-controllers"):
+        shell = CommandRunner(data_dir)
+        shell.output_of(write)
+        use_free_ports(tmp_path / "install")
+        script = "\n".join(steps)
+        shell.output_of(f"bash -euc {shlex.quote(script)}")
+        with shell.running(process):
+            poll(lambda: remarks(shell), lambda found: not found, 60)
+            refused = shell.run("kubectl apply -f -", FLAVOR_WITH_A_MISTAKE)
+            assert "admission webhook" in refused.stderr
+            assert "nodeLabels" in refused.stderr
+            shell.output_of("kubectl apply --server-side -k install")  # what the process wrote stays
+            pending = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/none/pendingworkloads"
+            poll(
+                lambda: shell.run(f"kubectl get --raw {pending}"), lambda done: "not found" in done.stderr, 20
+            )
+
+
+FLAVOR_WITH_A_MISTAKE = """\
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: wrong}
+spec: {nodeLabels: {"a b": c}}
+"""
+
+
+def use_free_ports(manifests: Path) -> None:
+    """Replace the ports of the process, which other tests may use at the same time."""
+    with ExitStack() as sockets:
+        taken = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in PORTS]
+        free = {port: str(each.getsockname()[1]) for port, each in zip(PORTS, taken, strict=True)}
+    for path in manifests.glob("*.yaml"):
+        written = re.sub(rf"\b({'|'.join(PORTS)})\b", lambda port: free[port[0]], path.read_text())
+        path.write_text(written)
+
+
+def remarks(shell: CommandRunner) -> list[str]:
+    """Return the errors and warnings of preflight."""
+    report = json.loads(shell.run("quorate preflight --output json").stdout)
+    return [str(each) for each in report["remarks"] if each["severity"] != "info"]
 
 
 def test_the_page_applies_the_written_gang_scheduler_manifests(tmp_path: Path) -> None:

@@ -97,11 +97,14 @@ def test_only_ready_endpoints_are_called_and_unreachable_ones_are_skipped() -> N
             slice_["endpoints"] = [{"addresses": ["127.0.0.9"]}, {"addresses": ["127.0.0.1"]}]
             await client.create(SLICES, slice_)
             await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
-            for unusable in ({"conditions": {"ready": False}}, {"nodeName": "node-1", "conditions": None}):
-                endpoints = [endpoint | unusable for endpoint in slice_["endpoints"]]
-                await client.send("PATCH", f"{SLICES}/hooks-1", {"endpoints": endpoints})
-                code, error = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "b"}})
-                assert (code, "no endpoints available" in error["message"]) == (500, True)
+            endpoints = [endpoint | {"conditions": {"ready": False}} for endpoint in slice_["endpoints"]]
+            await client.send("PATCH", f"{SLICES}/hooks-1", {"endpoints": endpoints})
+            code, error = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "b"}})
+            assert (code, "no endpoints available" in error["message"]) == (500, True)
+            # A process of this machine answers for a simulated pod, on the port of the pod.
+            pod = {"addresses": ["10.64.0.1"], "nodeName": "node-1", "conditions": {"ready": True}}
+            await client.send("PATCH", f"{SLICES}/hooks-1", {"endpoints": [pod]})
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "b"}})
 
     run_with_server(scenario)
 

@@ -2,7 +2,8 @@
 
 Cluster IPs are not routed on one machine.  As kube-apiserver does with ``--enable-aggregator-routing``, a
 Service is resolved to the addresses in its EndpointSlices or Endpoints, or to the host of type
-ExternalName.  The certificate of the server must be for NAME.NAMESPACE.svc.
+ExternalName.  A simulated pod answers no requests: a process on the same port of this machine does it for
+the pods of a Service.  The certificate of the server must be for NAME.NAMESPACE.svc.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from quorate.local.server.storage.store import Key, Store
 Json = dict[str, Any]
 
 HTTPS_PORT = 443
+LOOPBACK = "127.0.0.1"
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
@@ -212,7 +214,8 @@ def _service_addresses(store: Store, namespace: str, name: str, port: int) -> tu
         raise BackendUnreachable(f'no service port {port} found for service "{name}"')
     endpoints = _endpoint_addresses(store, namespace, name, service_port.get("name", ""))
     addresses = tuple(
-        f"[{host}]:{number}" if ":" in host else f"{host}:{number}" for host, number in endpoints
+        f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
+        for host, number in dict.fromkeys(endpoints)
     )
     if not addresses:
         raise BackendUnreachable(f'no endpoints available for service "{name}"')
@@ -220,20 +223,20 @@ def _service_addresses(store: Store, namespace: str, name: str, port: int) -> tu
 
 
 def _endpoint_addresses(store: Store, namespace: str, name: str, port_name: str) -> Iterator[tuple[str, int]]:
-    """Yield the ready addresses with the number of the named port.
-
-    Addresses with a nodeName are left out: those of pods, which no process of this network listens on.
-    """
+    """Yield the ready addresses with the number of the named port, and this machine's for those of pods."""
     for entry in store.entries("endpointslices.discovery.k8s.io", namespace):
         if entry.labels.get(SERVICE_NAME_LABEL) != name:
             continue
         slice_ = entry.decode()
         for endpoint in slice_.get("endpoints") or ():
-            if endpoint.get("conditions", {}).get("ready", True) and not endpoint.get("nodeName"):
-                yield from _address_ports(endpoint.get("addresses", []), slice_.get("ports") or [], port_name)
+            if endpoint.get("conditions", {}).get("ready", True):
+                addresses = [LOOPBACK] if endpoint.get("nodeName") else endpoint.get("addresses", [])
+                yield from _address_ports(addresses, slice_.get("ports") or [], port_name)
     endpoints = store.get(Key("endpoints", namespace, name))
     for subset in endpoints.decode().get("subsets", ()) if endpoints is not None else ():
-        addresses = [address["ip"] for address in subset.get("addresses", ()) if not address.get("nodeName")]
+        addresses = [
+            LOOPBACK if address.get("nodeName") else address["ip"] for address in subset.get("addresses", ())
+        ]
         yield from _address_ports(addresses, subset.get("ports", []), port_name)
 
 
