@@ -1,8 +1,13 @@
 """The kubelet of the simulated nodes: watches their pods and executes ``next_step``."""
 
 import asyncio
+from collections import Counter
+from dataclasses import replace
+from typing import Final
 
-from quorate.api.meta import Key, Uid
+from quorate.api.core.pod_resources import RESIZE_PENDING, pod_requests
+from quorate.api.meta import Key, Uid, at_epoch, find_condition
+from quorate.api.quantity import parse_quantity
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
@@ -10,6 +15,12 @@ from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.local.nodes.behavior import InvalidBehavior
+from quorate.local.nodes.container_changes import (
+    NodeCapacity,
+    is_resized,
+    with_ephemeral_containers,
+    with_resized_containers,
+)
 from quorate.local.nodes.fleet import POD_NETWORK, AddressPool
 from quorate.local.nodes.lifecycle import (
     PodCounts,
@@ -26,6 +37,7 @@ from quorate.local.nodes.registration import Node
 from quorate.local.own_writes import MutationCache
 
 WORKERS = 16
+RESIZE_RETRY_S: Final = 10.0  # of a resize for which the node has no room yet
 
 
 class Kubelet:
@@ -41,6 +53,7 @@ class Kubelet:
         # Of pods with a current stage that began, or was read, in this process.
         self._progress: dict[Uid, Progress] = {}
         self._counts: dict[Uid, PodCounts] = {}  # by owner
+        self._resized: set[Uid] = set()  # pods with a resize that is not in their status yet
         self._cache.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
         self._addresses = AddressPool(POD_NETWORK, ())
         self._reconciler = Reconciler("kubelet", self.reconcile, clock, WORKERS)
@@ -59,7 +72,12 @@ class Kubelet:
         if change.new is None:
             assert change.old is not None
             self._progress.pop(change.old.metadata.uid, None)
+            self._resized.discard(change.old.metadata.uid)
         else:
+            if is_resized(change.new) or (
+                change.old is not None and _resources_differ(change.old, change.new)
+            ):
+                self._resized.add(change.new.metadata.uid)
             self._reconciler.enqueue(change.new.metadata.key)
         before, after = counts_of(change.old), counts_of(change.new)
         pod = change.new or change.old
@@ -99,12 +117,42 @@ class Kubelet:
         step = next_step(
             pod, self._progress.get(uid), self._counts_with(pod), addresses, self._clock.now(), self._speed
         )
+        step = self._with_container_changes(pod, step)
         await self._execute(pod, step)
         if step.progress is None:
             self._progress.pop(uid, None)
         else:
             self._progress[uid] = step.progress
         return step.wake_at
+
+    def _with_container_changes(self, pod: Pod, step: Step) -> Step:
+        """Return the step that also starts ephemeral containers and resizes containers."""
+        status, moment, wake_at = step.status or pod.status, at_epoch(self._clock.now()), step.wake_at
+        if status.phase != "Running" or pod.metadata.deletion_timestamp is not None:
+            return step
+        status = with_ephemeral_containers(pod, status, moment)
+        if pod.metadata.uid in self._resized:
+            status = with_resized_containers(pod, status, self._capacity_for(pod), moment)
+            if find_condition(status.conditions, RESIZE_PENDING) is None:
+                self._resized.discard(pod.metadata.uid)
+            else:
+                retry_at = self._clock.now() + RESIZE_RETRY_S
+                wake_at = retry_at if wake_at is None else min(wake_at, retry_at)
+        if status == pod.status:
+            return replace(step, wake_at=wake_at)
+        return replace(step, status=status, wake_at=wake_at)
+
+    def _capacity_for(self, pod: Pod) -> NodeCapacity:
+        """Return the resources of the pod's node, and what the other pods leave."""
+        node = self._nodes.get(Key("", pod.spec.node_name))
+        assert node is not None, "a pod of a simulated node"
+        allocatable = {name: parse_quantity(amount).nanos for name, amount in node.status.allocatable.items()}
+        free = Counter(allocatable)
+        for other in self._cache.by_index("node", pod.spec.node_name):
+            if other.metadata.uid != pod.metadata.uid and other.status.phase not in ("Succeeded", "Failed"):
+                amounts = pod_requests(other.spec)
+                free.subtract({name: amount.nanos for name, amount in amounts.items()})
+        return NodeCapacity(allocatable, free)
 
     def _counts_with(self, pod: Pod) -> PodCounts:
         """Return the counts of the pod's owner with the pod itself as a running one."""
@@ -127,6 +175,14 @@ class Kubelet:
                 self._pods.record(await self._client.patch(PODS, key, patch, subresource="status"))
             except NotFound:
                 return
+
+
+def _resources_differ(old: Pod, new: Pod) -> bool:
+    """Return True if an update changed the resources of a container."""
+    before, after = (
+        {container.name: container.resources for container in pod.spec.containers} for pod in (old, new)
+    )
+    return old.spec != new.spec and before != after
 
 
 def _simulated_address(node: Node | None) -> str:

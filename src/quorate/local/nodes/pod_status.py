@@ -101,7 +101,15 @@ def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
 def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
     """Return the status after all containers stopped; a pod that never started has failed too."""
     phase = "Failed" if exit_code else "Succeeded"
-    status = replace(pod.status, phase=phase, container_statuses=_stopped(pod, exit_code, moment))
+    status = replace(
+        pod.status,
+        phase=phase,
+        container_statuses=_stopped(pod, exit_code, moment),
+        ephemeral_container_statuses=tuple(
+            _stopped_status(each, exit_code, moment) if each.state.running else each
+            for each in pod.status.ephemeral_container_statuses
+        ),
+    )
     stopped_value = ConditionValue("False", "PodFailed" if exit_code else "PodCompleted")
     return _conditions(status, moment, ContainersReady=stopped_value, Ready=stopped_value)
 
@@ -140,18 +148,21 @@ def with_peers_condition(status: PodStatus, running: int, required: int, moment:
 
 
 def _stopped(pod: Pod, exit_code: int, moment: datetime) -> tuple[ContainerStatus, ...]:
-    def stop(container: Container) -> ContainerStatus:
-        previous = _previous_status(pod, container)
-        started_at = previous.state.running.started_at if previous.state.running else moment
-        end = ContainerStateTerminated(
-            exit_code=exit_code,
-            reason="Error" if exit_code else "Completed",
-            started_at=started_at,
-            finished_at=moment,
-        )
-        return replace(previous, ready=False, started=False, state=ContainerState(terminated=end))
+    return tuple(
+        _stopped_status(_previous_status(pod, container), exit_code, moment)
+        for container in pod.spec.containers
+    )
 
-    return tuple(map(stop, pod.spec.containers))
+
+def _stopped_status(previous: ContainerStatus, exit_code: int, moment: datetime) -> ContainerStatus:
+    started_at = previous.state.running.started_at if previous.state.running else moment
+    end = ContainerStateTerminated(
+        exit_code=exit_code,
+        reason="Error" if exit_code else "Completed",
+        started_at=started_at,
+        finished_at=moment,
+    )
+    return replace(previous, ready=False, started=False, state=ContainerState(terminated=end))
 
 
 def _previous_status(pod: Pod, container: Container) -> ContainerStatus:

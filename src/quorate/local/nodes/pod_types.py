@@ -38,7 +38,7 @@ class ContainerStatus(core.ContainerStatus, omit_defaults=False):
     started: bool = False
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
-    # Kept from the stored status, because simulated nodes do not resize pods.
+    # Reported once a pod is resized.
     allocated_resources: core.Resources | UnsetType = UNSET
     resources: core.ResourceRequirements | UnsetType = UNSET
 
@@ -58,10 +58,12 @@ class PodStatus(core.PodStatus):
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class PodSpec(core.PodSpec):
     subdomain: str = ""
+    ephemeral_containers: tuple[core.Container, ...] = ()
 
 
 class Pod(core.Pod):

@@ -290,6 +290,12 @@ SUBRESOURCE_STRATEGIES: dict[tuple[str, str], Strategy] = {
         prepare_for_status_update=infrastructure_defaults.keep_certificate,
         validate_status=infrastructure.validate_request_approval,
     ),
+    ("pods", "ephemeralcontainers"): Strategy(
+        default=pod_defaults.default_pod,
+        prepare_for_update=pod_defaults.prepare_pod_for_ephemeral_containers,
+        validate=validate_as("Pod"),
+        validate_update=pod_updates.validate_ephemeral_containers,
+    ),
     ("pods", "resize"): Strategy(
         default=pod_defaults.default_pod,
         prepare_for_update=pod_defaults.prepare_pod_for_resize,

@@ -16,6 +16,7 @@ Json = dict[str, Any]
 OMIT_ZERO: dict[str, frozenset[str]] = {
     "PodSpec": frozenset({"hostNetwork", "hostPID", "hostIPC"}),
     "Container": frozenset({"stdin", "stdinOnce", "tty"}),
+    "EphemeralContainer": frozenset({"stdin", "stdinOnce", "tty"}),
     "ContainerPort": frozenset({"hostPort"}),
     "VolumeMount": frozenset({"readOnly"}),
     "JobStatus": frozenset({"active", "succeeded", "failed"}),

@@ -49,8 +49,9 @@ def default_pod_spec(spec: Json) -> None:
         spec["serviceAccountName"] = spec["serviceAccount"]
     for volume in spec.get("volumes", ()):
         _default_volume(volume)
-    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-        _default_container(container)
+    for field in ("containers", "initContainers", "ephemeralContainers"):
+        for container in spec.get(field, ()):
+            _default_container(container)
     pod_resources.default_amounts(spec)
 
 
@@ -163,6 +164,15 @@ def prepare_pod_for_resize(new: Json, old: Json) -> None:
             spec[field] = resized
     pod_resources.default_requests(spec)
     new["spec"] = spec
+    new["metadata"] = dict(old["metadata"])
+
+
+def prepare_pod_for_ephemeral_containers(new: Json, old: Json) -> None:
+    """Keep all but the ephemeral containers of the pod."""
+    containers = new["spec"].get("ephemeralContainers")
+    new["spec"] = {name: value for name, value in old["spec"].items() if name != "ephemeralContainers"}
+    if containers:
+        new["spec"]["ephemeralContainers"] = containers
     new["metadata"] = dict(old["metadata"])
 
 

@@ -45,6 +45,20 @@ def validate_resize(new: Json, old: Json) -> list[Cause]:
     return findings
 
 
+def validate_ephemeral_containers(new: Json, old: Json) -> list[Cause]:
+    """Validate an update of the ephemeral containers, which are only ever added."""
+    path = "spec.ephemeralContainers"
+    now = {each.get("name"): each for each in new["spec"].get("ephemeralContainers", ())}
+    findings = []
+    for container in old["spec"].get("ephemeralContainers", ()):
+        name = container["name"]
+        if now.get(name) != container:
+            change = "changed" if name in now else "removed"
+            message = f'existing ephemeral containers "{name}" may not be {change}'
+            findings.append(forbidden_field(path, message))
+    return findings
+
+
 def _resized(container: Json, resized: Json, path: str, *, fixed: bool) -> Causes:
     was, now = container.get("resources", {}), resized.get("resources", {})
     if container.get("name") != resized.get("name"):

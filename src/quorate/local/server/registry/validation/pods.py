@@ -30,6 +30,18 @@ SEVERAL_SOURCES = "may not have more than one field specified at a time"
 
 
 @relation
+def ephemeral_target(container: Json, path: str, scope: Scope) -> Causes:
+    target, pod = container.get("targetContainerName"), scope.container
+    if target and target not in pod.names_in("containers") | pod.names_in("initContainers"):
+        yield missing_reference(f"{path}.targetContainerName", target)
+    for index, mount in enumerate(container.get("volumeMounts", ())):
+        for field in ("subPath", "subPathExpr"):
+            if mount.get(field):
+                message = "cannot be set for an Ephemeral Container"
+                yield forbidden_field(f"{path}.volumeMounts[{index}].{field}", message)
+
+
+@relation
 def node_name_without_gates(pod: Json, path: str, _: Scope) -> Causes:
     if pod["spec"].get("nodeName") and pod["spec"].get("schedulingGates"):
         yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
