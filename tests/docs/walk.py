@@ -3,17 +3,18 @@
 A block ``yaml title="NAME"`` is a file.  In a block ``console`` a line that begins with ``$ `` is a command,
 followed by its output, in which ``...`` matches any text and a line ``...`` matches any number of lines.
 Runs of blanks count as one.  A command that only reads is repeated until the output matches; a command
-that writes runs once.
+that writes runs once.  One that ends with ``&`` runs until the end of the page.
 """
 
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ from tests.e2e.commands import cluster, pause_s
 
 TASKS: Final = Path(__file__).parents[2] / "docs" / "tasks"
 WITHIN_S: Final = 40.0
-_READS: Final = {"get", "describe", "list", "explain", "wait", "preflight", "logs", "auth"}
+_READS: Final = {"get", "describe", "list", "explain", "wait", "preflight", "logs", "auth", "grep", "status"}
 _BLOCK: Final = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -53,36 +54,58 @@ def blocks(page: str) -> Iterator[File | Step]:
                 yield Step(command, output)
 
 
-def walk(name: str, directory: Path) -> None:
-    """Run the steps of task page ``name`` on a separate cluster in ``directory``."""
+def walk(name: str, directory: Path, commands: Path | None = None, within_s: float = WITHIN_S) -> None:
+    """Run the steps of task page ``name`` on a separate cluster in ``directory``.
+
+    Programs are also looked up in ``commands``. Each step takes at most ``within_s``.
+    """
+    programs = [Path(sys.executable).parent, *([commands] if commands else [])]
     environment = {
         **os.environ,
         "KUBECONFIG": str(directory / "data" / "kubeconfig"),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": ":".join([*map(str, programs), os.environ["PATH"]]),
         "HOME": str(directory),
     }
     with ExitStack() as running:
         for block in blocks((TASKS / name).read_text()):
             match block:
                 case File(file_name, text):
-                    (directory / file_name).write_text(text)
+                    path = directory / file_name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(text)
                 case Step(command, _) if command.startswith("quorate local up"):
                     options = [_existing_path(word, directory) for word in shlex.split(command)[3:]]
                     running.enter_context(cluster(directory / "data", *options))
+                case Step(command, _) if command.endswith("&"):
+                    running.enter_context(_in_background(command, directory, environment))
                 case Step():
-                    _run_step(block, directory, environment)
+                    _run_step(block, directory, environment, within_s)
 
 
 def _existing_path(word: str, directory: Path) -> str:
     return str(directory / word) if (directory / word).is_file() else word
 
 
-def _run_step(step: Step, directory: Path, environment: dict[str, str]) -> None:
-    deadline = time.monotonic() + WITHIN_S
+@contextmanager
+def _in_background(command: str, directory: Path, environment: dict[str, str]) -> Iterator[None]:
+    """Run a command and what it starts until the end of the block."""
+    process = subprocess.Popen(
+        command.removesuffix("&"), shell=True, cwd=directory, env=environment, process_group=0
+    )
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+
+
+def _run_step(step: Step, directory: Path, environment: dict[str, str], within_s: float) -> None:
+    deadline = time.monotonic() + within_s
     while True:
         began = time.monotonic()
         done = subprocess.run(
-            step.command, shell=True, cwd=directory, env=environment, text=True, timeout=WITHIN_S,
+            step.command, shell=True, cwd=directory, env=environment, text=True, timeout=within_s,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
         if matches_output(done.stdout, step.output):
