@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import random
+import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +20,11 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import ClusterDirectory
 from quorate.local.runtime.containers.processes import marked_processes
+from quorate.local.runtime.network.node_namespaces import (
+    NamespacesUnavailable,
+    end_namespaces,
+    join_or_create,
+)
 from quorate.local.runtime.supervisor import DIRECTORY, ProcessRuntime
 from quorate.local.runtime.tools import RuntimeUnavailable, find_tools
 from quorate.local.server.apiserver import NO_CONVERTERS
@@ -45,6 +51,23 @@ def unavailable_reason() -> str:
 
 
 runs_processes = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason() or "pods can run")
+
+
+@functools.cache
+def why_no_namespaces() -> str:
+    """Return why pods cannot have a network of their own, or an empty string."""
+    with tempfile.TemporaryDirectory() as state:
+        try:
+            join_or_create(Path(state))
+        except NamespacesUnavailable as reason:
+            return str(reason)
+        end_namespaces(Path(state))
+    return unavailable_reason()
+
+
+runs_in_namespaces = pytest.mark.skipif(
+    bool(why_no_namespaces()), reason=why_no_namespaces() or "pods can run"
+)
 
 
 class World:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from quorate.api.quantity import InvalidQuantity, parse_quantity
+from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.cli.errors import UsageError
 from quorate.cli.run.cluster_description import ClusterDescription, simulated_pools
 from quorate.local.nodes import NodePool
@@ -64,8 +64,8 @@ class RuntimeOptions:
     ) -> tuple[tuple[NodePool, ...], ProcessRuntime | None]:
         """Return the simulated nodes, and the node of this machine if pods run on it.
 
-        ``options`` are those of the command line, ``described`` is read from a file: its amounts are then
-        those of the node of this machine. Raises ``UsageError``.
+        ``options`` are those of the command line, ``described`` is read from a file: the node of this machine
+        then has what its equal nodes have together. Raises ``UsageError``.
         """
         if self.runtime is Runtime.SIMULATED:
             if self.node_name or self.node or self.images:
@@ -82,8 +82,15 @@ class RuntimeOptions:
 
 
 def _amounts(described: ClusterDescription) -> dict[str, str]:
-    amounts = {"cpu": described.cpu, "memory": described.memory, "pods": described.pods}
-    return {name: str(amount) for name, amount in amounts.items() if amount is not None}
+    """Return what the equal nodes of a description have together: the node of this machine replaces them."""
+    count = described.nodes if described.nodes is not None else 1
+    amounts: dict[str, str] = {}
+    for name, amount in (("cpu", described.cpu), ("memory", described.memory)):
+        if amount is not None:
+            amounts[name] = str(Quantity(amount.nanos * count, amount.form))
+    if described.pods is not None:
+        amounts["pods"] = str(described.pods * count)
+    return amounts
 
 
 def _parse_resources(text: str) -> dict[str, str]:

@@ -1,7 +1,9 @@
 """Stories inside the namespaces of a node, run as a process: ``inside STORY DIRECTORY``."""
 
 import asyncio
+import fcntl
 import os
+import struct
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,6 +24,7 @@ from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cl
 SERVICES = untyped("", "v1", "services", "Service", True)
 
 DEADLINE_S = 20.0
+SIOCGIFHWADDR = 0x8927
 
 
 @asynccontextmanager
@@ -72,6 +75,22 @@ async def a_network_survives_the_kubelet_and_is_released(state: Path) -> None:
         assert again.address != made.address, "an address is not reused at once"
         await pods.release("uid-one")
         await pods.release("uid-one")
+
+
+async def the_address_of_the_bridge_stays(state: Path) -> None:
+    """Otherwise pods would send to the old one, and wait for names for half a minute."""
+    async with network(state) as pods:
+        addresses = set()
+        for number in range(5):
+            await pods.create(request(str(number)))
+            addresses.add(await _link_address(pods))
+        await pods.release("uid-0")
+        assert addresses == {await _link_address(pods)}
+
+
+async def _link_address(pods: BridgeNetwork) -> bytes:
+    with await pods.open_socket() as opened:
+        return fcntl.ioctl(opened, SIOCGIFHWADDR, struct.pack("256s", b"bridge"))[18:24]
 
 
 async def many_pods_at_once(state: Path) -> None:
@@ -161,6 +180,7 @@ STORIES: dict[str, Callable[[Path], Awaitable[None]]] = {
     for story in (
         pods_have_addresses_of_their_own,
         a_network_survives_the_kubelet_and_is_released,
+        the_address_of_the_bridge_stays,
         many_pods_at_once,
         what_a_crash_left_is_removed,
         names_and_services_reach_pods,

@@ -27,6 +27,7 @@ NODE_ADDRESS: Final = str(POD_NETWORK[1])
 SERVICE_NETWORK: Final = "10.96.0.0/16"
 API_SERVICE_ADDRESS: Final = ("10.96.0.1", 443)
 BRIDGE: Final = "bridge"
+BRIDGE_ADDRESS: Final = "02:00:0a:f4:00:01"
 LINK_PREFIX: Final = "pod"
 NAMESPACE: Final = "netns"
 ADDRESS: Final = "address"
@@ -152,7 +153,9 @@ def _prepare_node(used: frozenset[int]) -> None:
     if BRIDGE not in links:
         ip(
             "link set lo up",
-            f"link add {BRIDGE} type bridge",
+            # With an address of its own: else it is that of a port and changes with the pods, which then send
+            # to the old one for half a minute.
+            f"link add {BRIDGE} address {BRIDGE_ADDRESS} type bridge",
             f"addr add {NODE_ADDRESS}/{POD_NETWORK.prefixlen} dev {BRIDGE}",
             f"link set {BRIDGE} up",
             # Each address of a service is an address of the node, on which it may listen.
