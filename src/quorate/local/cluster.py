@@ -17,7 +17,8 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers import run_controllers
 from quorate.local.directory import LockedDirectory
 from quorate.local.nodes import NodePool, run_nodes
-from quorate.local.runtime.supervisor import ProcessRuntime, run_kubelet
+from quorate.local.runtime.streaming.server import SOCKET
+from quorate.local.runtime.supervisor import DIRECTORY, ProcessRuntime, run_kubelet
 from quorate.local.server.apiserver import NO_CHECKS, ApiServer
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.discovery.health import Check
@@ -102,9 +103,10 @@ async def run_server(
     credentials = directory.credentials(clock.now())
     tokens = {credentials.token: ADMINISTRATOR}
     keys = directory.server_keys(clock.now())
+    kubelet = directory.path / DIRECTORY / SOCKET
     store = Store(directory.database)
     required = {"default-objects": lambda: all(store.get(key) is not None for key in required_objects)}
-    server = ApiServer(store, tokens, clock, new_uid, converters, keys, {**required, **ready_checks})
+    server = ApiServer(store, tokens, clock, new_uid, converters, keys, {**required, **ready_checks}, kubelet)
     try:
         try:
             await server.start(HOST, port, credentials.tls)

@@ -33,6 +33,7 @@ from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.node import NodeDescription, heartbeat, register
 from quorate.local.runtime.node_services import NodeServices
 from quorate.local.runtime.objects import ApiObjects
+from quorate.local.runtime.streaming.server import KubeletServer, serve_kubelet
 from quorate.local.runtime.tools import find_tools
 
 ISOLATION: Final = "bubblewrap"
@@ -71,7 +72,9 @@ async def serve(configuration: KubeletConfiguration, reason: str) -> None:
             ISOLATION,
             _remarks(services),
         )
-        await _run(client, clock, node, Kubelet(services))
+        kubelet = Kubelet(services)
+        async with serve_kubelet(services.state, KubeletServer(kubelet, network, clock)):
+            await _run(client, clock, node, kubelet)
 
 
 async def _run(client: Client, clock: WallClock, node: NodeDescription, kubelet: Kubelet) -> None:

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -42,12 +43,14 @@ from quorate.local.server.handlers import (
     delete,
     listing,
     patch,
+    pod_streams,
     scale,
     subresources,
     update,
     watch,
     websocket_watch,
 )
+from quorate.local.server.kubelet_client import KubeletClient
 from quorate.local.server.registry import bootstrap
 from quorate.local.server.registry.builtin import KINDS
 from quorate.local.server.registry.custom_resources import CustomResourceController
@@ -88,12 +91,14 @@ class ApiServer:
         converters: Mapping[str, Converter] = NO_CONVERTERS,
         keys: ServerKeys | None = None,
         ready_checks: Mapping[str, health.Check] = NO_CHECKS,
+        kubelet_socket: Path | None = None,
     ) -> None:
         """``tokens``: bearer tokens of users that are not service accounts.
 
         ``converters``: by API group, the conversion of its custom resources between versions.
         ``keys``: without them, service account tokens become invalid when the server stops.
         ``ready_checks``: what else than this server has to hold before /readyz answers with 200, by name.
+        ``kubelet_socket``: of the kubelet of this machine, which serves logs and exec of its pods.
         """
         keys = keys or new_server_keys(clock.now())
         self._server = ServerContext(
@@ -120,6 +125,7 @@ class ApiServer:
             self._server.timestamp,
             new_client_certificate(keys.front_proxy, proxy.CLIENT_NAME, clock.now()),
         )
+        self._kubelet = KubeletClient(kubelet_socket)
         self._background_tasks: list[asyncio.Task[None]] = []
         self._health_checks = health.HealthChecks(
             {"ping": lambda: True, "etcd": lambda: store.is_writable},
@@ -211,6 +217,9 @@ class ApiServer:
         )
         if info.verb == "watch":
             return await self._watch(request, context)
+        if pod_streams.handles(context):
+            with self._cancelled_on_stop():
+                return await pod_streams.respond(request, context, self._kubelet)
         try:
             response = await _find_handler(context)(context)
             if isinstance(response.body, Encoding):

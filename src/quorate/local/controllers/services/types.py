@@ -69,7 +69,6 @@ class EndpointPort(Struct):
 
 class EndpointSlice(Struct):
     metadata: ObjectMeta
-    address_type: str = "IPv4"
     endpoints: tuple[Endpoint, ...] | None = None
     ports: tuple[EndpointPort, ...] | None = None
 

@@ -1,4 +1,4 @@
-"""Subresources other than status and scale: binding, eviction, finalize, token, log."""
+"""Subresources other than status and scale: binding, eviction, finalize, token."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -140,19 +140,12 @@ async def not_implemented(context: RequestContext) -> ApiResponse:
     raise StatusError(501, "NotImplemented", f"{context.info.subresource} is not served by this server")
 
 
-async def log(context: RequestContext) -> ApiResponse:
-    """GET pods/x/log: an unbound pod has an empty log; other logs are not implemented."""
-    pod = context.decode(await context.current())
-    return ApiResponse(204, b"") if not pod["spec"].get("nodeName") else await not_implemented(context)
-
-
 Handler = Callable[[RequestContext], Awaitable[ApiResponse]]
 
 HANDLERS: dict[tuple[str, str, str], Handler] = {
     ("bindings", "", "create"): bind_by_name,
     ("pods", "binding", "create"): bind,
     ("pods", "eviction", "create"): evict,
-    ("pods", "log", "get"): log,
     ("serviceaccounts", "token", "create"): token_requests.create_token,
     ("namespaces", "finalize", "update"): finalize,
 }

@@ -52,7 +52,8 @@ def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
         rest[0],
         namespace,
         name,
-        subresource="/".join(rest[2:]),
+        # What follows proxy is a path of the service, not of this API.
+        subresource=rest[2] if rest[2:3] == ["proxy"] else "/".join(rest[2:]),
     )
 
 

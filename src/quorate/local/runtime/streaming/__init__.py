@@ -1,0 +1,1 @@
+"""Streams of containers: logs, exec, attach and port-forward, as a kubelet serves them."""

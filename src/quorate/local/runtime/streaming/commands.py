@@ -1,0 +1,259 @@
+"""Commands in containers: a process with the streams of a client."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+import termios
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
+from quorate.local.runtime.streaming.inbox import Inbox
+
+Json = dict[str, Any]
+
+CHUNK_BYTES: Final = 32 * 1024
+DRAIN_S: Final = 2.0
+"""How long output is read after the end of a command; a process that it left behind may hold it open."""
+TIOCSPTLCK: Final = 0x40045431
+TIOCGPTPEER: Final = 0x5441
+NON_ZERO_EXIT: Final = "NonZeroExitCode"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOptions:
+    """PodExecOptions and PodAttachOptions, as their names."""
+
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+    command: Sequence[str] = ()
+
+
+class TerminalSizes:
+    """The size of the client's terminal, which may arrive before the command has one."""
+
+    def __init__(self) -> None:
+        self._size: tuple[int, int] | None = None  # columns and rows
+        self._on_size: Callable[[int, int], None] | None = None
+
+    def set(self, columns: int, rows: int) -> None:
+        self._size = (columns, rows)
+        if self._on_size is not None:
+            self._on_size(columns, rows)
+
+    def follow(self, on_size: Callable[[int, int], None] | None) -> None:
+        """Call ``on_size`` with the size, if it is known, and with each later one; None ends that."""
+        self._on_size = on_size
+        if on_size is not None and self._size is not None:
+            on_size(*self._size)
+
+
+class ClientStreams(Protocol):
+    """The streams of a client, whatever the protocol."""
+
+    stdin: Inbox
+    sizes: "TerminalSizes"
+
+    async def write(self, stream: str, content: bytes) -> None:
+        """Send to stdout or stderr.  Raises OSError if the client has disconnected."""
+
+    async def finish(self, status: Json) -> None:
+        """Send the status of the command, and end the streams."""
+
+
+async def run_command(container: RunningContainer, options: CommandOptions, client: ClientStreams) -> Json:
+    """Run a command in a container until it ends, and return its status; cancelling ends the command."""
+    try:
+        if options.tty:
+            return exit_status(await _run_with_terminal(container, options, client))
+        return exit_status(await _run_with_pipes(container, options, client))
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConnectionError):
+            raise
+        return failure(f"error executing command in container: {error}")
+
+
+def exit_status(code: int) -> Json:
+    """Return the Status of a command, given the code that the process ended with."""
+    code = 128 - code if code < 0 else code
+    if code == 0:
+        return {"metadata": {}, "status": "Success"}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "reason": NON_ZERO_EXIT,
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+def failure(message: str) -> Json:
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": "InternalError",
+        "details": {"causes": [{"message": message}]},
+        "code": 500,
+    }
+
+
+async def _run_with_pipes(container: RunningContainer, options: CommandOptions, client: ClientStreams) -> int:
+    def pipe(wanted: bool) -> int:
+        return asyncio.subprocess.PIPE if wanted else asyncio.subprocess.DEVNULL
+
+    process = await asyncio.create_subprocess_exec(
+        *exec_arguments(container, options.command),
+        stdin=pipe(options.stdin),
+        stdout=pipe(options.stdout),
+        stderr=pipe(options.stderr),
+        env=dict(container.environment),
+        start_new_session=True,
+    )
+    async with _ended_at_the_end(process):
+        copies = []
+        if process.stdout is not None:
+            copies.append(_copy_output(process.stdout.read, "stdout", client))
+        if process.stderr is not None:
+            copies.append(_copy_output(process.stderr.read, "stderr", client))
+        if process.stdin is not None:
+            return await _wait(process, copies, _copy_input(process.stdin, client))
+        return await _wait(process, copies, None)
+
+
+async def _run_with_terminal(
+    container: RunningContainer, options: CommandOptions, client: ClientStreams
+) -> int:
+    master, slave = _open_terminal(container)
+    try:
+        # setsid makes the terminal that of the session, so that Ctrl-C and sizes reach the command.
+        process = await asyncio.create_subprocess_exec(
+            "setsid", "--ctty", *exec_arguments(container, options.command),
+            stdin=slave, stdout=slave, stderr=slave,
+            env={"TERM": "xterm", **container.environment},
+        )  # fmt: skip
+    except BaseException:
+        os.close(master)
+        raise
+    finally:
+        os.close(slave)
+    os.set_blocking(master, False)
+
+    def resize(columns: int, rows: int) -> None:
+        size = struct.pack("HHHH", min(rows, 0xFFFF), min(columns, 0xFFFF), 0, 0)
+        fcntl.ioctl(master, termios.TIOCSWINSZ, size)
+
+    client.sizes.follow(resize)
+    try:
+        async with _ended_at_the_end(process):
+            output = _copy_output(lambda size: _read_terminal(master, size), "stdout", client)
+            return await _wait(process, [output], _copy_to_terminal(master, client))
+    finally:
+        client.sizes.follow(None)
+        os.close(master)
+
+
+def _open_terminal(container: RunningContainer) -> tuple[int, int]:
+    """Return master and slave of a new terminal, if possible among those that the container sees."""
+    try:
+        master = os.open(f"/proc/{container.pid}/root/dev/pts/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return os.openpty()
+    fcntl.ioctl(master, TIOCSPTLCK, struct.pack("i", 0))  # unlock
+    return master, fcntl.ioctl(master, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+async def _wait(
+    process: asyncio.subprocess.Process,
+    copies: Sequence[Awaitable[None]],
+    stdin: Awaitable[None] | None,
+) -> int:
+    """Return the exit code, once the output has been copied.
+
+    Raises OSError if the client has disconnected.
+    """
+    output: asyncio.Future[Any] = asyncio.gather(*copies)
+    tasks: list[asyncio.Future[Any]] = [output]
+    if stdin is not None:
+        tasks.append(asyncio.ensure_future(stdin))
+    try:
+        ended: asyncio.Future[int] = asyncio.ensure_future(process.wait())
+        tasks.append(ended)
+        either: list[asyncio.Future[Any]] = [ended, output]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if output.done():
+            output.result()
+            await ended
+        else:
+            await asyncio.wait([output], timeout=DRAIN_S)
+        return ended.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _ended_at_the_end(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
+    """Kill the process and those it started, unless it has ended."""
+    try:
+        yield
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+async def _copy_output(read: Callable[[int], Awaitable[bytes]], stream: str, client: ClientStreams) -> None:
+    while chunk := await read(CHUNK_BYTES):
+        await client.write(stream, chunk)
+
+
+async def _copy_input(writer: asyncio.StreamWriter, client: ClientStreams) -> None:
+    with contextlib.suppress(OSError):  # the command has closed its input
+        while chunk := await client.stdin.get():
+            writer.write(chunk)
+            await writer.drain()
+    writer.close()
+
+
+async def _read_terminal(master: int, size: int) -> bytes:
+    """Return output, or empty bytes when no process has the terminal any more."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return os.read(master, size)
+        except BlockingIOError:
+            await _ready(master, loop.add_reader, loop.remove_reader)
+        except OSError:  # EIO
+            return b""
+
+
+async def _copy_to_terminal(master: int, client: ClientStreams) -> None:
+    loop = asyncio.get_running_loop()
+    while chunk := await client.stdin.get():
+        while chunk:
+            try:
+                chunk = chunk[os.write(master, chunk) :]
+            except BlockingIOError:
+                await _ready(master, loop.add_writer, loop.remove_writer)
+            except OSError:
+                return
+
+
+async def _ready(descriptor: int, add: Callable[..., None], remove: Callable[[int], Any]) -> None:
+    """Wait until a descriptor is readable or writable."""
+    ready = asyncio.Event()
+    add(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        remove(descriptor)

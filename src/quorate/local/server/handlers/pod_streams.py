@@ -1,0 +1,205 @@
+"""log, exec, attach, portforward and proxy: requests that the kubelet of the pod's node answers."""
+
+from contextlib import suppress
+from typing import Any, Final
+from urllib.parse import quote
+
+from aiohttp import hdrs, web
+
+from quorate.local.server.aggregation.proxy import HOP_BY_HOP_HEADERS
+from quorate.local.server.errors import StatusError, bad_request, not_found
+from quorate.local.server.kubelet_client import KubeletClient, request_head
+from quorate.local.server.requests.context import RequestContext
+from quorate.local.server.storage.store import Key
+
+Json = dict[str, Any]
+
+STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
+PROXIED: Final = frozenset({"nodes", "pods", "services"})
+SIMULATED: Final = "simulated://"  # the container runtime of simulated nodes
+SERVICE_NAME_LABEL: Final = "kubernetes.io/service-name"
+UPGRADE_HEADERS: Final = ("connection", "origin", "upgrade", "x-stream-protocol-version")
+
+
+def handles(context: RequestContext) -> bool:
+    """Return True if ``respond`` answers the request."""
+    kind, subresource = context.kind, context.info.subresource
+    if kind.group:
+        return False
+    is_stream = kind.resource == "pods" and subresource in STREAMS
+    return is_stream or (subresource == "proxy" and kind.resource in PROXIED)
+
+
+async def respond(
+    request: web.BaseRequest, context: RequestContext, kubelet: KubeletClient
+) -> web.StreamResponse:
+    """Answer from the kubelet.  Raises StatusError."""
+    if context.info.subresource == "proxy":
+        return await _proxy(request, context, kubelet)
+    pod = _get(context, "pods", context.namespace, context.name)
+    if context.info.subresource == "log":
+        return await _log(request, context, pod, kubelet)
+    if context.info.verb == "get":
+        context.require("create")  # a WebSocket starts with a GET, but what it does is no reading
+    _require_process(context, pod, context.info.subresource)
+    path = f"/portForward/{context.namespace}/{context.name}"
+    if context.info.subresource != "portforward":
+        container = _container(pod, context.query.get("container", ""))
+        path = f"/{context.info.subresource}/{context.namespace}/{context.name}/{quote(container, safe='')}"
+    headers = [
+        (name, value)
+        for name, value in request.headers.items()
+        if name.lower() in UPGRADE_HEADERS or name.lower().startswith("sec-websocket-")
+    ]
+    return await kubelet.upgrade(request, f"{path}?{request.rel_url.raw_query_string}", headers)
+
+
+async def _log(
+    request: web.BaseRequest, context: RequestContext, pod: Json, kubelet: KubeletClient
+) -> web.StreamResponse:
+    container = _container(pod, context.query.get("container", ""))
+    if not pod["spec"].get("nodeName"):
+        return web.Response(status=204)
+    _require_process(context, pod, "log")
+    path = f"/containerLogs/{context.namespace}/{context.name}/{quote(container, safe='')}"
+    async with kubelet.get(path, request.rel_url.raw_query_string) as upstream:
+        response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/plain"})
+        response.enable_chunked_encoding()
+        with suppress(ConnectionResetError):  # the client has disconnected
+            await response.prepare(request)
+            async for chunk in upstream.content.iter_any():
+                await response.write(chunk)
+        return response
+
+
+def _get(context: RequestContext, resource: str, namespace: str, name: str) -> Json:
+    """Return an object of the core group.  Raises StatusError(404)."""
+    entry = context.server.store.get(Key(resource, namespace, name))
+    if entry is None:
+        raise not_found("", resource, name)
+    return entry.decode()
+
+
+def _require_process(context: RequestContext, pod: Json, what: str) -> None:
+    """Raise StatusError(400) unless the pod runs as a process of a node with a kubelet."""
+    name, node_name = pod["metadata"]["name"], pod["spec"].get("nodeName")
+    if not node_name:
+        raise bad_request(f"pod {name} does not have a host assigned")
+    node = context.server.store.get(Key("nodes", "", node_name))
+    info = node.decode().get("status", {}).get("nodeInfo", {}) if node is not None else {}
+    if info.get("containerRuntimeVersion", "").startswith(SIMULATED):
+        raise bad_request(
+            f"pod {name} has no {what}: node {node_name} simulates its pods and runs no process for them "
+            "(quorate local up --runtime process runs pods as processes)"
+        )
+
+
+def _container(pod: Json, name: str) -> str:
+    """Return the name of the container of a request; without one the pod must have only one container."""
+    spec, pod_name = pod["spec"], pod["metadata"]["name"]
+    names = [container["name"] for container in spec["containers"]]
+    others = [container["name"] for container in spec.get("initContainers", ())]
+    ephemeral = [container["name"] for container in spec.get("ephemeralContainers", ())]
+    if name:
+        if name not in (*names, *others, *ephemeral):
+            raise bad_request(f"container {name} is not valid for pod {pod_name}")
+        return name
+    if len(names) == 1:
+        return str(names[0])
+    message = f"a container name must be specified for pod {pod_name}, choose one of: [{' '.join(names)}]"
+    if others:
+        message += f" or one of the init containers: [{' '.join(others)}]"
+    if ephemeral:
+        message += f" or one of the ephemeral containers: [{' '.join(ephemeral)}]"
+    raise bad_request(message)
+
+
+async def _proxy(
+    request: web.BaseRequest, context: RequestContext, kubelet: KubeletClient
+) -> web.StreamResponse:
+    """Forward a request to a port of a pod, to a pod of a service, or to the kubelet of a node."""
+    _, _, path = request.raw_path.partition("/proxy")
+    path = path if path.startswith("/") else f"/{path}"
+    if context.kind.resource == "nodes":
+        node = _get(context, "nodes", "", context.name.partition(":")[0])
+        pod: Json = {"metadata": {"name": "-"}, "spec": {"nodeName": node["metadata"]["name"]}}
+        _require_process(context, pod, "kubelet")
+        return await kubelet.forward(request, _forwarded_head(request, path, "kubelet"), context.body)
+    scheme, name, port = _split_name(context.name)
+    if scheme == "https":
+        raise bad_request("the proxy reaches ports with HTTP only")
+    if context.kind.resource == "services":
+        name, number = _endpoint(context, name, port)
+    else:
+        number = _pod_port(_get(context, "pods", context.namespace, name), port)
+    pod = _get(context, "pods", context.namespace, name)
+    _require_process(context, pod, "port")
+    head = _forwarded_head(request, path, f"{pod.get('status', {}).get('podIP', name)}:{number}")
+    return await kubelet.tunnel(request, f"{context.namespace}/{name}/{number}", head, context.body)
+
+
+def _split_name(text: str) -> tuple[str, str, str]:
+    """Return scheme, name and port of NAME, NAME:PORT or SCHEME:NAME:PORT."""
+    match text.split(":"):
+        case [name]:
+            return "", name, ""
+        case [name, port]:
+            return "", name, port
+        case [scheme, name, port]:
+            return scheme, name, port
+        case _:
+            raise bad_request(f'invalid service request "{text}"')
+
+
+def _pod_port(pod: Json, port: str) -> int:
+    """Return the port of a request; without one, the first port that the pod declares."""
+    if port.isdecimal():
+        return int(port)
+    declared = [one for container in pod["spec"]["containers"] for one in container.get("ports", ())]
+    for one in declared:
+        if port in ("", one.get("name", "")):
+            return int(one["containerPort"])
+    if port:
+        raise bad_request(f"pod {pod['metadata']['name']} has no port {port}")
+    return 80
+
+
+def _endpoint(context: RequestContext, name: str, port: str) -> tuple[str, int]:
+    """Return a ready pod of a service, and its port.  Raises StatusError: 404, 503."""
+    service = _get(context, "services", context.namespace, name)
+    ports = service["spec"].get("ports", [])
+    if port or len(ports) == 1:
+        ports = [one for one in ports if port in ("", one.get("name", ""), str(one["port"]))]
+    if len(ports) != 1:
+        message = f'no service port "{port}" found for service "{name}"'
+        raise StatusError(503, "ServiceUnavailable", message)
+    for entry in context.server.store.entries("endpointslices.discovery.k8s.io", context.namespace):
+        if entry.labels.get(SERVICE_NAME_LABEL) != name:
+            continue
+        content = entry.decode()
+        numbers = [
+            one["port"]
+            for one in content.get("ports") or ()
+            if one.get("name", "") == ports[0].get("name", "")
+        ]
+        for endpoint in content.get("endpoints") or ():
+            target = endpoint.get("targetRef", {})
+            if numbers and target.get("kind") == "Pod" and endpoint.get("conditions", {}).get("ready", True):
+                return target["name"], int(numbers[0])
+    raise StatusError(503, "ServiceUnavailable", f'no endpoints available for service "{name}"')
+
+
+def _forwarded_head(request: web.BaseRequest, path: str, host: str) -> bytes:
+    """Return the head of the forwarded request: without credentials, and for one response only."""
+    upgrade = request.headers.get(hdrs.UPGRADE, "")
+    headers = [("Host", host)]
+    headers += [
+        (name, value)
+        for name, value in request.headers.items()
+        if name.lower() not in (*HOP_BY_HOP_HEADERS, "authorization")
+        and not name.lower().startswith("impersonate-")
+    ]
+    headers += [("Connection", "Upgrade"), ("Upgrade", upgrade)] if upgrade else [("Connection", "close")]
+    if request.body_exists:
+        headers.append(("Content-Length", request.headers.get(hdrs.CONTENT_LENGTH, "0")))
+    return request_head(request.method, path, headers)

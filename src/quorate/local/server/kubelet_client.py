@@ -1,0 +1,214 @@
+"""Requests of the API server to the kubelet of this machine, over a Unix socket."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from quorate.local.server.errors import StatusError, bad_request, internal_error
+from quorate.local.upgraded_connection import CHUNK_BYTES, NoResponse, UpgradedConnection
+
+MAX_HEAD_BYTES: Final = 64 * 1024
+MAX_ERROR_BYTES: Final = 64 * 1024
+MAX_SOCKET_PATH_BYTES: Final = 100
+ANSWER_TIMEOUT_S: Final = 30.0
+SWITCHING_PROTOCOLS: Final = 101
+UNUSABLE_ANSWER: Final = (
+    *(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError),
+    *(ValueError, IndexError),  # no status line
+)
+
+Headers = Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The head of a response of the kubelet, and the connection, which goes on after it."""
+
+    status: int
+    head: bytes
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+class KubeletClient:
+    def __init__(self, socket: Path | None) -> None:
+        """``socket``: None without a kubelet on this machine."""
+        self._socket = socket
+
+    @asynccontextmanager
+    async def get(self, path: str, query: str) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Yield a successful response.  Raises StatusError."""
+        with self._socket_path() as socket:
+            connector = aiohttp.UnixConnector(socket)
+            async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout()) as session:
+                try:
+                    response = await session.get(URL(f"http://kubelet{path}?{query}", encoded=True))
+                except aiohttp.ClientError as error:
+                    raise _unreachable(error) from error
+                async with response:
+                    if response.status != 200:
+                        content = await response.content.read(MAX_ERROR_BYTES)
+                        raise _error(response.status, content)
+                    yield response
+
+    async def upgrade(self, request: web.BaseRequest, path: str, headers: Headers) -> web.StreamResponse:
+        """Pass the upgrade of a request on to the kubelet, and then the bytes of both sides.
+
+        Raises StatusError if the kubelet refuses it.
+        """
+        async with self._answer(request.method, path, headers) as answer:
+            if answer.status != SWITCHING_PROTOCOLS:
+                error = _error(answer.status, await _error_content(answer))
+                if error.code < 500:
+                    raise error
+                raise internal_error(f"unable to upgrade connection: {error.message}")
+            connection = UpgradedConnection(request)
+            await connection.write(answer.head)
+            await _relay(connection, answer.reader, answer.writer)
+        return NoResponse()
+
+    async def tunnel(
+        self, request: web.BaseRequest, port_path: str, head: bytes, body: bytes
+    ) -> web.StreamResponse:
+        """Send an HTTP request to a port of a pod, and its response, as it is, to the client.
+
+        ``port_path``: the namespace, the pod and the port. Raises StatusError.
+        """
+        headers = (("Connection", "Upgrade"), ("Upgrade", "tcp"))
+        async with self._answer("GET", f"/tunnel/{port_path}", headers) as answer:
+            if answer.status != SWITCHING_PROTOCOLS:
+                content = (await _error_content(answer)).decode("utf-8", "replace")
+                raise StatusError(503, "ServiceUnavailable", f"error trying to reach service: {content}")
+            answer.writer.write(head + body)
+            connection = UpgradedConnection(request)
+            await _relay(connection, answer.reader, answer.writer)
+        return NoResponse()
+
+    async def forward(self, request: web.BaseRequest, head: bytes, body: bytes) -> web.StreamResponse:
+        """Send an HTTP request to the kubelet itself, and its response, as it is, to the client."""
+        async with self._connected() as (reader, writer):
+            writer.write(head + body)
+            await _relay(UpgradedConnection(request), reader, writer)
+        return NoResponse()
+
+    @asynccontextmanager
+    async def _answer(self, method: str, path: str, headers: Headers) -> AsyncIterator[Answer]:
+        """Send a request without a body and yield the answer; the connection ends with the block."""
+        async with self._connected() as (reader, writer):
+            writer.write(request_head(method, path, (("Host", "kubelet"), *headers)))
+            try:
+                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                status = int(head.split(b" ", 2)[1])
+            except UNUSABLE_ANSWER as error:
+                raise _unreachable(error) from error
+            yield Answer(status, head, reader, writer)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        with self._socket_path() as socket:
+            try:
+                reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_HEAD_BYTES)
+            except OSError as error:
+                raise _unreachable(error) from error
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+
+    def _socket_path(self) -> "_SocketPath":
+        if self._socket is None:
+            raise StatusError(
+                503, "ServiceUnavailable", "the cluster has no kubelet (quorate local up --runtime process)"
+            )
+        return _SocketPath(self._socket)
+
+
+class _SocketPath:
+    """The path of a socket, in a form that is short enough for the kernel while the block lasts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._directory: int | None = None
+
+    def __enter__(self) -> str:
+        if len(os.fsencode(self._path)) <= MAX_SOCKET_PATH_BYTES:
+            return str(self._path)
+        with suppress(OSError):
+            self._directory = os.open(self._path.parent, os.O_PATH)
+            return f"/proc/self/fd/{self._directory}/{self._path.name}"
+        return str(self._path)
+
+    def __exit__(self, *_: object) -> None:
+        if self._directory is not None:
+            os.close(self._directory)
+
+
+def request_head(method: str, path: str, headers: Headers) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
+
+
+async def _relay(
+    client: UpgradedConnection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Copy both ways until one side has ended."""
+
+    async def to_kubelet() -> None:
+        with suppress(OSError):
+            while chunk := await client.read():
+                writer.write(chunk)
+                await writer.drain()
+
+    async def to_client() -> None:
+        with suppress(OSError):
+            while chunk := await reader.read(CHUNK_BYTES):
+                await client.write(chunk)
+
+    tasks = [asyncio.create_task(to_kubelet()), asyncio.create_task(to_client())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        client.close()
+
+
+async def _error_content(answer: Answer) -> bytes:
+    """Return the body of a refusal, as far as it has arrived by the end of the connection or a limit."""
+    length = MAX_ERROR_BYTES
+    for line in answer.head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length" and value.strip().isdigit():
+            length = min(length, int(value))
+    with suppress(TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            return await answer.reader.readexactly(length)
+    return b""
+
+
+def _error(status: int, content: bytes) -> StatusError:
+    message = content.decode("utf-8", "replace").strip()
+    match status:
+        case 400:
+            return bad_request(message)
+        case 403:
+            return StatusError(403, "Forbidden", message)
+        case 404:
+            return StatusError(404, "NotFound", message)
+        case _:
+            return internal_error(message)
+
+
+def _unreachable(error: Exception) -> StatusError:
+    message = f"the kubelet of this machine does not answer: {str(error) or type(error).__name__}"
+    return StatusError(503, "ServiceUnavailable", message)
