@@ -11,10 +11,15 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.errors import Conflict, Invalid
 from quorate.kube.resources import Json, untyped
-from quorate.local.controllers.apps.deployment import ReplicaCounts, rollout_step
+from quorate.local.controllers.apps.deployment import (
+    COMPLETE,
+    ReplicaCounts,
+    progress_condition,
+    rollout_step,
+)
 from quorate.local.controllers.apps.replica_set import pods_to_delete
 from quorate.local.controllers.apps.stateful_set import next_changes, revision_name
-from quorate.local.controllers.apps.types import Deployment, ReplicaSet, StatefulSet
+from quorate.local.controllers.apps.types import Deployment, DeploymentStatus, ReplicaSet, StatefulSet
 from quorate.local.controllers.pod_control import BURST_REPLICAS, REVISION_LABEL
 from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
@@ -181,6 +186,30 @@ async def until_ready(cluster: LocalCluster, resource: Any, name: str, pods: int
     return await cluster.until(f"{name} has {pods} ready pods", find)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "updated", "available", "before", "want"),
+    [
+        pytest.param(2, 2, 2, "", COMPLETE, id="all pods are new and available"),
+        pytest.param(2, 2, 1, "", "ReplicaSetUpdated", id="a pod is not available yet"),
+        pytest.param(3, 2, 3, "", "ReplicaSetUpdated", id="an old pod remains"),
+        pytest.param(2, 2, 1, "web-1", COMPLETE, id="a pod failed after the rollout"),
+        pytest.param(2, 2, 1, "web-0", "ReplicaSetUpdated", id="the rollout before it was complete"),
+    ],
+)
+def test_the_progress_of_a_rollout(
+    replicas: int, updated: int, available: int, before: str, want: str
+) -> None:
+    conditions = [
+        {"type": "Progressing", "status": "True", "reason": COMPLETE}
+        | {"message": f'ReplicaSet "{before}" has successfully progressed.'}
+    ]
+    counts = {"replicas": replicas, "updatedReplicas": updated, "availableReplicas": available}
+    status = codec.convert(DeploymentStatus, counts | {"conditions": conditions if before else []})
+    new = codec.convert(ReplicaSet, {"metadata": {"name": "web-1"}})
+    got = progress_condition(a_deployment(2), status, new)
+    assert (got.type, got.status, got.reason) == ("Progressing", "True", want)
+
+
 @pytest.mark.slow
 def test_a_deployment_rolls_out_and_is_deleted_with_its_dependents() -> None:
     async def story(cluster: LocalCluster) -> None:
@@ -198,6 +227,13 @@ def test_a_deployment_rolls_out_and_is_deleted_with_its_dependents() -> None:
         await cluster.client.create(DEPLOYMENTS, web, "default")
         await until_ready(cluster, DEPLOYMENTS, "web", 3)
         await newest_says("one")
+
+        async def is_complete() -> bool:
+            found = await cluster.client.get(DEPLOYMENTS, Key("default", "web"))
+            reasons = {each["type"]: each["reason"] for each in found["status"]["conditions"]}
+            return reasons == {"Available": "MinimumReplicasAvailable", "Progressing": COMPLETE}
+
+        await cluster.until("the rollout is complete", is_complete)
         key = Key("default", "web")
         await cluster.client.patch(DEPLOYMENTS, key, {"metadata": {"annotations": {"note": "two"}}})
         await newest_says("two")

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.meta import Condition, Key, at_epoch, with_condition
+from quorate.api.meta import Condition, ConditionStatus, Key, at_epoch, find_condition, with_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
@@ -157,18 +157,6 @@ class DeploymentController:
         every = [*old, *([new] if new is not None else [])]
         present = sum(each.status.replicas for each in every)
         available = sum(each.status.available_replicas for each in every)
-        _, unavailable = _surge_and_unavailable(
-            deployment.spec.strategy.rolling_update, deployment.spec.replicas
-        )
-        enough = available >= deployment.spec.replicas - unavailable
-        moment = at_epoch(self._clock.now())
-        condition = Condition(
-            type="Available",
-            status="True" if enough else "False",
-            reason="MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
-            message=f"Deployment {'has' if enough else 'does not have'} minimum availability.",
-            last_transition_time=moment,
-        )
         status = DeploymentStatus(
             replicas=present,
             updated_replicas=0 if new is None else new.status.replicas,
@@ -176,14 +164,54 @@ class DeploymentController:
             available_replicas=available,
             unavailable_replicas=max(max(deployment.spec.replicas, present) - available, 0),
             observed_generation=deployment.metadata.generation,
-            conditions=with_condition(deployment.status.conditions, condition),
+            conditions=deployment.status.conditions,
         )
+        moment = at_epoch(self._clock.now())
+        for condition in (_availability(deployment, status), progress_condition(deployment, status, new)):
+            dated = msgspec.structs.replace(condition, last_transition_time=moment)
+            conditions = with_condition(status.conditions, dated)
+            status = msgspec.structs.replace(status, conditions=conditions)
         patch = status_merge_patch(deployment.metadata, deployment.status, status)
         if patch:
             written = await self._client.patch(
                 DEPLOYMENTS, deployment.metadata.key, patch, subresource="status"
             )
             self._deployments.record(written)
+
+
+def _availability(deployment: Deployment, status: DeploymentStatus) -> Condition:
+    replicas = deployment.spec.replicas
+    _, unavailable = _surge_and_unavailable(deployment.spec.strategy.rolling_update, replicas)
+    enough = status.available_replicas >= replicas - unavailable
+    return Condition(
+        type="Available",
+        status="True" if enough else "False",
+        reason="MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+        message=f"Deployment {'has' if enough else 'does not have'} minimum availability.",
+    )
+
+
+COMPLETE: Final = "NewReplicaSetAvailable"
+
+
+def progress_condition(deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None) -> Condition:
+    """Return the condition that `helm --wait` and other users of kstatus read.
+
+    A rollout that was complete stays so if pods fail later.
+    """
+    if deployment.spec.paused or new is None:
+        return _progressing("Unknown", "DeploymentPaused", "Deployment is paused")
+    replicas, before = deployment.spec.replicas, find_condition(status.conditions, "Progressing")
+    name = f'ReplicaSet "{new.metadata.name}"'
+    was_complete = before is not None and before.reason == COMPLETE and name in before.message
+    is_available = status.updated_replicas == replicas == status.available_replicas
+    if status.replicas == status.updated_replicas and (is_available or was_complete):
+        return _progressing("True", COMPLETE, f"{name} has successfully progressed.")
+    return _progressing("True", "ReplicaSetUpdated", f"{name} is progressing.")
+
+
+def _progressing(status: ConditionStatus, reason: str, message: str) -> Condition:
+    return Condition(type="Progressing", status=status, reason=reason, message=message)
 
 
 def _propagated_annotations(deployment: Deployment) -> Mapping[str, str]:
