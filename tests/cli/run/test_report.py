@@ -55,6 +55,24 @@ def test_a_log_has_a_line_for_each_change_only() -> None:
     ]
 
 
+def test_a_log_shows_each_state_of_a_job_however_short() -> None:
+    console, text = a_console()
+    job = JobProgress("job1", "Starting", PodCount(wanted=20), "")
+    queue = QueueProgress("cq", 0, 1, ())
+    with LineScreen(console) as screen:
+        screen.show(Snapshot(0.0, (job,), ()))
+        screen.show(Snapshot(0.2, (replace(job, count=FULL),), (queue,)))
+        screen.show(Snapshot(0.3, (replace(job, state="Running", count=FULL),), (queue,)))
+        screen.show(Snapshot(0.4, (replace(job, state="Completed"),), (queue,)))
+        screen.show(Snapshot(1.1, (replace(job, state="Completed"),), (queue,)))
+    assert text.getvalue().splitlines() == [
+        "  0.0 s  job1: Starting, 20 pods",
+        "  0.3 s  job1: Running, 14 ready, 6 without a node of 20 pods",
+        "  0.4 s  job1: Completed, 20 pods",
+        "  1.1 s  queue cq: 1 admitted, 0 pending",
+    ]
+
+
 def test_a_terminal_shows_a_live_table_and_keeps_the_last_one() -> None:
     console, text = a_console(terminal=True)
     with open_screen(console) as screen:

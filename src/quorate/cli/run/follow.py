@@ -4,7 +4,7 @@ import asyncio
 import random
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,8 @@ from quorate.kube.resources import CLUSTER_QUEUES, JOBS, NODES, POD_GROUPS, PODS
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory, LockedDirectory
 
-POLL_INTERVAL_S: Final = 0.2
+LONGEST_PAUSE_S: Final = 0.2  # between two observations, without changes
+SHARE_OF_TIME: Final = 0.1  # for evaluating and showing them, as long as that permits no longer pause
 # Longer than any component takes to react to an event: the scheduler and the queueing cycle react within a
 # fraction of a second, an informer with a broken watch within a second or two.
 SETTLED_AFTER_S: Final = 3.0
@@ -84,6 +85,16 @@ class ClusterObserver:
         self._nodes = Informer(client, NODES)
         self._cluster_queues = Informer(client, CLUSTER_QUEUES)
         self._groups = Informer(client, POD_GROUPS)
+        self._changed = asyncio.Event()  # set by each change since the last observation
+        for informer in (self._jobs, self._workloads, self._pods, self._groups):
+            informer.subscribe(lambda _: self._changed.set())
+
+    async def changed(self, pause_s: float) -> None:
+        """Return after ``pause_s`` and the next change, at the latest after ``LONGEST_PAUSE_S`` more."""
+        await asyncio.sleep(pause_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_PAUSE_S):
+                await self._changed.wait()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -95,6 +106,7 @@ class ClusterObserver:
             tasks.create_task(self._groups.run())
 
     def cluster(self) -> ObservedCluster:
+        self._changed.clear()
         return observe(
             self._jobs, self._workloads, self._pods, self._nodes, self._cluster_queues, self._groups
         )
@@ -122,7 +134,7 @@ async def follow(
     clock: Clock,
     on_observed: Callable[[ObservedCluster], Awaitable[None]],
 ) -> Outcome:
-    """Show the run and check for its end, a few times a second."""
+    """Show the run and check for its end after each change: a state may last for a moment only."""
     loop_time = asyncio.get_running_loop().time
     began = loop_time()
     quiet_period = QuietPeriod()
@@ -130,6 +142,7 @@ async def follow(
     while True:
         cluster, elapsed_s = observer.cluster(), loop_time() - began
         await on_observed(cluster)
+        started = loop_time()
         changes_pending = tuple(pending_changes(cluster, readiness))
         quiet_s = quiet_period.duration_s(cluster, bool(changes_pending), elapsed_s)
         note = f"no change for {quiet_s:.0f} s" if quiet_s >= 1 else ""
@@ -142,7 +155,7 @@ async def follow(
             )
         if ending is not None:
             return Outcome(ending, tuple(map(job_record, cluster.jobs)))
-        await asyncio.sleep(POLL_INTERVAL_S)
+        await observer.changed(min((loop_time() - started) / SHARE_OF_TIME, LONGEST_PAUSE_S))
 
 
 def ending_of(cluster: ObservedCluster, readiness: WaitForPodsReady | None, quiet_s: float) -> Ending | None:

@@ -86,25 +86,32 @@ class LiveScreen:
 
 
 class LineScreen:
-    """Prints a line for each job or queue that changed, at most one a second each, for logs."""
+    """Prints a line when the state of a job changed, and at most one a second for other changes, for logs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._written_lines: set[str] = set()  # of the last snapshot that was written
-        self._written_s = -_WRITE_EVERY_S  # when that was
+        self._states: dict[str, str] = {}  # of jobs, as written last
+        self._lines: dict[str, str] = {}  # of jobs and queues, as written last
+        self._written_s = -_WRITE_EVERY_S  # when other changes were written last
 
     def print_line(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, snapshot: Snapshot) -> None:
-        if snapshot.elapsed_s - self._written_s < _WRITE_EVERY_S:
-            return
-        self._written_s = snapshot.elapsed_s
-        lines = [job_line(job) for job in snapshot.jobs] + [_queue_line(queue) for queue in snapshot.queues]
-        for line in lines:
-            if line not in self._written_lines:
-                self.print_line(f"{snapshot.elapsed_s:5.1f} s  {line}")
-        self._written_lines = set(lines)
+        is_due = snapshot.elapsed_s - self._written_s >= _WRITE_EVERY_S
+        if is_due:
+            self._written_s = snapshot.elapsed_s
+        for job in snapshot.jobs:
+            if is_due or self._states.get(job.name) != job.state:
+                self._states[job.name] = job.state
+                self._write(snapshot, f"job {job.name}", job_line(job))
+        for queue in snapshot.queues if is_due else ():
+            self._write(snapshot, f"queue {queue.name}", _queue_line(queue))
+
+    def _write(self, snapshot: Snapshot, name: str, line: str) -> None:
+        if self._lines.get(name) != line:
+            self._lines[name] = line
+            self.print_line(f"{snapshot.elapsed_s:5.1f} s  {line}")
 
     def __enter__(self) -> Self:
         return self
