@@ -15,6 +15,7 @@ START_DELAY: Final = PREFIX + "start-delay"
 DURATION: Final = PREFIX + "duration"
 TOGETHER: Final = PREFIX + "together"
 EXIT_CODE: Final = PREFIX + "exit-code"
+USAGE: Final = PREFIX + "usage"  # of each container: cpu=250m,memory=1Gi
 FOREVER: Final = "forever"
 
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")

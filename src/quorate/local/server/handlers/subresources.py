@@ -10,7 +10,7 @@ import msgspec
 from quorate.local.server.admission import plugins
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.errors import StatusError, conflict, internal
-from quorate.local.server.handlers import delete, disruption_budgets, token_requests, update
+from quorate.local.server.handlers import delete, disruption_budgets, resource_metrics, token_requests, update
 from quorate.local.server.registry.builtin import typed
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import responses
@@ -148,5 +148,6 @@ HANDLERS: dict[tuple[str, str, str], Handler] = {
     ("pods", "eviction", "create"): evict,
     ("serviceaccounts", "token", "create"): token_requests.create_token,
     ("namespaces", "finalize", "update"): finalize,
+    **resource_metrics.HANDLERS,
 }
 """By resource, subresource and verb."""

@@ -257,4 +257,7 @@ def typed(kind: Kind) -> Kind:
     return replace(kind, type=object_encoding.type_of(kind), strategy=strategy)
 
 
-KINDS = tuple(typed(kind) for kind in CORE + API_GROUPS + infrastructure_kinds.KINDS + REVIEWS)
+KINDS = (
+    *(typed(kind) for kind in CORE + API_GROUPS + infrastructure_kinds.KINDS + REVIEWS),
+    *infrastructure_kinds.METRICS,
+)

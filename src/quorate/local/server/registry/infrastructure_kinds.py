@@ -273,4 +273,9 @@ CERTIFICATES = (
     ),
 )
 
+METRICS = (  # computed for each request, so their objects are never decoded
+    Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", False, verbs=("get", "list"), singular="node"),
+    Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", True, verbs=("get", "list"), singular="pod"),
+)
+
 KINDS = CLUSTER + STORAGE + AUTOSCALING + DEVICES + CERTIFICATES

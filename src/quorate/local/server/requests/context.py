@@ -20,6 +20,7 @@ from quorate.local.server.errors import StatusError, invalid, not_found, not_sup
 from quorate.local.server.registry.kinds import Kind, Registry
 from quorate.local.server.requests.media_types import AcceptedMediaType
 from quorate.local.server.requests.request_info import RequestInfo
+from quorate.local.server.requests.usage import UsageSource, simulated_usage
 from quorate.local.server.storage.store import Entry, Key, Store
 
 Json = dict[str, Any]
@@ -48,6 +49,7 @@ class ServerContext:
     authorizer: Authorizer
     tokens: TokenAuthenticator
     computations: Computations = field(default_factory=Computations)
+    usage: UsageSource = simulated_usage
 
     def timestamp(self) -> str:
         """Return the current time as objects store it: RFC 3339, UTC, whole seconds."""
