@@ -33,6 +33,8 @@ KNOWN: Final = {
         "stop it with `quorate local down`, or choose another directory with --data-dir"
     ),
     "quorate.local.directory.DirectoryUnusable": "",
+    "quorate.local.server.connections.FileLimitTooLow": "",
+    "quorate.local.server.storage.revision_record.DatabaseUnusable": "",
     "quorate.cli.dashboard.history.history.UnusableHistory": "",
     "quorate.observe.serving.CannotListen": "",
 }

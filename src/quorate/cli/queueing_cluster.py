@@ -5,7 +5,7 @@ The local cluster is a plain Kubernetes; this module installs Quorate in it.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +30,7 @@ from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.errors import Unreachable
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import Json, untyped
 from quorate.kube.rest.config import load_rest_config
@@ -44,6 +45,8 @@ from quorate.observe.visibility import visibility, visibility_access
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
+
+START_DEADLINE_S: Final = 180.0  # of a server on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,7 @@ async def run_queueing_cluster(
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}, ready_checks),
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
     ):
-        if not is_installed:
-            converted = queueing_definitions({kind: {} for kind in CONVERTED_KINDS})
-            definitions = (*converted, *gang_definitions())
-            await install_definitions(client, map(_without_conversion, definitions))
-            await _install_user_roles(client)
-        await remove_webhooks(client)  # of a run that was killed: nothing serves them
+        await _patiently(partial(_prepare, client, is_installed), clock)
         async with AsyncExitStack() as stack:
             if in_force is not None:
                 await stack.enter_async_context(_run_controllers(client, clock, rng, in_force))
@@ -94,6 +92,29 @@ async def run_queueing_cluster(
                 await stack.enter_async_context(_run_gang_scheduler(client, clock, gang_scheduler))
             started.set()
             yield client
+
+
+async def _prepare(client: Client, is_installed: bool) -> None:
+    if not is_installed:
+        converted = queueing_definitions({kind: {} for kind in CONVERTED_KINDS})
+        definitions = (*converted, *gang_definitions())
+        await install_definitions(client, map(_without_conversion, definitions))
+        await _install_user_roles(client)
+    await remove_webhooks(client)  # of a run that was killed: nothing serves them
+
+
+async def _patiently(work: Callable[[], Awaitable[None]], clock: Clock) -> None:
+    """Repeat idempotent work while the server does not answer: on a busy machine it starts slowly.
+
+    Raises ``Unreachable`` after ``START_DEADLINE_S``.
+    """
+    deadline = clock.steady.now() + START_DEADLINE_S
+    while True:
+        try:
+            return await work()
+        except Unreachable:
+            if clock.steady.now() >= deadline:
+                raise
 
 
 @asynccontextmanager

@@ -440,7 +440,7 @@ class Client:
         return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})
 
     def _unreachable(self, request: str, error: Exception) -> Unreachable:
-        sent = not isinstance(error, aiohttp.ClientConnectorError)
+        sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
         match error:
             case aiohttp.ClientSSLError():
                 problem = f"{error} (does the kubeconfig's certificate-authority belong to this server?)"

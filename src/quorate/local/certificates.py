@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -31,6 +32,17 @@ def new_signing_key() -> bytes:
     return ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def check_certificate(pem: bytes) -> None:
+    """Raise ValueError for text that is not a certificate."""
+    x509.load_pem_x509_certificate(pem)
+
+
+def check_key(pem: bytes) -> None:
+    """Raise ValueError for text that is not a private key on an elliptic curve."""
+    if not isinstance(serialization.load_pem_private_key(pem, None), ec.EllipticCurvePrivateKey):
+        raise ValueError("the key is not on an elliptic curve")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 running.json   locked while a cluster runs here; contains its process id and address
     cluster.db     the objects
+    cluster.revision   the latest stored revision
     ca.crt, ca.key, server.crt, server.key, token
     tokens.key   signs service account tokens
     front-proxy-ca.crt, front-proxy-ca.key   authenticate the API server to aggregated APIs
@@ -19,7 +20,7 @@ import fcntl
 import os
 import secrets
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ from quorate.api.meta import Struct
 from quorate.kube.serving.certificates import KeyPair
 from quorate.local.certificates import (
     ServerKeys,
+    check_certificate,
+    check_key,
     expires_soon,
     new_authority,
     new_server_certificate,
@@ -49,7 +52,7 @@ _LOG: Final = "cluster.log"
 _FILES: Final = (
     _RUNNING, DESCRIPTION, _LOG, MERGED, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt",
     "server.key", "tokens.key", "front-proxy-ca.crt", "front-proxy-ca.key",
-    _DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm",
+    _DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm", "cluster.revision",
     HISTORY, f"{HISTORY}-wal", f"{HISTORY}-shm",
 )  # fmt: skip
 
@@ -180,7 +183,10 @@ class LockedDirectory:
     def database(self) -> Path:
         """Return the database file; SQLite creates its other files with the same permissions."""
         path = self.path / _DATABASE
-        path.touch(mode=0o600)
+        try:
+            path.touch(mode=0o600)
+        except OSError as error:
+            raise DirectoryUnusable(path, _reason(error)) from error
         return path
 
     @property
@@ -224,19 +230,33 @@ class LockedDirectory:
         authority = self._pair("front-proxy-ca")
         if authority is None or expires_soon(authority.certificate, now):
             authority = self._store_pair("front-proxy-ca", new_authority(now))
-        return ServerKeys(path.read_bytes(), authority)
+        return ServerKeys(self._read(path.name, check_key), authority)
 
     def _token(self) -> str:
-        path = self.path / "token"
-        if not path.exists():
+        if not (self.path / "token").exists():
             self.write("token", secrets.token_urlsafe(32).encode())
-        return path.read_text()
+        return self._read("token", _check_token).decode()
 
     def _pair(self, name: str) -> KeyPair | None:
         certificate, key = self.path / f"{name}.crt", self.path / f"{name}.key"
         if not (certificate.exists() and key.exists()):
             return None
-        return KeyPair(certificate.read_bytes(), key.read_bytes())
+        return KeyPair(self._read(certificate.name, check_certificate), self._read(key.name, check_key))
+
+    def _read(self, name: str, check: Callable[[bytes], object]) -> bytes:
+        """Return the content of a file that ``check`` accepts.  Raises ``DirectoryUnusable``."""
+        path = self.path / name
+        try:
+            content = path.read_bytes()
+            check(content)
+        except OSError as error:
+            raise DirectoryUnusable(path, _reason(error)) from error
+        except ValueError as error:
+            problem = str(error).partition(". ")[0]
+            raise DirectoryUnusable(
+                path, f"it is damaged: {problem} (delete it: a new one is made)"
+            ) from error
+        return content
 
     def _store_pair(self, name: str, pair: KeyPair) -> KeyPair:
         self.write(f"{name}.key", pair.key)
@@ -244,18 +264,32 @@ class LockedDirectory:
         return pair
 
     def write(self, name: str, content: bytes) -> None:
-        """Replace a file atomically: a reader sees the old content or the new."""
+        """Replace a file atomically: a reader sees the old content or the new.
+
+        Raises ``DirectoryUnusable``.
+        """
         partial = self.path / f".{name}.partial"
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
-        partial.replace(self.path / name)
+        try:
+            with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(content)
+            partial.replace(self.path / name)
+        except OSError as error:
+            raise DirectoryUnusable(self.path / name, _reason(error)) from error
 
     def _write_record(self) -> None:
         # In place, not replaced: the lock is on this very file.
-        self._record.seek(0)
-        self._record.write(msgspec.json.encode(self._running))
-        self._record.truncate()
-        self._record.flush()
+        try:
+            self._record.seek(0)
+            self._record.write(msgspec.json.encode(self._running))
+            self._record.truncate()
+            self._record.flush()
+        except OSError as error:
+            raise DirectoryUnusable(self.path / _RUNNING, _reason(error)) from error
+
+
+def _check_token(content: bytes) -> None:
+    if not content.strip().isascii() or not content.strip():
+        raise ValueError("it has no token")
 
 
 def _try_lock(file: IO[bytes], kind: int) -> bool:
@@ -269,8 +303,10 @@ def _try_lock(file: IO[bytes], kind: int) -> bool:
 
 def _read_record(file: IO[bytes]) -> RunningCluster:
     content = file.read()
-    # The file is empty between locking and writing the record: a cluster is starting.
-    return msgspec.json.decode(content, type=RunningCluster) if content else RunningCluster(pid=0)
+    try:
+        return msgspec.json.decode(content, type=RunningCluster)
+    except msgspec.DecodeError:  # empty between locking and writing the record, or another program wrote it
+        return RunningCluster(pid=0)
 
 
 def _reason(error: OSError) -> str:

@@ -133,13 +133,22 @@ def test_a_connection_without_a_whole_request_is_closed(
     with_dashboard(tmp_path, story)
 
 
-def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_keep_no_user_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in()  # has a connection
-        monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
-        with suppress(ConnectionResetError):
-            assert await raw(dashboard, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
+        monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
+        for _ in range(3):  # closes the oldest idle one, and never the new one
+            request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            host, _, port = dashboard.base.removeprefix("http://").partition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(request.encode())
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            idle.append(writer)
         assert (await browser.get("/overview")).status == 200
+        for writer in idle:
+            writer.close()
+
+    idle: list[asyncio.StreamWriter] = []
 
     with_dashboard(tmp_path, story)
 

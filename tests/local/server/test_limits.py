@@ -236,7 +236,7 @@ def test_half_open_connections_do_not_hinder_others() -> None:
     asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
 
 
-def test_a_request_must_be_sent_in_time_and_connections_are_bounded() -> None:
+def test_a_request_must_be_sent_in_time() -> None:
     async def handle(request: web.BaseRequest) -> web.Response:
         try:
             return web.Response(body=await read_body(request, timeout_s=0.05))
@@ -265,16 +265,54 @@ def test_a_request_must_be_sent_in_time_and_connections_are_bounded() -> None:
         assert json.loads(body)["message"] == "Timeout: request did not complete within the allotted timeout"
         await runner.cleanup()
 
+    asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
+
+
+def test_a_connection_too_many_closes_the_oldest_idle_one_and_never_a_busy_one() -> None:
+    release, busy = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        if request.path == "/slow":
+            busy.release()
+            await release.wait()
+        return web.Response()
+
+    async def scenario() -> None:
         runner = web.ServerRunner(BoundedServer(handle, 2), shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         port = runner.addresses[0][1]
+        url = f"http://127.0.0.1:{port}"
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
         async with aiohttp.ClientSession() as session:
+            assert (await session.get(url)).status == 200
+            assert await idle[0][0].read() == b"", "the oldest was closed"
+            slow = [asyncio.create_task(session.get(f"{url}/slow")) for _ in range(2)]
+            for _ in slow:
+                await busy.acquire()
             with pytest.raises(aiohttp.ClientError):
-                await session.get(f"http://127.0.0.1:{port}/")
+                await session.get(url)
+            release.set()
+            assert [(await task).status for task in slow] == [200, 200]
         for _, writer in idle:
             writer.close()
         await runner.cleanup()
 
     asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
+
+
+def test_requests_that_are_not_http_are_one_warning_without_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        async with api_server() as server:
+            for _ in range(5):
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(b"GET / HTTP/9.9\r\n\r\n")
+                assert (await reader.read()).startswith(b"HTTP/1.0 400")
+                writer.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
+    records = [record for record in caplog.records if record.name == "aiohttp.server"]
+    assert len(records) <= 1
+    assert [(record.levelname, record.exc_info) for record in records] in ([("WARNING", None)], [])

@@ -26,6 +26,7 @@ from typing import Final, cast
 from aiohttp import StreamReader, web
 
 from quorate.kube.log import logger
+from quorate.kube.serving.malformed_requests import http_logger
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -333,6 +334,7 @@ async def bounded_server(
         keepalive_timeout=limits.idle_s,
         lingering_time=_LINGERING_S,
         auto_decompress=False,
+        logger=http_logger("aiohttp.server"),
     )
     listening = await _listen(host, port)
     try:

@@ -1,17 +1,18 @@
 """Limits on connections: their number, and the time for sending a request."""
 
 import asyncio
-import logging
 import resource
 from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from quorate.kube.log import logger
 from quorate.kube.serving.json_values import MAX_VALUES, exceeds_values
+from quorate.kube.serving.malformed_requests import LOG_INTERVAL_S, http_logger
 from quorate.local.server.errors import JSON_PARSE_LIMIT, request_timeout, too_many_values
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 HEADER_TIMEOUT_S: Final = 90.0
 """Until the headers of a request are complete, and of an idle connection: kube-apiserver's idle timeout."""
@@ -19,12 +20,15 @@ BODY_TIMEOUT_S: Final = 60.0
 """Until the body of a request is complete: kube-apiserver's request timeout."""
 MAX_LINE_BYTES: Final = 64 * 1024
 """The largest request line and header: selectors with many values are part of the URL."""
-RESERVED_FILES: Final = 64
-"""Open files that are not connections of clients: database, log, connections to webhooks."""
+RESERVED_FILES: Final = 300
+"""Open files that are no connections here: the other ends of those of controllers, database, log."""
 
 
 class BoundedServer(web.Server):
-    """An HTTP server that closes connections beyond a number, and those without a request in time."""
+    """An HTTP server that closes connections beyond a number, and those without a request in time.
+
+    For a connection too many the oldest idle one is closed, so that idle clients cannot keep others out.
+    """
 
     def __init__(
         self, handler: Any, max_connections: int, header_timeout_s: float = HEADER_TIMEOUT_S
@@ -38,14 +42,30 @@ class BoundedServer(web.Server):
             keepalive_timeout=header_timeout_s,
             max_line_size=MAX_LINE_BYTES,
             max_field_size=MAX_LINE_BYTES,
+            logger=http_logger("aiohttp.server"),
         )
         self._max_connections = max_connections
+        self._closed = 0  # connections beyond the limit
+        self._log_from = 0.0
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
-        if len(self._connections) > self._max_connections:
-            log.warning("connection refused", extra={"max_connections": self._max_connections})
-            transport.abort()
+        if len(self._connections) <= self._max_connections:
+            return
+        idle = (other for other in self._connections if other is not handler and is_idle(other))
+        closed = next(idle, handler)  # they are in the order of their beginning
+        self._connections.pop(closed).abort()
+        self._closed += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._log_from:
+            self._log_from = now + LOG_INTERVAL_S
+            problem = "too many requests in progress" if closed is handler else "too many idle connections"
+            log.warning("connections closed", problem=problem, most=self._max_connections, total=self._closed)
+
+
+def is_idle(handler: RequestHandler) -> bool:
+    """Return True if no request of the connection is being answered."""
+    return handler._current_request is None
 
 
 def _make_request(*parts: Any) -> web.BaseRequest:
@@ -55,14 +75,33 @@ def _make_request(*parts: Any) -> web.BaseRequest:
 
 
 MAX_FILES: Final = 10_240  # the most that macOS allows
+MIN_FILES: Final = 640
+"""Both ends of the connections of controllers are in one process: a cluster has about 400 files."""
+
+
+class FileLimitTooLow(Exception):
+    """The process may not open as many files as a cluster needs."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
+
+    def __str__(self) -> str:
+        remedy = f"ulimit -n {MIN_FILES} allows them"
+        return f"a cluster needs {MIN_FILES} open files, and {self.limit} are allowed ({remedy})"
 
 
 def raise_file_limit() -> int:
-    """Raise the limit on open files as far as allowed; return the number of connections that it allows."""
+    """Raise the limit on open files as far as allowed; return the number of connections that it allows.
+
+    Raises ``FileLimitTooLow``.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    if soft != resource.RLIM_INFINITY and wanted < MIN_FILES:
+        raise FileLimitTooLow(wanted)
     return wanted - RESERVED_FILES
 
 

@@ -12,9 +12,10 @@ from typing import Any, Final
 import h11
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from quorate.api.configuration.process import Address
+from quorate.kube.serving.malformed_requests import http_logger
 from quorate.observe.serving import CannotListen
 
 MOST_CONNECTIONS: Final = 2000
@@ -26,19 +27,37 @@ _STOP_S: Final = 1
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection that is one too many, or too slow to send a request or to read a response."""
+    """Closes a connection that is too slow to send a request or to read a response.
+
+    For a connection too many the one that is idle for longest is closed; if none is idle, the new one.
+    """
+
+    _idle_since = 0.0  # seconds of the loop's clock; the last data or the beginning
 
     _timer: asyncio.TimerHandle | None = None  # of the headers of a request
     _reading: asyncio.TimerHandle | None = None  # of a client with a full buffer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._idle_since = self.loop.time()
         if len(self.connections) > MOST_CONNECTIONS:
-            transport.abort()
-            return
+            others = (each for each in self.connections if isinstance(each, _Protocol) and each is not self)
+            idle = (each for each in others if each.is_idle)
+            closed = min(idle, key=lambda each: each._idle_since, default=self)
+            self.connections.discard(closed)
+            closed.transport.abort()
+            if closed is self:
+                return
         self._start_timer()
 
+    @property
+    def is_idle(self) -> bool:
+        """Return True if no response is being sent."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
     def data_received(self, data: bytes) -> None:
+        self._idle_since = self.loop.time()
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:  # the headers are not complete
             if self._timer is None:
@@ -100,7 +119,7 @@ async def serve(app: ASGIApp, address: Address, tls: ssl.SSLContext | None) -> A
         h11_max_incomplete_event_size=_HEADER_BYTES,
         **_tls_options(tls),
     )
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    http_logger("uvicorn.error").setLevel(logging.WARNING)
     server = _Server(config)
     serving = asyncio.create_task(server.serve([listening]), name="dashboard server")
     try:

@@ -24,6 +24,7 @@ import msgspec
 
 from quorate.kube.log import logger
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
+from quorate.local.server.storage.revision_record import DatabaseUnusable, RevisionRecord
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -185,8 +186,15 @@ class Store:
         self._write_queue: asyncio.Queue[_Write] = asyncio.Queue()
         self._commit_task: asyncio.Task[None] | None = None
         self._executor = ThreadPoolExecutor(1, "store")
-        self._database = self._executor.submit(_open_database, path).result()
-        self._load_rows()
+        self._record: RevisionRecord | None = None
+        try:
+            self._database = self._executor.submit(_open_database, path).result()
+            self._load_rows()
+            if path != ":memory:":
+                self._record = RevisionRecord(Path(path).with_suffix(".revision"), self.revision)
+        except (sqlite3.Error, msgspec.DecodeError, LookupError, TypeError) as error:
+            self._executor.shutdown()
+            raise DatabaseUnusable(path, _advice(error)) from error
 
     async def start(self) -> None:
         self._commit_task = asyncio.create_task(self._commit_forever())
@@ -199,6 +207,8 @@ class Store:
             await asyncio.gather(self._commit_task, return_exceptions=True)
         self._executor.submit(self._database.close).result()
         self._executor.shutdown()
+        if self._record is not None:
+            self._record.close()
 
     # Reads: the latest committed state, without waiting.
 
@@ -315,6 +325,8 @@ class Store:
                 _fail(write, failure)
             return
         self.is_writable = True
+        if self._record is not None and accepted:
+            self._record.write(accepted[-1][0].revision)
         for change, write in accepted:
             self._publish(change)
             if not write.result.done():
@@ -412,6 +424,16 @@ class Store:
         self._history_bytes = sum(map(_size, self._history))
         for log in self._resources.values():
             log.changes = log.after(self._compacted_revision)
+
+
+def _advice(error: Exception) -> str:
+    """Return what is wrong with the database, and what a user can do."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return f"{error} (is there room on the disk?)"
+    if code is not None and code & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        return f"{error} (this user must be allowed to write the file and its directory)"
+    return f"{error}: the file is damaged (restore it, or `quorate local reset` for an empty cluster)"
 
 
 def _size(change: Change) -> int:

@@ -1,0 +1,50 @@
+"""Warnings about requests that are not HTTP: counted, without a traceback for each."""
+
+import logging
+import time
+from typing import Final
+
+from aiohttp.http_exceptions import HttpProcessingError
+
+LOG_INTERVAL_S: Final = 60.0
+_UVICORN_MESSAGE: Final = "Invalid HTTP request received."
+
+
+class MalformedRequests(logging.Filter):
+    """Replaces the records that HTTP servers write about malformed requests by one warning in a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._total = 0
+        self._log_from = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError) and record.msg != _UVICORN_MESSAGE:
+            return True
+        self._total += 1
+        now = time.monotonic()
+        if now < self._log_from:
+            return False
+        self._log_from = now + LOG_INTERVAL_S
+        problem = f": {error.message}" if isinstance(error, HttpProcessingError) else ""
+        first_line = problem.partition("\n")[0]
+        text = f"requests refused that are not HTTP, total {self._total}{first_line}"
+        warning = {
+            "levelno": logging.WARNING,
+            "levelname": "WARNING",
+            "msg": text,
+            "args": (),
+            "exc_info": None,
+        }
+        for name, value in warning.items():
+            setattr(record, name, value)
+        return True
+
+
+def http_logger(name: str) -> logging.Logger:
+    """Return the logger of that name for an HTTP server, with the filter."""
+    log = logging.getLogger(name)
+    if not any(isinstance(each, MalformedRequests) for each in log.filters):
+        log.addFilter(MalformedRequests())
+    return log

@@ -1,0 +1,34 @@
+"""The log of requests that are not HTTP."""
+
+import logging
+
+import pytest
+from aiohttp.http_exceptions import BadStatusLine
+
+from quorate.kube.serving.malformed_requests import LOG_INTERVAL_S, MalformedRequests
+
+
+def a_record(error: Exception | None, message: str = "Error handling request from %s") -> logging.LogRecord:
+    arguments = ("127.0.0.1",) if "%s" in message else ()
+    info = (type(error), error, None) if error is not None else None
+    return logging.LogRecord("aiohttp.server", logging.ERROR, "", 0, message, arguments, info)
+
+
+def test_malformed_requests_are_one_counted_warning_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("quorate.kube.serving.malformed_requests.time.monotonic", lambda: now)
+    warnings = MalformedRequests()
+    records = [a_record(BadStatusLine("GET / HTTP/9.9")) for _ in range(3)]
+    assert [warnings.filter(record) for record in records] == [True, False, False]
+    now += LOG_INTERVAL_S
+    last = a_record(None, "Invalid HTTP request received.")
+    assert warnings.filter(last)
+    assert (records[0].levelname, records[0].exc_info) == ("WARNING", None)
+    assert records[0].getMessage().startswith("requests refused that are not HTTP, total 1: Bad status line")
+    assert last.getMessage() == "requests refused that are not HTTP, total 4"
+
+
+def test_other_errors_stay_as_they_are() -> None:
+    record = a_record(ValueError("a bug"))
+    assert MalformedRequests().filter(record)
+    assert (record.levelname, record.exc_info is not None) == ("ERROR", True)
