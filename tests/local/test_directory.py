@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from quorate.kube.clock import WallClock
+from quorate.kube.serving.certificates import KeyPair, new_server_certificate
 from quorate.local.directory import ClusterDirectory, DirectoryInUse, DirectoryUnusable
 
 NOW = WallClock().now()  # ssl compares certificates with the machine's clock
@@ -71,6 +72,22 @@ def test_an_expiring_server_certificate_is_renewed_alone(directory: ClusterDirec
         renewed = (directory.path / "server.crt").read_bytes()
     assert certificate != renewed
     assert (first.token, first.authority) == (second.token, second.authority)
+
+
+def test_a_certificate_without_the_names_of_the_server_in_pods_is_replaced(
+    directory: ClusterDirectory,
+) -> None:
+    with directory.lock(NOW) as locked:
+        locked.credentials(NOW)
+        authority = KeyPair(
+            (directory.path / "ca.crt").read_bytes(), (directory.path / "ca.key").read_bytes()
+        )
+        old = new_server_certificate(authority, "quorate-local", ["127.0.0.1"], NOW)
+        (directory.path / "server.crt").write_bytes(old.certificate)
+        (directory.path / "server.key").write_bytes(old.key)
+        locked.credentials(NOW)
+        assert (directory.path / "server.crt").read_bytes() != old.certificate
+        assert (directory.path / "ca.crt").read_bytes() == authority.certificate
 
 
 def test_only_the_owner_can_read_the_files(directory: ClusterDirectory) -> None:

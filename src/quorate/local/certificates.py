@@ -15,7 +15,11 @@ from quorate.kube.serving import certificates
 from quorate.kube.serving.certificates import KeyPair
 
 RENEW_BEFORE: Final = timedelta(days=30)
-_LOOPBACK: Final = ("localhost", "kubernetes.default.svc", "127.0.0.1", "::1")
+SERVER_NAMES: Final = (
+    *("localhost", "127.0.0.1", "::1"),
+    *("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"),
+    "10.96.0.1",  # of the service kubernetes
+)
 
 
 def new_authority(now: float) -> KeyPair:
@@ -23,8 +27,13 @@ def new_authority(now: float) -> KeyPair:
 
 
 def new_server_certificate(authority: KeyPair, now: float, *names: str) -> KeyPair:
-    """Issue a certificate for a server on loopback, with additional DNS names."""
-    return certificates.new_server_certificate(authority, "quorate-local", (*_LOOPBACK, *names), now)
+    """Issue a certificate for an API server, with additional DNS names."""
+    return certificates.new_server_certificate(authority, "quorate-local", (*SERVER_NAMES, *names), now)
+
+
+def names_server(authority: KeyPair, server: KeyPair) -> bool:
+    """Return False for the certificate of an earlier version, which lacks a name of the API server."""
+    return certificates.is_valid_for(authority.certificate, server, SERVER_NAMES)
 
 
 def new_signing_key() -> bytes:

@@ -36,6 +36,7 @@ from quorate.local.certificates import (
     check_certificate,
     check_key,
     expires_soon,
+    names_server,
     new_authority,
     new_server_certificate,
     new_signing_key,
@@ -196,8 +197,8 @@ class LockedDirectory:
     def credentials(self, now: float) -> Credentials:
         """Return the directory's certificates and token, created at first use.
 
-        The server certificate is replaced when it expires soon, and the authority only when it does itself,
-        so that a distributed kubeconfig stays valid for years.
+        The server certificate is replaced when it expires soon or lacks a name, the authority only when it
+        expires soon itself, so that a distributed kubeconfig stays valid for years.
         """
         authority = self._pair("ca")
         if authority is None or expires_soon(authority.certificate, now):
@@ -205,7 +206,8 @@ class LockedDirectory:
             server = None
         else:
             server = self._pair("server")
-        if server is None or expires_soon(server.certificate, now):
+        is_valid = server is not None and names_server(authority, server)
+        if server is None or not is_valid or expires_soon(server.certificate, now):
             self._store_pair("server", new_server_certificate(authority, now))
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(self.path / "server.crt", self.path / "server.key")

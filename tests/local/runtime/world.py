@@ -102,6 +102,16 @@ class World:
         except TimeoutError:
             raise AssertionError(f"{name}: {pod.get('status')} {await self.messages(name)}") from None
 
+    async def pod_of(self, job: str, index: int) -> str:
+        """Return the name of the pod of an Indexed Job with this index, once there is one."""
+        selector = f"batch.kubernetes.io/job-name={job},batch.kubernetes.io/job-completion-index={index}"
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                pods = (await self.client.list(PODS, "default", selector)).items
+                if pods:
+                    return str(pods[0]["metadata"]["name"])
+                await asyncio.sleep(0.05)
+
     async def ended(self, name: str) -> Json:
         return await self.until(name, lambda pod: pod["status"]["phase"] in ("Succeeded", "Failed"))
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import fcntl
+import functools
 import os
 import struct
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +18,12 @@ from quorate.api.meta import Key
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import untyped
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
-from quorate.local.runtime.network.node_namespaces import end_namespaces, enter, join_or_create
+from quorate.local.runtime.network.node_namespaces import (
+    NamespacesUnavailable,
+    end_namespaces,
+    enter,
+    join_or_create,
+)
 from quorate.local.runtime.network.setup import run_pod_network
 from quorate.local.runtime.network.types import PodNetworkRequest
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
@@ -25,6 +32,18 @@ SERVICES = untyped("", "v1", "services", "Service", True)
 
 DEADLINE_S = 20.0
 SIOCGIFHWADDR = 0x8927
+
+
+@functools.cache
+def namespaces_unavailable() -> str:
+    """Return why the kernel permits no namespaces, or an empty string."""
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            join_or_create(Path(directory))
+        except NamespacesUnavailable as error:
+            return str(error)
+        end_namespaces(Path(directory))
+    return ""
 
 
 @asynccontextmanager

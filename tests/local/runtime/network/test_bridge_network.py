@@ -15,20 +15,13 @@ from quorate.local.runtime.network.node_namespaces import (
     read_holder,
     start_time,
 )
-from tests.local.runtime.network.inside import STORIES
+from tests.local.runtime.network.inside import STORIES, namespaces_unavailable
 
 ORDINARY = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all"]
 """Runs a command of root without the right to make namespaces, as for an ordinary user."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _permitted(tmp_path_factory: pytest.TempPathFactory) -> None:
-    state = tmp_path_factory.mktemp("permitted")
-    try:
-        join_or_create(state)
-    except NamespacesUnavailable as error:
-        pytest.skip(f"no namespaces: {error}")
-    end_namespaces(state)
+pytestmark = pytest.mark.skipif(bool(namespaces_unavailable()), reason=namespaces_unavailable() or "-")
 
 
 @pytest.mark.slow

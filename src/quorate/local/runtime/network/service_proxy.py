@@ -17,12 +17,11 @@ from quorate.kube.log import logger
 from quorate.local.controllers.services.types import HEADLESS, Service
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
 from quorate.local.runtime.network.cluster_view import ClusterView, PortedEndpoint
-from quorate.local.runtime.network.types import PodNetworkError
+from quorate.local.runtime.network.types import API_SERVICE, PodNetworkError
 from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, relay
 
 Address = tuple[str, int]
 
-API_SERVICE: Final = Key("default", "kubernetes")
 MAX_CONNECTIONS: Final = 4096
 
 log = logger(__name__)

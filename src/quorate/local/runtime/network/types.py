@@ -4,9 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+from quorate.api.meta import Key
 
 Json = Mapping[str, Any]
+
+API_SERVICE: Final = Key("default", "kubernetes")
+"""The service through which pods reach the API server."""
 
 
 @dataclass(frozen=True, slots=True)

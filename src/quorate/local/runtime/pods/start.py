@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from quorate.local.runtime.containers.environment import (
     DEFAULT_PATH,
     PodFacts,
@@ -14,9 +16,9 @@ from quorate.local.runtime.containers.environment import (
     references,
 )
 from quorate.local.runtime.containers.sandbox import Sandbox
-from quorate.local.runtime.network.types import PodNetworkNamespace
+from quorate.local.runtime.network.types import API_SERVICE, PodNetworkNamespace
 from quorate.local.runtime.node_services import NodeServices
-from quorate.local.runtime.pod_types import Container, Pod, SecurityContext
+from quorate.local.runtime.pod_types import Container, Pod, SecurityContext, Service
 from quorate.local.runtime.volumes.mounts import PodVolumes, mounts_of
 
 
@@ -95,8 +97,17 @@ class ContainerStart:
         referenced = ReferencedObjects(
             dict(zip(names, config_maps, strict=True)), dict(zip(secret_names, secrets, strict=True))
         )
-        declared = environment_of(self.pod, self.container, referenced, objects.services(), self.facts)
+        services = [self._as_reached(service) for service in objects.services()]
+        declared = environment_of(self.pod, self.container, referenced, services, self.facts)
         return {"PATH": DEFAULT_PATH, "HOME": self.services.home, "HOSTNAME": self._hostname(), **declared}
+
+    def _as_reached(self, service: Service) -> Service:
+        """Return the service with the address of the API server, where pods do not reach cluster IPs."""
+        if self.network.path is not None or service.metadata.key != API_SERVICE:
+            return service
+        host, port = self.network.api_server
+        ports = tuple(replace(one, port=port) for one in service.spec.ports)
+        return replace(service, spec=replace(service.spec, cluster_ip=host, ports=ports))
 
     def _hostname(self) -> str:
         return (self.pod.spec.hostname or self.pod.metadata.name)[:63].rstrip("-.")

@@ -29,6 +29,10 @@ PRIORITY_CLASSES = (
 )
 
 
+API_SERVICE = Key("services", "default", "kubernetes")
+API_SERVICE_ADDRESS = "10.96.0.1"
+
+
 async def create_bootstrap_objects(server: ServerContext) -> None:
     """Create the missing bootstrap objects; existing ones stay as they are."""
     for name in NAMESPACES:
@@ -47,9 +51,33 @@ async def create_bootstrap_objects(server: ServerContext) -> None:
             "preemptionPolicy": "PreemptLowerPriority",
         }
         await _ensure(server, Key("priorityclasses.scheduling.k8s.io", "", name), obj)
+    await _ensure(server, API_SERVICE, _api_service())
     for key, obj in bootstrap_roles():
         await _ensure(server, key, obj)
         await _reconcile_role(server, key, obj)
+
+
+def _api_service() -> Json:
+    """Return the service through which pods reach the API server."""
+    port = {"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}
+    return {
+        "metadata": {
+            "name": API_SERVICE.name,
+            "namespace": API_SERVICE.namespace,
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": API_SERVICE_ADDRESS,
+            "clusterIPs": [API_SERVICE_ADDRESS],
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+            "ports": [port],
+            "sessionAffinity": "None",
+        },
+        "status": {"loadBalancer": {}},
+    }
 
 
 def bootstrap_roles() -> Iterator[tuple[Key, Json]]:

@@ -1,0 +1,100 @@
+"""Pods that run as processes reach the API server and each other, by name."""
+
+from pathlib import Path
+
+import pytest
+
+from quorate.kube.resources import untyped
+from tests.local.runtime.network.inside import namespaces_unavailable
+from tests.local.runtime.world import World, container, one_container, run_story, runs_processes
+
+pytestmark = [runs_processes, pytest.mark.slow]
+needs_namespaces = pytest.mark.skipif(bool(namespaces_unavailable()), reason=namespaces_unavailable() or "-")
+
+JOBS = untyped("batch", "v1", "jobs", "Job", True)
+SERVICES = untyped("", "v1", "services", "Service", True)
+
+READ_VERSION = """
+import os, ssl, urllib.request
+directory = "/var/run/secrets/kubernetes.io/serviceaccount"
+trusted = ssl.create_default_context(cafile=f"{directory}/ca.crt")
+token = open(f"{directory}/token").read()
+host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+for server in [f"{host}:{port}", *NAMES]:
+    headers = {"Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(f"https://{server}/version", headers=headers)
+    print(server, '"major"' in urllib.request.urlopen(request, context=trusted, timeout=10).read().decode())
+"""
+
+WORKER = """
+import http.server, os, socket, threading, time, urllib.request
+server = http.server.ThreadingHTTPServer(("", 8080), http.server.SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+if os.environ["JOB_COMPLETION_INDEX"] != "0":
+    time.sleep(60)
+peers = {f"train-{index}.workers" for index in range(3)}
+while peers:
+    for peer in sorted(peers):
+        try:
+            urllib.request.urlopen(f"http://{peer}:8080/", timeout=5).read()
+            peers.discard(peer)
+        except OSError:
+            time.sleep(0.1)
+print("all workers answer", socket.getfqdn())
+"""
+
+
+def test_a_pod_reaches_the_api_server_with_its_token(tmp_path: Path) -> None:
+    names = [] if namespaces_unavailable() else ["kubernetes.default.svc", "kubernetes.default"]
+
+    async def story(world: World) -> None:
+        for name, host_network, reached in (("inside", False, names), ("on-host", True, [])):
+            main = container("python3", "-c", READ_VERSION.replace("NAMES", repr(reached)))
+            spec = {"restartPolicy": "Never", "hostNetwork": host_network, "containers": [main]}
+            await world.run_pod(name, spec)
+            await world.ended(name)
+            lines = (await world.log(name)).splitlines()
+            assert [line.split()[-1] for line in lines] == ["True"] * (1 + len(reached)), lines
+
+    run_story(tmp_path, story)
+
+
+@needs_namespaces
+def test_workers_of_a_job_reach_each_other_by_name(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        selector = {"batch.kubernetes.io/job-name": "train"}
+        spec = {"clusterIP": "None", "selector": selector, "publishNotReadyAddresses": True}
+        await world.client.create(SERVICES, {"metadata": {"name": "workers"}, "spec": spec}, "default")
+        template = {
+            "spec": {
+                "restartPolicy": "Never",
+                "subdomain": "workers",
+                "containers": [container("python3", "-c", WORKER)],
+            }
+        }
+        job = {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "template": template}
+        await world.client.create(JOBS, {"metadata": {"name": "train"}, "spec": job}, "default")
+        name = await world.pod_of("train", 0)
+        await world.ended(name)
+        assert (await world.log(name)).splitlines()[-1] == (
+            "all workers answer train-0.workers.default.svc.cluster.local"
+        )
+
+    run_story(tmp_path, story)
+
+
+@needs_namespaces
+def test_pods_may_all_listen_on_one_port(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        spec = one_container("exec python3 -m http.server 80", readinessProbe={"tcpSocket": {"port": 80}})
+        for name in ("one", "two"):
+            await world.run_pod(name, spec)
+        for name in ("one", "two"):
+            await world.until(name, _is_ready)
+
+    run_story(tmp_path, story)
+
+
+def _is_ready(pod: dict[str, dict[str, list[dict[str, str]]]]) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
