@@ -19,7 +19,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search rest loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients screenshots clean
+.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -117,6 +117,9 @@ test-real: $(STAMP) ## the stories on the kube-apiserver in the folder KUBEBUILD
 test-faults: $(STAMP) ## 200 seeded runs through a proxy that does its worst (minutes); REAL=1: kills at size on KUBEBUILDER_ASSETS (hours)
 	@$(BIN)/python -m $(if $(REAL),tests.faults.at_size --real,tests.faults) $(ARGS)
 
+crashes: $(STAMP) ## kill a cluster 50 times under 50 pods that run as processes; none may be lost or left (minutes)
+	@$(BIN)/python -m tests.local.runtime.crashes $(ARGS)
+
 fuzz: $(STAMP) ## 10,000 seeded hostile objects against controllers, scheduler and webhooks (minutes)
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
@@ -132,6 +135,7 @@ bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes
 	@$(BIN)/python -m bench.dashboard
 	@$(BIN)/python -m bench.dashboard.streams
 	@$(BIN)/python -m bench.dashboard.admission
+	@$(BIN)/python -m bench.pods
 
 bench-admission: $(STAMP) ## measure admission over HTTP, two whole worlds, and hold them to their limits (minutes)
 	@$(BIN)/python -m bench.admission

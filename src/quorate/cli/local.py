@@ -65,6 +65,7 @@ from quorate.kube.resources import JOBS, NODES, PODS, RESOURCE_FLAVORS, TOPOLOGI
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings
 from quorate.local.directory import DESCRIPTION, ClusterDirectory, DirectoryInUse, LockedDirectory
+from quorate.local.runtime.supervisor import delete_runtime, end_runtime
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 
 DEFAULT_NAME: Final = "local"
@@ -259,7 +260,10 @@ def down(
     """
     directory = _directory(name, data_dir)
     stopped = stop(directory)
-    if stopped is None and not delete:
+    left = 0 if stopped is not None else end_runtime(directory.path)
+    if left:
+        typer.echo(f"ended {plural(left, 'container')} of a cluster that was killed")
+    elif stopped is None and not delete:
         raise UsageError(f"{directory.path}: no cluster runs here (quorate local up starts one)")
     if stopped is not None:
         kept = "" if delete else f"; the state stays in {directory.path}"
@@ -418,6 +422,7 @@ def _delete(directory: ClusterDirectory) -> None:
     merged = remove_merged_kubeconfig(directory)
     if merged is not None:
         typer.echo(f"{merged}: context {context_name(directory)} removed")
+    delete_runtime(directory.path)
     removed = directory.remove(WallClock().now())
     typer.echo(f"{directory.path}: {plural(len(removed), 'file')} deleted")
 

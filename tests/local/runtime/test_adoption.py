@@ -11,6 +11,7 @@ import pytest
 
 from quorate.local.runtime.containers.processes import marked_processes
 from quorate.local.runtime.supervisor import DIRECTORY
+from tests.e2e.commands import quorate
 from tests.local.runtime.world import World, one_container, run_story, running_world, runs_processes, state_of
 
 pytestmark = [runs_processes, pytest.mark.slow]
@@ -58,14 +59,27 @@ def test_a_kubelet_that_was_killed_leaves_its_pods_to_the_next(tmp_path: Path) -
     run_story(tmp_path / "cluster", story)
 
 
-def test_a_pod_that_was_deleted_while_no_kubelet_ran_leaves_no_process(tmp_path: Path) -> None:
-    directory = tmp_path / "cluster"
+def kill_a_cluster_with_a_pod(directory: Path) -> None:
     command = [sys.executable, "-c", ONE_POD, str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as cluster:
         assert cluster.stdout is not None
         assert cluster.stdout.readline() == "running\n"
         cluster.kill()
     assert marked_processes(directory / DIRECTORY)
+
+
+def test_down_ends_the_containers_of_a_cluster_that_was_killed(tmp_path: Path) -> None:
+    directory = tmp_path / "cluster"
+    kill_a_cluster_with_a_pod(directory)
+    down = quorate("local", "down", "--delete", "--data-dir", str(directory))
+    assert "ended 1 container of a cluster that was killed" in down.stdout
+    assert not marked_processes(directory / DIRECTORY)
+    assert not directory.exists()
+
+
+def test_a_cluster_that_was_killed_goes_on_with_its_containers(tmp_path: Path) -> None:
+    directory = tmp_path / "cluster"
+    kill_a_cluster_with_a_pod(directory)
 
     async def story() -> None:
         async with running_world(directory) as world:
@@ -79,6 +93,7 @@ def test_a_pod_that_was_deleted_while_no_kubelet_ran_leaves_no_process(tmp_path:
 ONE_POD = """
 import asyncio, sys
 from pathlib import Path
+from tests.e2e.commands import quorate
 from tests.local.runtime.world import one_container, running_world
 
 async def run():

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from quorate.api.meta import Key
+from quorate.local.runtime.containers.cgroups import find_cgroups
+from quorate.local.runtime.machine import NVIDIA
 from tests.local.runtime.world import (
     CONFIG_MAPS,
     NODE,
@@ -202,3 +205,47 @@ def test_the_node_is_this_machine_and_says_what_is_different(tmp_path: Path) -> 
         }
 
     run_story(tmp_path, story, cpu="3")
+
+
+@pytest.mark.skipif(
+    "memory" not in find_cgroups().controllers and not find_cgroups().unified, reason="no cgroups"
+)
+def test_a_container_above_its_memory_limit_is_killed(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        eats = container("python3", "-c", "b'x' * 400_000_000", resources={"limits": {"memory": "64Mi"}})
+        await world.run_pod("greedy", {"restartPolicy": "Never", "containers": [eats]})
+        terminated = state_of(await world.ended("greedy"))["terminated"]
+        assert (terminated["exitCode"], terminated["reason"]) == (137, "OOMKilled")
+
+    run_story(tmp_path, story)
+
+
+def test_each_device_belongs_to_one_container(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        one: Json = {"resources": {"limits": {NVIDIA: "1"}}}
+        for name in ("one", "two"):
+            text = "echo $CUDA_VISIBLE_DEVICES; sleep 1"
+            await world.run_pod(name, {**one_container(text, **one), "nodeName": NODE})
+        await world.run_pod("none", one_container('echo "<$CUDA_VISIBLE_DEVICES>"'))
+        for name in ("one", "two", "none"):
+            await world.ended(name)
+        assert sorted([await world.log("one"), await world.log("two")]) == ["0\n", "1\n"]
+        assert await world.log("none") == "<>\n"
+
+    run_story(tmp_path, story, **{NVIDIA: "2"})
+
+
+def test_volumes_follow_their_config_map(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        settings = {"metadata": {"name": "settings"}, "data": {"word": "old"}}
+        await world.client.create(CONFIG_MAPS, settings, "default")
+        text = "until grep -q new /settings/word; do sleep 0.1; done; ls -A /settings"
+        spec = one_container(text, volumeMounts=[{"name": "settings", "mountPath": "/settings"}])
+        volumes = [{"name": "settings", "configMap": {"name": "settings"}}]
+        await world.run_pod("follower", {**spec, "volumes": volumes})
+        await world.running("follower")
+        patch = {"data": {"word": "new", "more": "x"}}
+        await world.client.patch(CONFIG_MAPS, Key("default", "settings"), patch)
+        assert (await world.ended("follower"))["status"]["phase"] == "Succeeded"
+
+    run_story(tmp_path, story)

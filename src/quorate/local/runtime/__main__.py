@@ -24,9 +24,10 @@ from quorate.kube.manager.restart import run_restarting
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.runtime.configuration import KubeletConfiguration, read_configuration
+from quorate.local.runtime.containers.cgroups import find_cgroups
 from quorate.local.runtime.containers.processes import end_processes
 from quorate.local.runtime.kubelet import Kubelet
-from quorate.local.runtime.machine import capacity
+from quorate.local.runtime.machine import NVIDIA, DevicePool, capacity
 from quorate.local.runtime.network.node_namespaces import enter, read_holder
 from quorate.local.runtime.network.setup import run_pod_network
 from quorate.local.runtime.network.types import PodNetwork
@@ -109,6 +110,7 @@ def _services(
     network: PodNetwork,
 ) -> NodeServices:
     state = Path(configuration.state)
+    amounts = capacity(state, configuration.resources)
     return NodeServices(
         name=configuration.node_name,
         client=client,
@@ -120,9 +122,9 @@ def _services(
         images={name: Path(root) for name, root in configuration.images.items()},
         objects=ApiObjects(client, clock, Path(configuration.authority).read_bytes()),
         recorder=EventRecorder(client, clock, rng, "kubelet"),
-        allocatable={
-            name: parse_quantity(amount) for name, amount in capacity(state, configuration.resources).items()
-        },
+        allocatable={name: parse_quantity(amount) for name, amount in amounts.items()},
+        cgroups=find_cgroups(),
+        devices=DevicePool(parse_quantity(amounts.get(NVIDIA, "0")).units),
         is_root=_maps_all_users(),
         home=configuration.home,
     )
@@ -136,7 +138,14 @@ def _maps_all_users() -> bool:
 
 def _remarks(services: NodeServices) -> tuple[Condition, ...]:
     """Return the conditions that say what is different from other kubelets."""
+    limits = services.cgroups
     return (
+        Condition(
+            type="LimitsEnforced",
+            status="True" if limits.limits_memory else "False",
+            reason="ControlGroups" if limits.limits_memory else "NoControlGroups",
+            message=limits.description,
+        ),
         Condition(type="ImagesPulled", status="False", reason="HostFiles", message=IMAGES),
         Condition(type="PodNetwork", status="True", reason="Available", message=services.network.description),
     )

@@ -38,6 +38,49 @@ def nvidia_devices() -> tuple[int, ...]:
     return tuple(sorted(int(name.name.removeprefix("nvidia")) for name in names if name.name[6:].isdecimal()))
 
 
+class DevicePool:
+    """The NVIDIA devices of a node; each belongs to at most one container."""
+
+    def __init__(self, count: int) -> None:
+        found = nvidia_devices()
+        self._free = list(found if len(found) >= count else range(count))[:count]
+        self._taken: dict[tuple[str, str], tuple[int, ...]] = {}  # by pod uid and container
+
+    def take(self, uid: str, container: str, count: int) -> tuple[int, ...] | None:
+        """Return the devices of a container, its own again if it has some; None if too few are free."""
+        if (uid, container) in self._taken:
+            return self._taken[uid, container]
+        if count > len(self._free):
+            return None
+        taken = tuple(self._free[:count])
+        self.adopt(uid, container, taken)
+        return taken
+
+    def adopt(self, uid: str, container: str, devices: tuple[int, ...]) -> None:
+        """Note the devices that a running container has."""
+        self._taken[uid, container] = devices
+        self._free = [device for device in self._free if device not in devices]
+
+    def release(self, uid: str) -> None:
+        """Take back the devices of a pod."""
+        for owner in [owner for owner in self._taken if owner[0] == uid]:
+            self._free = sorted({*self._free, *self._taken.pop(owner)})
+
+
+def device_files(devices: tuple[int, ...]) -> tuple[Path, ...]:
+    """Return the device files that a container with these devices needs."""
+    if not devices:
+        return ()
+    common = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+    return tuple(Path("/dev") / name for name in (*(f"nvidia{index}" for index in devices), *common))
+
+
+def device_variables(devices: tuple[int, ...]) -> dict[str, str]:
+    """Return the variables that tell programs which devices to use; without a device none is seen."""
+    indices = ",".join(map(str, devices))
+    return {"NVIDIA_VISIBLE_DEVICES": indices or "void", "CUDA_VISIBLE_DEVICES": indices}
+
+
 def node_info(isolation: str) -> dict[str, str]:
     """Return ``status.nodeInfo``; ``isolation`` names the tools that run containers."""
     return {

@@ -9,7 +9,9 @@ from quorate.api.quantity import Quantity
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.runtime.containers.cgroups import Cgroups
 from quorate.local.runtime.containers.sandbox import Tools
+from quorate.local.runtime.machine import DevicePool
 from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.objects import ApiObjects
 
@@ -28,6 +30,8 @@ class NodeServices:
     recorder: EventRecorder
     allocatable: Mapping[str, Quantity]
     home: str
+    cgroups: Cgroups
+    devices: DevicePool
     is_root: bool  # containers can run as other users
     is_stopping: bool = field(default=False)  # the cluster is stopped: all containers end
     stop_grace_s: float = field(default=5.0)  # the longest that containers get then

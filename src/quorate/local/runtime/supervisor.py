@@ -1,6 +1,7 @@
 """Runs the kubelet process of a local cluster, and starts it again when it has ended."""
 
 import asyncio
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -83,3 +84,9 @@ def end_runtime(directory: Path) -> int:
     ended = end_processes(directory / DIRECTORY)
     end_namespaces(directory / DIRECTORY)
     return ended
+
+
+def delete_runtime(directory: Path) -> None:
+    """Delete the files of the kubelet of a cluster that is stopped, and end what runs of it."""
+    end_runtime(directory)
+    shutil.rmtree(directory / DIRECTORY, ignore_errors=True)

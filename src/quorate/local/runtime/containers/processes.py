@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ import msgspec
 MARKER: Final = "QUORATE_CONTAINER"
 FIRST_POLL_S: Final = 0.002
 LONGEST_POLL_S: Final = 0.05
+END_POLL_S: Final = 0.02
+END_TRIES: Final = 250
 STATUS: Final = "status.json"
 _children: dict[int, "subprocess.Popen[bytes]"] = {}  # kept until they are reaped
 
@@ -233,11 +236,16 @@ async def wait_for_end(process: int) -> None:
 
 def end_processes(state: Path) -> int:
     """Kill all processes of containers of a state directory; return how many attempts had any."""
-    found = marked_processes(state)
-    for pids in found.values():
-        for pid in pids:
+    ended: set[tuple[str, str, int]] = set()
+    for _ in range(END_TRIES):
+        found = marked_processes(state)
+        if not found:
+            break
+        ended |= set(found)
+        for pid in (pid for pids in found.values() for pid in pids):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-    return len(found)
+        time.sleep(END_POLL_S)
+    return len(ended)

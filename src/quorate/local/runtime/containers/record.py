@@ -20,6 +20,7 @@ class ContainerRecord(Struct, omit_defaults=False):
     started_at: float | None = None  # None: no process has been seen
     ended: Termination | None = None
     previous: Termination | None = None  # of the attempt before
+    devices: tuple[int, ...] = ()  # indices of NVIDIA devices
     backoff_s: float = 0.0  # the delay between the end of this attempt and the next start
 
     @property

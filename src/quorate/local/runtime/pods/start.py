@@ -15,7 +15,9 @@ from quorate.local.runtime.containers.environment import (
     expand,
     references,
 )
+from quorate.local.runtime.containers.processes import Attempt
 from quorate.local.runtime.containers.sandbox import Sandbox
+from quorate.local.runtime.machine import device_files, device_variables
 from quorate.local.runtime.network.types import API_SERVICE, PodNetworkNamespace
 from quorate.local.runtime.node_services import NodeServices
 from quorate.local.runtime.pod_types import Container, Pod, SecurityContext, Service
@@ -80,6 +82,8 @@ class ContainerStart:
     network: PodNetworkNamespace
     volumes: PodVolumes
     facts: PodFacts
+    attempt: Attempt
+    devices: tuple[int, ...]
 
     @property
     def image_message(self) -> str:
@@ -99,7 +103,8 @@ class ContainerStart:
         )
         services = [self._as_reached(service) for service in objects.services()]
         declared = environment_of(self.pod, self.container, referenced, services, self.facts)
-        return {"PATH": DEFAULT_PATH, "HOME": self.services.home, "HOSTNAME": self._hostname(), **declared}
+        own = {"PATH": DEFAULT_PATH, "HOME": self.services.home, "HOSTNAME": self._hostname()}
+        return {**own, **device_variables(self.devices), **declared}
 
     def _as_reached(self, service: Service) -> Service:
         """Return the service with the address of the API server, where pods do not reach cluster IPs."""
@@ -130,8 +135,8 @@ class ContainerStart:
             image=self.services.image_root(container.image),
             home=environment["HOME"],
             read_only=context.read_only_root_filesystem,
-            devices=(),
-            cgroups=(),
+            devices=device_files(self.devices),
+            cgroups=self.services.cgroups.create(self.attempt, container.resources.limits),
             user=self._id(context.run_as_user, pod.spec.security_context.run_as_user),
             group=self._id(context.run_as_group, pod.spec.security_context.run_as_group),
         )

@@ -31,6 +31,7 @@ from quorate.local.runtime.containers.running import (
     termination,
 )
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
+from quorate.local.runtime.machine import NVIDIA
 from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
 from quorate.local.runtime.node_services import NodeServices
 from quorate.local.runtime.pod_types import PODS, Container, Pod
@@ -57,6 +58,7 @@ from quorate.local.runtime.volumes.mounts import (
 
 IGNORED: Final = "these fields have no effect on pods that run as processes"
 OWN_CONDITIONS: Final = frozenset({*CONDITIONS, "PodScheduled", "DisruptionTarget"})
+SIGKILLED: Final = 137
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 10.0
 SHUTDOWN: Final = Ending(
@@ -213,6 +215,7 @@ class PodWorker:
             if process is not None:
                 started_at = record.started_at or now
                 self._save(name, replace(record, started_at=started_at))
+                self._services.devices.adopt(self.pod.metadata.uid, name, record.devices)
                 self._watch(
                     container, ContainerProcess.adopt(attempt, process, self._services.clock), hook=False
                 )
@@ -302,7 +305,17 @@ class PodWorker:
         record = next_attempt(self._records.get(name))
         attempt = self.files.attempt(name, record.attempt)
         try:
-            plan = ContainerStart(services, self.pod, container, self._network, self._volumes, self._facts())
+            record = replace(record, devices=self._devices(container))
+            plan = ContainerStart(
+                services,
+                self.pod,
+                container,
+                self._network,
+                self._volumes,
+                self._facts(),
+                attempt,
+                record.devices,
+            )
             environment = await plan.environment()
             sandbox = plan.sandbox(environment, *self.files.prepare(attempt))
         except ConfigError as error:
@@ -330,6 +343,16 @@ class PodWorker:
         self._event("Normal", "Started", f"Started container {name}", name)
         self._save(name, replace(record, started_at=services.clock.now()))
         self._watch(container, process, hook=True)
+
+    def _devices(self, container: Container) -> tuple[int, ...]:
+        """Return the devices of a container.  Raises ``ConfigError`` if too few are free."""
+        wanted = container.resources.limits.get(NVIDIA)
+        if wanted is None:
+            return ()
+        taken = self._services.devices.take(self.pod.metadata.uid, container.name, wanted.units)
+        if taken is None:
+            raise ConfigError(f"fewer than {wanted.units} devices {NVIDIA} are free")
+        return taken
 
     def _wait(self, name: str, reason: str, message: str) -> None:
         self._waiting[name] = ContainerStateWaiting(reason=reason, message=message)
@@ -379,6 +402,10 @@ class PodWorker:
         self._probers.pop(name, None)
         if (probing := self._probing.pop(name, None)) is not None:
             probing.cancel()
+        cgroups = self._services.cgroups
+        if ended.exit_code == SIGKILLED and cgroups.killed_for_memory(process.attempt):
+            ended = replace(ended, reason="OOMKilled")
+        cgroups.remove(process.attempt)
         self._save(name, replace(self._records[name], ended=self._complete(container, ended)))
         self._note_backoff(name)
         self.wake()
@@ -489,6 +516,7 @@ class PodWorker:
             await services.network.release(uid)
             await asyncio.to_thread(remove_volumes, self._volumes)
             services.objects.forget(uid)
+            services.devices.release(uid)
             self._is_cleaned = True
         if self.is_gone:
             await asyncio.to_thread(self.files.remove)
