@@ -12,7 +12,7 @@ from typing import Any
 from quorate.api.quantity import InvalidQuantity
 from quorate.local.objects.patch.json_patches import go_kind
 from quorate.local.objects.quantity_text import MILLI, NANO, quantity_error, stored_text
-from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, Type, Untyped
+from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, SchemaOr, Type, Untyped
 
 
 class UndecodableObject(Exception):
@@ -42,6 +42,8 @@ def _fields(obj: Json, kind: MapOf, owner: str, path: str, unknown: list[str]) -
 
 def _value(value: Any, kind: Type, owner: str, path: str, unknown: list[str]) -> Any:
     match kind:
+        case SchemaOr(schema=schema, alternative=alternative):
+            return _value(value, schema if isinstance(value, dict) else alternative, owner, path, unknown)
         case Untyped():
             return value
         case Scalar(name):

@@ -41,6 +41,14 @@ class Untyped:
     atomic: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaOr(Untyped):
+    """A schema (`JSONSchemaProps`), or a value of the alternative type."""
+
+    schema: "MapOf"
+    alternative: "Type"
+
+
 @dataclass(frozen=True, slots=True)
 class ListOf:
     item: "Type"
@@ -137,6 +145,9 @@ def _parse_notation(words: list[str], types: Mapping[str, MapOf]) -> Type:
             return _parse_list_notation(rest, types)
         case ["map", *rest]:
             return MapOf(rest=_parse_notation(rest, types), atomic="atomic" in rest)
+        case ["schema-or", *alternative]:
+            schema, other = types["JSONSchemaProps"], _parse_notation(alternative, types)
+            return SchemaOr(atomic=True, schema=schema, alternative=other)
         case ["any", *_]:
             return Untyped(atomic=True)
         case [name, *_] if name in SCALARS:

@@ -7,7 +7,7 @@ maps, and those numbers and booleans that are not pointers in the Go types.
 from typing import Any
 
 from quorate.local.objects import decoding, schema_types
-from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
+from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, SchemaOr, Type, Untyped
 from quorate.local.server.errors import bad_request
 from quorate.local.server.registry.kinds import Decoded, Kind
 
@@ -141,6 +141,8 @@ def decode(kind: Kind, obj: Json) -> Decoded:
 def omit_empty(value: Any, type_: Type) -> Any:
     """Return a value without its empty fields, and with the structs that are always written."""
     match type_:
+        case SchemaOr(schema=schema) if isinstance(value, dict):
+            return omit_empty(value, schema)
         case ListOf(item) if isinstance(value, list):
             return [omit_empty(part, item) for part in value]
         case MapOf(fields=fields) if fields and isinstance(value, dict):
