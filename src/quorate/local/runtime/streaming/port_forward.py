@@ -5,20 +5,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from quorate.local.runtime.relay import CHUNK_BYTES, Streams
 from quorate.local.runtime.streaming.inbox import Inbox
+from quorate.local.runtime.streaming.remote_command import payload
 from quorate.local.runtime.streaming.spdy_session import ByteConnection, SpdySession, SpdyStream
 
 SPDY_PROTOCOL: Final = "portforward.k8s.io"
 TUNNEL_PROTOCOL: Final = "SPDY/3.1+portforward.k8s.io"  # SPDY in the messages of a WebSocket
-WEBSOCKET_PROTOCOLS: Final = (
-    TUNNEL_PROTOCOL,
-    "v4.channel.k8s.io",
-    "v4.base64.channel.k8s.io",
-    "portforward.k8s.io",
-)
+WEBSOCKET_PROTOCOLS: Final = (TUNNEL_PROTOCOL, "v4.channel.k8s.io")
 MAX_PORTS: Final = 64
 
 Connect = Callable[[int], Awaitable[Streams]]
@@ -133,8 +129,7 @@ async def forward_over_channels(
 
 async def _receive(websocket: web.WebSocketResponse, inboxes: list[Inbox]) -> None:
     async for message in websocket:
-        if message.type is not WSMsgType.BINARY or not message.data:
-            return
-        index, is_error = divmod(message.data[0], 2)
+        content = payload(message)
+        index, is_error = divmod(content[0], 2) if content else (len(inboxes), 0)
         if index < len(inboxes) and not is_error:
-            await inboxes[index].put(message.data[1:])
+            await inboxes[index].put(content[1:])

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 import msgspec
-from aiohttp import WSMsgType, web
+from aiohttp import WSMessage, WSMsgType, web
 
 from quorate.local.runtime.streaming.commands import CommandOptions, Json, TerminalSizes
 from quorate.local.runtime.streaming.inbox import Inbox
@@ -48,25 +48,27 @@ class WebSocketStreams:
         """Receive until the client disconnects."""
         try:
             async for message in self._websocket:
-                if message.type is WSMsgType.BINARY and not self._base64:
-                    channel, content = message.data[:1], message.data[1:]
-                elif message.type is WSMsgType.TEXT and self._base64:
-                    channel, content = (
-                        bytes([(ord(message.data[:1] or "0") - ord("0")) % 256]),
-                        _decoded(message.data),
-                    )
-                else:
-                    return
-                await self._receive(channel, content)
+                await self._receive(*self._decode(payload(message)))
         finally:
             self.stdin.end()
 
-    async def _receive(self, channel: bytes, content: bytes) -> None:
-        if channel == bytes([STDIN]):
+    def _decode(self, content: bytes) -> tuple[int, bytes]:
+        """Return the channel of a message, or -1, and its content."""
+        if not content:
+            return -1, b""
+        if not self._base64:
+            return content[0], content[1:]
+        try:
+            return content[0] - ord("0"), base64.b64decode(content[1:])
+        except ValueError:
+            return -1, b""
+
+    async def _receive(self, channel: int, content: bytes) -> None:
+        if channel == STDIN:
             await self.stdin.put(content)
-        elif channel == bytes([RESIZE]):
+        elif channel == RESIZE:
             resize(self.sizes, content)
-        elif channel == bytes([CLOSE]) and content[:1] == bytes([STDIN]):
+        elif channel == CLOSE and content[:1] == bytes([STDIN]):
             self.stdin.end()
 
     async def write(self, stream: str, content: bytes) -> None:
@@ -89,11 +91,11 @@ class WebSocketStreams:
             await self._websocket.send_bytes(bytes([channel]) + content)
 
 
-def _decoded(text: str) -> bytes:
-    try:
-        return base64.b64decode(text[1:])
-    except ValueError:
-        return b""
+def payload(message: WSMessage) -> bytes:
+    """Return the content of a message, whether it is text or not: clients send both."""
+    if message.type is WSMsgType.TEXT:
+        return str(message.data).encode()
+    return bytes(message.data) if message.type is WSMsgType.BINARY else b""
 
 
 def resize(sizes: TerminalSizes, content: bytes) -> None:
