@@ -6,6 +6,7 @@ import subprocess
 from typing import Final
 
 from quorate.local.runtime.containers.sandbox import Tools
+from quorate.local.runtime.network.node_namespaces import ATTEMPTS
 
 INSTALL: Final = "install the package bubblewrap"
 _TRY: Final = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--ro-bind", "/", "/", "--dev", "/dev")
@@ -34,11 +35,17 @@ def find_tools() -> Tools:
 
 
 def _problem(arguments: list[str]) -> str:
-    unshare = [shutil.which("unshare") or "unshare", "--mount", "--"]
-    try:
-        result = subprocess.run(
-            [*unshare, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    return "" if result.returncode == 0 else result.stderr.strip() or f"exit code {result.returncode}"
+    """Return why a program cannot run in the namespaces of a node, or an empty string."""
+    problem = ""
+    for options in ATTEMPTS if os.geteuid() == 0 else ATTEMPTS[1:]:
+        unshare = [shutil.which("unshare") or "unshare", *options, "--mount", "--"]
+        try:
+            result = subprocess.run(
+                [*unshare, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        if result.returncode == 0:
+            return ""
+        problem = result.stderr.strip() or f"exit code {result.returncode}"
+    return problem

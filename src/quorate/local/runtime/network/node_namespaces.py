@@ -18,7 +18,8 @@ import msgspec
 from quorate.api.meta import Struct
 
 RECORD: Final = "namespaces.json"
-USER_NAMESPACE: Final = ("--user", "--map-root-user")
+ATTEMPTS: Final[tuple[tuple[str, ...], ...]] = ((), ("--user", "--map-root-user"))
+"""Options of unshare: root needs no user namespace, except in a container that may not make mounts."""
 HOLD: Final = "echo $$; exec sleep infinity >/dev/null 2>&1"
 TOOLS: Final = ("setsid", "unshare", "nsenter", "ip")
 
@@ -84,10 +85,8 @@ def join_or_create(state: Path) -> NodeNamespaces:
         raise NamespacesUnavailable(
             f"{' and '.join(missing)} not installed (packages util-linux and iproute2)"
         )
-    # Root needs no user namespace, except in a container that has not the right to make mounts.
-    attempts = ((), USER_NAMESPACE) if os.geteuid() == 0 else (USER_NAMESPACE,)
     reasons = []
-    for options in attempts:
+    for options in ATTEMPTS if os.geteuid() == 0 else ATTEMPTS[1:]:
         try:
             holder = _start_holder(options)
         except NamespacesUnavailable as error:
