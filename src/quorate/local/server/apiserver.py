@@ -18,6 +18,7 @@ from quorate.kube.serving.certificates import new_client_certificate
 from quorate.local.certificates import ServerKeys, new_server_keys
 from quorate.local.objects.protobuf.table import find_message
 from quorate.local.server import connections
+from quorate.local.server.admission.policies.policies import AdmissionPolicies
 from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
 from quorate.local.server.aggregation import proxy
 from quorate.local.server.aggregation.api_services import ApiServiceController
@@ -108,6 +109,7 @@ class ApiServer:
             new_uid,
             BackendClient(store),
             WebhookConfigurations(store),
+            AdmissionPolicies(store),
             Authorizer(store),
             TokenAuthenticator(tokens, ServiceAccountTokens(keys.tokens, store, clock, new_uid)),
         )

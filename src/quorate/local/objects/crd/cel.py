@@ -184,15 +184,17 @@ def _find_all(text: str, pattern: str) -> list[str]:
     return Pattern(pattern).find_all(text)
 
 
+FUNCTIONS = [
+    _function("isSorted", _LIST, [], cel.Type.BOOL, _is_sorted),
+    _function("sum", _LIST, [], cel.Type.DYN, sum),
+    _function("min", _LIST, [], cel.Type.DYN, min),
+    _function("max", _LIST, [], cel.Type.DYN, max),
+    _function("find", cel.Type.STRING, [cel.Type.STRING], cel.Type.STRING, _find),
+    _function("findAll", cel.Type.STRING, [cel.Type.STRING], _LIST, _find_all),
+]
+"""Functions that Kubernetes adds to CEL."""
 _ENVIRONMENT = cel.NewEnv(
     variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN, "oldSelves": _LIST},
     extensions=[ext_optional.ExtOptional(), ext_strings.ExtStrings(), ext_bindings.ExtBindings()],
-    functions=[
-        _function("isSorted", _LIST, [], cel.Type.BOOL, _is_sorted),
-        _function("sum", _LIST, [], cel.Type.DYN, sum),
-        _function("min", _LIST, [], cel.Type.DYN, min),
-        _function("max", _LIST, [], cel.Type.DYN, max),
-        _function("find", cel.Type.STRING, [cel.Type.STRING], cel.Type.STRING, _find),
-        _function("findAll", cel.Type.STRING, [cel.Type.STRING], _LIST, _find_all),
-    ],
+    functions=FUNCTIONS,
 )

@@ -263,6 +263,7 @@ STRATEGIES: dict[str, Strategy] = {
         default=set_constants("ValidatingAdmissionPolicy"),
         prepare_for_create=cluster_defaults.clear_status,
         validate=validate_as("ValidatingAdmissionPolicy"),
+        warnings=infrastructure.policy_warnings,
     ),
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": Strategy(
         default=set_constants("ValidatingAdmissionPolicyBinding"),

@@ -11,6 +11,7 @@ from multidict import MultiMapping
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
 from quorate.local.objects.protobuf.envelope import MAGIC
+from quorate.local.server.admission.policies.policies import AdmissionPolicies
 from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
 from quorate.local.server.auth.authentication import User, forbidden_request
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
@@ -46,6 +47,7 @@ class ServerContext:
     new_uid: Callable[[], str]
     backends: BackendClient
     webhook_configurations: WebhookConfigurations
+    admission_policies: AdmissionPolicies
     authorizer: Authorizer
     tokens: TokenAuthenticator
     computations: Computations = field(default_factory=Computations)

@@ -87,7 +87,7 @@ def _compile_webhook(configuration: Json) -> Webhook:
     return Webhook(
         name=configuration["name"],
         client_config=configuration["clientConfig"],
-        rules=tuple(_compile_rule(rule) for rule in configuration.get("rules", ())),
+        rules=tuple(compile_rule(rule) for rule in configuration.get("rules", ())),
         exact_versions=configuration["matchPolicy"] == "Exact",
         ignore_failures=configuration["failurePolicy"] == "Ignore",
         namespace_selector=configuration["namespaceSelector"],
@@ -102,7 +102,8 @@ def _compile_webhook(configuration: Json) -> Webhook:
     )
 
 
-def _compile_rule(configuration: Json) -> OperationRule:
+def compile_rule(configuration: Json) -> OperationRule:
+    """Compile a rule of a webhook or of an admission policy, with its defaults set."""
     return OperationRule(
         frozenset(configuration["operations"]),
         frozenset(configuration["apiGroups"]),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quorate.local.objects.patch.json_patches import json_patch
+from quorate.local.server.admission.policies.enforcement import enforce
 from quorate.local.server.admission.webhooks import matching, review
 from quorate.local.server.admission.webhooks.attributes import (
     AdmissionAttributes,
@@ -53,22 +54,30 @@ async def validate(
     old: Json | None = None,
     kind: Kind | None = None,
 ) -> None:
-    """Call the validating webhooks concurrently.  Raises StatusError as ``mutate`` does."""
+    """Evaluate the admission policies, and call the validating webhooks concurrently.
+
+    Raises StatusError as ``mutate`` does.
+    """
     webhooks = context.server.webhook_configurations.for_resource(VALIDATING)
-    if webhooks:
-        await _validate(context, webhooks, admission_attributes(context, operation, new, old, kind, None))
+    policies = context.server.admission_policies.in_force()
+    if webhooks or policies:
+        attributes = admission_attributes(context, operation, new, old, kind, None)
+        await enforce(context, policies, attributes)
+        await _validate(context, webhooks, attributes)
 
 
 async def admit_deletion(context: RequestContext, old: Json, options: Json) -> None:
-    """Call mutating and validating webhooks for a deletion.
+    """Call mutating webhooks, admission policies and validating webhooks for a deletion.
 
     Raises StatusError as ``mutate`` does.
     """
     configurations = context.server.webhook_configurations
     mutating, validating = configurations.for_resource(MUTATING), configurations.for_resource(VALIDATING)
-    if mutating or validating:
+    policies = context.server.admission_policies.in_force()
+    if mutating or validating or policies:
         attributes = admission_attributes(context, "DELETE", None, old, None, options)
         await _mutate(context, mutating, attributes)
+        await enforce(context, policies, attributes)
         await _validate(context, validating, attributes)
 
 

@@ -15,10 +15,8 @@ from quorate.local.objects.crd.cel import FieldTree, project, referenced_fields
 Json = dict[str, Any]
 
 _VARIABLES = ("object", "oldObject", "request")
-_ENVIRONMENT = cel.NewEnv(
-    variables=dict.fromkeys(_VARIABLES, cel.Type.DYN),
-    extensions=[ext_optional.ExtOptional(), ext_strings.ExtStrings(), ext_bindings.ExtBindings()],
-)
+EXTENSIONS = [ext_optional.ExtOptional(), ext_strings.ExtStrings(), ext_bindings.ExtBindings()]
+_ENVIRONMENT = cel.NewEnv(variables=dict.fromkeys(_VARIABLES, cel.Type.DYN), extensions=EXTENSIONS)
 
 
 class InvalidExpression(Exception):

@@ -1,9 +1,10 @@
 """Matching of webhooks with admission attributes, and the version in which a webhook is called."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from quorate.local.server.admission.webhooks.attributes import AdmissionAttributes
-from quorate.local.server.admission.webhooks.configurations import Webhook
+from quorate.local.server.admission.webhooks.configurations import OperationRule
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation.selectors import selector_matches
 from quorate.local.server.requests.context import ServerContext
@@ -15,19 +16,36 @@ EXEMPT_GROUP = "admissionregistration.k8s.io"
 """No webhook is called for webhook configurations: one that rejects everything could never be removed."""
 
 
-def matching_version(server: ServerContext, webhook: Webhook, attributes: AdmissionAttributes) -> Kind | None:
+class ResourceMatch(Protocol):
+    """What a webhook or an admission policy matches."""
+
+    @property
+    def rules(self) -> Sequence[OperationRule]: ...
+    @property
+    def exact_versions(self) -> bool: ...
+    @property
+    def namespace_selector(self) -> Json: ...
+    @property
+    def object_selector(self) -> Json: ...
+
+
+def matching_version(
+    server: ServerContext, webhook: ResourceMatch, attributes: AdmissionAttributes
+) -> Kind | None:
     """Return the version of the kind to call the webhook with; None if it does not match."""
     if attributes.request_kind.group == EXEMPT_GROUP:
         return None
     version = _version_in_rules(server, webhook, attributes)
-    selected = (
-        version and _matches_namespace(server, webhook, attributes) and _matches_object(webhook, attributes)
-    )
-    return version if selected else None
+    return version if version and matches_selectors(server, webhook, attributes) else None
+
+
+def matches_selectors(server: ServerContext, webhook: ResourceMatch, attributes: AdmissionAttributes) -> bool:
+    """Return True if the selectors of namespaces and of objects match."""
+    return _matches_namespace(server, webhook, attributes) and _matches_object(webhook, attributes)
 
 
 def _version_in_rules(
-    server: ServerContext, webhook: Webhook, attributes: AdmissionAttributes
+    server: ServerContext, webhook: ResourceMatch, attributes: AdmissionAttributes
 ) -> Kind | None:
     """Return the requested version if a rule matches it, else another version that a rule matches."""
     if _is_covered(webhook, attributes, attributes.request_kind):
@@ -38,7 +56,7 @@ def _version_in_rules(
     return next((kind for kind in same if _is_covered(webhook, attributes, kind)), None)
 
 
-def _is_covered(webhook: Webhook, attributes: AdmissionAttributes, kind: Kind) -> bool:
+def _is_covered(webhook: ResourceMatch, attributes: AdmissionAttributes, kind: Kind) -> bool:
     namespaced = bool(attributes.namespace) and not attributes.is_namespace
     return any(
         rule.matches(
@@ -48,7 +66,9 @@ def _is_covered(webhook: Webhook, attributes: AdmissionAttributes, kind: Kind) -
     )
 
 
-def _matches_namespace(server: ServerContext, webhook: Webhook, attributes: AdmissionAttributes) -> bool:
+def _matches_namespace(
+    server: ServerContext, webhook: ResourceMatch, attributes: AdmissionAttributes
+) -> bool:
     if not webhook.namespace_selector or not attributes.namespace:
         return True
     if attributes.is_namespace and not attributes.subresource and attributes.new is not None:
@@ -57,7 +77,7 @@ def _matches_namespace(server: ServerContext, webhook: Webhook, attributes: Admi
     return selector_matches(webhook.namespace_selector, entry.labels if entry else {})
 
 
-def _matches_object(webhook: Webhook, attributes: AdmissionAttributes) -> bool:
+def _matches_object(webhook: ResourceMatch, attributes: AdmissionAttributes) -> bool:
     """Return True if the selector matches the new or the old object."""
     if not webhook.object_selector:
         return True

@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from cel_expr_python import cel
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from quorate.local.objects import cron
+from quorate.local.server.admission.policies import expressions
 from quorate.local.server.errors import Cause, invalid_value
 
 MAX_PORT = 65_535
@@ -232,6 +234,20 @@ def certificate_request(value: str) -> Iterator[str]:
         yield f"PEM block type must be CERTIFICATE REQUEST: {error}"
 
 
+def policy_expression(value: str, want: cel.Type = cel.Type.DYN) -> Iterator[str]:
+    """Check a CEL expression of an admission policy; one that this server cannot evaluate is accepted."""
+    try:
+        expressions.compile_expression(value, want)
+    except expressions.Unsupported:
+        return
+    except expressions.InvalidExpression as error:
+        yield str(error)
+
+
+def policy_condition(value: str) -> Iterator[str]:
+    yield from policy_expression(value, cel.Type.BOOL)
+
+
 def limit_type(value: str) -> Iterator[str]:
     """Check the type of a LimitRange item."""
     findings = list(qualified(value))
@@ -313,6 +329,8 @@ FORMATS: Mapping[str, Format] = {
     "loneWildcard": lone_wildcard,
     "noBacksteps": no_backsteps,
     "pathSegment": path_segment,
+    "policyCondition": policy_condition,
+    "policyExpression": policy_expression,
     "port": port,
     "portName": port_name,
     "qualifiedName": qualified,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from quorate.local.server.admission.policies.policies import unsupported_parts
 from quorate.local.server.errors import Cause, forbidden_field, invalid_value, not_supported, required
 from quorate.local.server.registry.validation.field_rules import (
     Causes,
@@ -232,6 +233,10 @@ def validations_or_annotations(policy: Json, path: str, _: Scope) -> Causes:
         message = "validations or auditAnnotations must be non-empty"
         yield required("spec.validations", message)
         yield required("spec.auditAnnotations", message)
+
+
+def policy_warnings(policy: Json) -> list[str]:
+    return list(unsupported_parts(policy))
 
 
 @relation

@@ -1,0 +1,1 @@
+"""ValidatingAdmissionPolicies: CEL expressions that the server evaluates for each request."""

@@ -1,0 +1,129 @@
+"""CEL expressions of admission policies.
+
+Available are CEL's standard functions, its string extensions and optional values, and Kubernetes' functions
+for lists and regular expressions. Knowingly missing: ``authorizer`` and Kubernetes' types for URLs,
+addresses, quantities and semantic versions. A policy that uses them is stored with a warning, and what uses
+them is not evaluated.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cel_expr_python import cel
+
+from quorate.local.objects.crd.cel import FUNCTIONS, FieldTree, project, referenced_fields
+from quorate.local.server.admission.webhooks.match_conditions import EXTENSIONS
+
+Json = dict[str, Any]
+
+INPUTS: Final = ("object", "oldObject", "request", "params", "namespaceObject")
+MISSING: Final = (
+    *("authorizer", "quantity", "isQuantity", "semver", "isSemver", "url", "isURL"),
+    *("ip", "isIP", "cidr", "isCIDR", "format"),
+)
+_ENVIRONMENT: Final = cel.NewEnv(
+    variables=dict.fromkeys((*INPUTS, "variables"), cel.Type.DYN), extensions=EXTENSIONS, functions=FUNCTIONS
+)
+_VARIABLE: Final = re.compile(r"\bvariables\.(\w+)")
+_UNDECLARED: Final = re.compile(r"undeclared reference to '([\w.]+)'")
+
+
+class InvalidExpression(ValueError):
+    """The text does not compile, or has another type than its place."""
+
+
+class Unsupported(ValueError):
+    """The text uses a function or a variable that this server lacks; the argument is its name."""
+
+
+class EvaluationFailed(Exception):
+    """An expression has no value for a request."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    text: str
+    program: cel.Expression
+    fields: Mapping[str, FieldTree]
+    """what it can read of each input"""
+    variables: frozenset[str]
+    """variables of the policy that it names"""
+
+
+def compile_expression(text: str, want: cel.Type = cel.Type.DYN) -> Expression:
+    """Compile an expression.  Raises InvalidExpression, Unsupported."""
+    try:
+        program = _ENVIRONMENT.compile(text)
+    except RuntimeError as error:  # the only exception of the runtime
+        message = str(error).partition(": ")[2].removesuffix(" [INVALID_ARGUMENT]")
+        undeclared = set(_UNDECLARED.findall(message))
+        if undeclared & set(MISSING):
+            raise Unsupported(", ".join(sorted(undeclared))) from error
+        raise InvalidExpression(f"compilation failed: {message}") from error
+    if want != cel.Type.DYN and program.return_type() not in (want, cel.Type.DYN):
+        raise InvalidExpression(f"must evaluate to {want.name().lower()}")
+    fields = {name: referenced_fields(text, name) for name in INPUTS}
+    return Expression(text, program, fields, frozenset(_VARIABLE.findall(text)))
+
+
+def unsupported(text: str) -> str:
+    """Return what an expression uses that this server lacks; empty if nothing, or if it does not compile."""
+    try:
+        compile_expression(text)
+    except Unsupported as error:
+        return str(error)
+    except InvalidExpression:
+        return ""
+    return ""
+
+
+class Evaluation:
+    """The values of expressions for one request; a variable is evaluated at most once, when it is used."""
+
+    def __init__(self, inputs: Json, variables: Mapping[str, Expression]) -> None:
+        """``variables``: in their order; each can use those before it."""
+        self._inputs = inputs
+        self._variables = variables
+        self._values: dict[str, Any] = {}  # EvaluationFailed for a variable without a value
+
+    def value(self, expression: Expression) -> Any:
+        """Return the value of an expression.  Raises EvaluationFailed."""
+        wanted = self._needed(expression.variables)
+        for name, variable in self._variables.items():
+            if name in wanted and name not in self._values:
+                try:
+                    self._values[name] = self._evaluate(variable)
+                except EvaluationFailed as error:
+                    self._values[name] = error
+        return self._evaluate(expression)
+
+    def _needed(self, names: Iterable[str]) -> set[str]:
+        """Return the variables that others need, directly or not."""
+        needed: set[str] = set()
+        left = list(names)
+        while left:
+            name = left.pop()
+            if name in self._variables and name not in needed:
+                needed.add(name)
+                left.extend(self._variables[name].variables)
+        return needed
+
+    def _evaluate(self, expression: Expression) -> Any:
+        data = {name: project(self._inputs.get(name), tree) for name, tree in expression.fields.items()}
+        data["variables"] = {name: self._variable(name) for name in sorted(expression.variables)}
+        try:
+            result = expression.program.eval(data=data)
+        except RuntimeError as error:  # the runtime's limit on iterations
+            raise EvaluationFailed("the cost limit is exceeded") from error
+        if result.type() == cel.Type.ERROR:
+            raise EvaluationFailed(str(result.value()).partition(": ")[2] or "no value")
+        return result.plain_value()
+
+    def _variable(self, name: str) -> Any:
+        if name not in self._values:
+            raise EvaluationFailed(f"no such variable: {name}")
+        if isinstance(self._values[name], EvaluationFailed):
+            raise self._values[name]
+        return self._values[name]
