@@ -76,7 +76,10 @@ DEFAULT_DASHBOARD_PORT: Final = 7444
 
 local = typer.Typer(
     no_args_is_help=True,
-    help="A Kubernetes cluster on this machine: real API server and controllers, simulated nodes.",
+    help="A Kubernetes cluster on this machine: real API server and controllers, simulated nodes.\n\n"
+    "[b]Keep a cluster:[/b] quorate local up --detach --merge-kubeconfig, kubectl get nodes, "
+    "quorate local down --delete\n\n"
+    "[b]Run a directory of manifests:[/b] quorate examples copy, quorate local run examples/all-or-nothing",
     rich_markup_mode="rich",
 )
 
@@ -213,7 +216,9 @@ def up(
     clock = WallClock()
     port = (DEFAULT_PORT if name == DEFAULT_NAME else 0) if port is None else port
     with cluster_directory.lock(clock.now(), in_background=in_background) as directory:
-        described = described or _earlier_description(directory)
+        # The node of this machine does not take the place of the nodes of an earlier start.
+        earlier = _earlier_description(directory) if runtime is Runtime.SIMULATED else ClusterDescription()
+        described = described or earlier
         description = options.override(described)
         pools, process_runtime = runtime_options.nodes(options, described)
         settings = Settings(pools, port, speed, scheduling is not Scheduling.GANG, process_runtime)
@@ -222,7 +227,8 @@ def up(
             async with run_queueing_cluster(
                 directory, settings, in_force, clock, random.Random(), gang_scheduler
             ) as client:
-                directory.write(DESCRIPTION, description_text(description).encode())
+                if process_runtime is None:
+                    directory.write(DESCRIPTION, description_text(description).encode())
                 if description.topology is not None:
                     await _apply_topology(client, description.topology)
                 if merge:

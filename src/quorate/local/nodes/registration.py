@@ -108,8 +108,10 @@ class NodeRegistrar:
             await register(self._client, self._clock, pool, key.name, self._addresses[key.name], node)
             del self._unregistered[key.name]
         elif node is not None and _awaits_kubelet(node):
-            labels = {**host_labels(key.name), **node.metadata.labels}
-            node = await self._client.patch(NODES, key, {"metadata": {"labels": labels}})
+            missing = host_labels(key.name).keys() - node.metadata.labels.keys()
+            if missing:
+                labels = {label: host_labels(key.name)[label] for label in missing}
+                node = await self._client.patch(NODES, key, {"metadata": {"labels": labels}})
             address = node.address or self._free_addresses.allocate()
             status = node_status(key.name, address, self._clock.now())
             status["capacity"] = node.status.capacity or node.status.allocatable
