@@ -10,7 +10,9 @@ from quorate.cli.errors import UsageError
 from quorate.cli.examples import examples
 from tests.e2e.commands import ROOT
 
-NAMES = ["all-or-nothing", "estimate", "fragmentation", "notebooks", "simulate", "topology", "volcano"]
+NAMES = [
+    "all-or-nothing", "estimate", "fragmentation", "notebooks", "simulate", "topology", "training", "volcano",
+]  # fmt: skip
 PATH = re.compile(r"examples/[\w/.-]+\w")
 
 

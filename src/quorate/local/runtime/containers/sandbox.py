@@ -124,7 +124,8 @@ class _Root:
         self._sandbox = sandbox
         self._image = sandbox.image
         self._is_host = sandbox.image == Path("/")
-        # Directories of the image that need an overlay: the paths to create in it, with a link's target.
+        # Directories of the image that need an overlay: the paths to create in it, and the program that
+        # a path is to run, or None for a mount point.
         self._overlays: dict[str, dict[str, str | None]] = {} if self._is_host else {"/": {}}
         self._mounts = [
             Mount(sandbox.hosts, self._resolve("/etc/hosts"), read_only=False),
@@ -144,7 +145,7 @@ class _Root:
     def _on_host(self, path: str) -> Path:
         return self._image / path.lstrip("/")
 
-    def _need(self, path: str, link: str | None = None) -> None:
+    def _need(self, path: str, program: str | None = None) -> None:
         """Record the overlay that ``path`` needs to exist, unless it exists in the image."""
         target = Path(path)
         top = target.parts[1] if len(target.parts) > 1 else ""
@@ -162,10 +163,10 @@ class _Root:
         while not self._on_host(str(directory)).is_dir():
             directory = directory.parent
         covering = [above for above in self._overlays if Path(above) in (directory, *directory.parents)]
-        self._overlays.setdefault(max(covering, default=str(directory)), {})[path] = link
+        self._overlays.setdefault(max(covering, default=str(directory)), {})[path] = program
 
     def _offer_python(self) -> None:
-        """Link the Python that runs this process, if the image is the host's and its PATH has none."""
+        """Offer the Python that runs this process, if the image is the host's and its PATH has none."""
         for name in PYTHONS if self._is_host else ():
             if shutil.which(name, path=DEFAULT_PATH) is None:
                 self._need(f"{PYTHON_DIRECTORY}/{name}", sys.executable)
@@ -186,8 +187,11 @@ class _Root:
             }
             lines.append(f"mkdir -p {shlex.join(sorted(directories))}")
             for created, path in create.items():
-                if (link := paths[path]) is not None:
-                    lines.append(f"ln -s {shlex.join([link, created])}")
+                if (program := paths[path]) is not None:
+                    # Not a link: a virtual environment is found beside the program that is called.
+                    text = f'#!/bin/sh\nexec {shlex.quote(program)} "$@"\n'
+                    lines.append(f"printf %s {shlex.quote(text)} > {shlex.quote(created)}")
+                    lines.append(f"chmod 755 {shlex.quote(created)}")
                 elif path in files:
                     lines.append(f": > {shlex.quote(created)}")
             lower = self._on_host(directory)
