@@ -12,6 +12,6 @@ WITHIN_S = 120.0  # for one step: the programs import for seconds
 
 
 @needs_kubectl()
-@pytest.mark.parametrize("page", ["airflow", "dask"])
+@pytest.mark.parametrize("page", ["airflow", "dask", "torchx"])
 def test_an_integration_page_is_correct(page: str, tmp_path: Path) -> None:
     walk(f"../integrations/{page}.md", tmp_path, commands(page), WITHIN_S)
