@@ -1,10 +1,16 @@
 """OpenAPI documents over HTTP."""
 
+import asyncio
+import re
 from typing import Any
 
+import aiohttp
 import pytest
 
-from tests.local.api_client import ApiClient, run_with_server
+from quorate.local.objects.protobuf.wire import as_bytes, as_text, fields
+from quorate.local.server.discovery.openapi_v2 import PROTOBUF
+from tests.local.api_client import ApiClient, connect, run_with_server
+from tests.local.clusters import api_server
 from tests.local.server.test_custom_resources import define
 
 pytestmark = pytest.mark.slow
@@ -35,6 +41,77 @@ def test_every_schema_reference_resolves(path: str) -> None:
         assert references(document)
 
     run_with_server(scenario)
+
+
+@pytest.mark.parametrize("document", ["v3/api/v1", "v3/apis/batch/v1", "v3/apis/example.com/v1", "v2"])
+def test_the_parameters_of_each_path_are_declared(document: str) -> None:
+    async def scenario(client: ApiClient) -> None:
+        await define(client)
+        _, content = await client.send("GET", f"/openapi/{document}")
+        assert content["paths"]
+        for path, item in content["paths"].items():
+            declared = {
+                each["name"] for each in item["parameters"] if each["in"] == "path" and each["required"]
+            }
+            assert declared == set(re.findall(r"{(\w+)}", path))
+            types = {each.get("type") or each["schema"]["type"] for each in item["parameters"]}
+            assert types <= {"string"}
+
+    run_with_server(scenario)
+
+
+def test_version_2_describes_all_kinds() -> None:
+    async def scenario(client: ApiClient) -> None:
+        await define(client)
+        _, content = await client.send("GET", "/openapi/v2")
+        definitions = content["definitions"]
+        assert references(content) <= {f"#/definitions/{name}" for name in definitions}
+        kinds = {
+            (each["group"], each["version"], each["kind"])
+            for definition in definitions.values()
+            for each in definition.get("x-kubernetes-group-version-kind", ())
+        }
+        assert {("", "v1", "Pod"), ("batch", "v1", "Job"), ("example.com", "v1", "Widget")} <= kinds
+        assert definitions["JobSpec"]["properties"]["parallelism"] == {"type": "integer"}
+        assert "labels" in definitions["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]
+        widget = keys(definitions["com.example.v1.Widget"])
+        assert not {"oneOf", "anyOf", "allOf", "not", "nullable"} & widget
+
+    run_with_server(scenario)
+
+
+def test_the_protobuf_form_of_version_2_has_the_same_definitions() -> None:
+    async def scenario() -> None:
+        async with api_server() as server, connect(server) as client:
+            _, content = await client.send("GET", "/openapi/v2")
+            headers = {"Authorization": f"Bearer {server.token}", "Accept": PROTOBUF}
+            async with (
+                aiohttp.ClientSession(headers=headers) as session,
+                session.get(f"{server.url}/openapi/v2") as response,
+            ):
+                message = dict(fields(await response.read()))
+        names = [as_text(dict(fields(as_bytes(each)))[1]) for _, each in fields(as_bytes(message[9]))]
+        assert (as_text(message[1]), names) == ("2.0", list(content["definitions"]))
+        job = next(
+            as_bytes(dict(fields(as_bytes(each)))[2])
+            for name, (_, each) in zip(names, fields(as_bytes(message[9])), strict=True)
+            if name == "Job"
+        )
+        properties = [as_bytes(each) for _, each in fields(as_bytes(dict(fields(job))[25]))]
+        assert [as_text(dict(fields(each))[1]) for each in properties] == list(
+            content["definitions"]["Job"]["properties"]
+        )
+
+    asyncio.run(scenario())
+
+
+def keys(part: Any) -> set[str]:
+    match part:
+        case dict():
+            return set(part).union(*map(keys, part.values()))
+        case list():
+            return set().union(*map(keys, part))
+    return set()
 
 
 def references(part: Any) -> set[str]:

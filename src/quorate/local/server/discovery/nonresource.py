@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from quorate.local.server.discovery import groups, health, openapi
+from quorate.local.server.discovery import groups, health, openapi, openapi_v2
 from quorate.local.server.discovery.groups import RemoteGroups
 from quorate.local.server.errors import method_not_allowed
 from quorate.local.server.registry.kinds import Registry
@@ -55,12 +55,12 @@ def _find_response(
             content = groups.api_group(registry, group, remote)
         case ["apis", group, version]:
             content = groups.resource_list(registry, group, version)
-        case ["openapi", "v2"] if openapi.V2_PROTOBUF in request.headers.get("Accept", ""):
+        case ["openapi", "v2"] if openapi_v2.PROTOBUF in request.headers.get("Accept", ""):
             # The media type in the request contains an @, which is not valid in a Content-Type.
-            media_type = openapi.V2_PROTOBUF.replace("@", ".")
-            return ApiResponse(200, openapi.V2_MESSAGE, media_type)
+            media_type = openapi_v2.PROTOBUF.replace("@", ".")
+            return ApiResponse(200, openapi_v2.to_protobuf(openapi_v2.document(registry, store)), media_type)
         case ["openapi", "v2"]:
-            content = openapi.openapi_v2()
+            content = openapi_v2.document(registry, store)
         case ["openapi", "v3"]:
             content = openapi.openapi_v3_paths(registry)
             return ApiResponse(

@@ -16,10 +16,18 @@ from quorate.local.server.storage.store import Entry, Store
 Json = dict[str, Any]
 
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-V2_MESSAGE = b"\x0a\x032.0\x42\x00"
-"""The document in the protobuf form that kubectl requests: `swagger` (1) is "2.0", `paths` (8) are empty."""
 OPTIONS = ("dryRun", "fieldManager", "fieldValidation", "force")
+COLLECTION_METHODS = {"get": ("list", "list"), "post": ("create", "post")}
+OBJECT_METHODS = {
+    "get": ("get", "get"),
+    "put": ("update", "put"),
+    "patch": ("patch", "patch"),
+    "delete": ("delete", "delete"),
+}
+"""The verb that allows a method, and the action that clients read."""
+TYPE_NAMES = {"ObjectMeta": "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
+"""The types that clients, such as Terraform, find by kube-apiserver's name."""
+REFERENCE_PREFIX = "#/components/schemas/"
 SCALARS: Mapping[str, Json] = {
     "string": {"type": "string"},
     "integer": {"type": "integer"},
@@ -31,12 +39,6 @@ SCALARS: Mapping[str, Json] = {
     "bytes": {"type": "string", "format": "byte"},
     "int-or-string": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
 }
-
-
-def openapi_v2() -> Json:
-    """Return the response of GET /openapi/v2, which is empty."""
-    info = {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]}
-    return {"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}
 
 
 def openapi_v3_paths(registry: Registry) -> Json:
@@ -57,24 +59,43 @@ def openapi_v3(registry: Registry, store: Store, path: str) -> Json | None:
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]},
-        "paths": {f"/{path}/{_resource_path(kind)}": _operations(kind) for kind in kinds},
-        "components": {"schemas": _schemas(kinds, store)},
+        "paths": {path: item for kind in kinds for path, item in paths_of(kind).items()},
+        "components": {"schemas": schemas_of(kinds, store)},
     }
 
 
-def _resource_path(kind: Kind) -> str:
-    return (
-        f"namespaces/{{namespace}}/{kind.plural}/{{name}}" if kind.namespaced else f"{kind.plural}/{{name}}"
-    )
+def paths_of(kind: Kind) -> dict[str, Json]:
+    """Return the paths of the collection and of the objects, with parameters and operations."""
+    collection = f"namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else kind.plural
+    parameters = [_path_parameter("namespace")] if kind.namespaced else []
+    of_objects = [_path_parameter("name"), *parameters]
+    root = f"/{_path_of(kind)}/{collection}"
+    return {
+        path: {"parameters": shared} | operations
+        for path, shared, operations in (
+            (root, parameters, _operations(kind, COLLECTION_METHODS)),
+            (f"{root}/{{name}}", of_objects, _operations(kind, OBJECT_METHODS)),
+        )
+        if operations
+    }
 
 
-def _operations(kind: Kind) -> Json:
-    responses = {"200": {"description": "OK"}}
-    common = {"x-kubernetes-group-version-kind": _group_version_kind(kind), "responses": responses}
+def _path_parameter(name: str) -> Json:
+    schema = {"type": "string", "uniqueItems": True}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _operations(kind: Kind, methods: Mapping[str, tuple[str, str]]) -> Json:
     options = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in OPTIONS]
     return {
-        "get": {"x-kubernetes-action": "get"} | common,
-        "patch": {"x-kubernetes-action": "patch", "parameters": options} | common,
+        method: {
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": _group_version_kind(kind),
+            "responses": {"200": {"description": "OK"}},
+        }
+        | ({} if method == "get" else {"parameters": options})
+        for method, (verb, action) in methods.items()
+        if verb in kind.verbs
     }
 
 
@@ -82,7 +103,7 @@ def _group_version_kind(kind: Kind) -> Json:
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
-def _schemas(kinds: Iterable[Kind], store: Store) -> dict[str, Json]:
+def schemas_of(kinds: Iterable[Kind], store: Store) -> dict[str, Json]:
     """Return the schemas of kinds and of all types that they use, by name."""
     schemas: dict[str, Json] = {}
     custom = _custom_schemas(store)
@@ -92,7 +113,7 @@ def _schemas(kinds: Iterable[Kind], store: Store) -> dict[str, Json]:
             schemas[_schema_name(kind)] = _custom_schema(schema, kind, schemas)
         elif kind.type.name:
             _add_schema(kind.type, schemas)
-            own = schemas[kind.type.name]
+            own = schemas[_type_name(kind.type)]
             own.setdefault("x-kubernetes-group-version-kind", []).append(_group_version_kind(kind))
     return schemas
 
@@ -130,15 +151,20 @@ def _custom_schema(schema: Json, kind: Kind, schemas: dict[str, Json]) -> Json:
     return schema | {"properties": properties, "x-kubernetes-group-version-kind": [_group_version_kind(kind)]}
 
 
+def _type_name(type_: MapOf) -> str:
+    return TYPE_NAMES.get(type_.name, type_.name)
+
+
 def _add_schema(type_: MapOf, schemas: dict[str, Json]) -> None:
     """Add the schema of a named type, and of all types that it uses."""
-    if type_.name in schemas:
+    key = _type_name(type_)
+    if key in schemas:
         return
-    schemas[type_.name] = {"type": "object"}  # before its fields, for types that contain themselves
+    schemas[key] = {"type": "object"}  # before its fields, for types that contain themselves
     properties = {
         name: _schema(property_type, schemas) for name, property_type in sorted(type_.fields.items())
     }
-    schemas[type_.name]["properties"] = properties
+    schemas[key]["properties"] = properties
 
 
 def _schema(type_: Type, schemas: dict[str, Json]) -> Json:
@@ -157,4 +183,4 @@ def _schema(type_: Type, schemas: dict[str, Json]) -> Json:
 
 
 def _reference(type_: MapOf) -> Json:
-    return {"allOf": [{"$ref": f"#/components/schemas/{type_.name}"}]}
+    return {"allOf": [{"$ref": f"{REFERENCE_PREFIX}{_type_name(type_)}"}]}
