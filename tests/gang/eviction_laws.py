@@ -3,8 +3,7 @@
 1. A gang that is admitted, and fits idle nodes and its queue's share as a whole, is bound before the world is
    at rest.
 2. No pods are evicted twice for the same gang, unless it lost pods to another one in between; so evictions
-   end.  Without the plugin ``gang`` its pods start one by one, and no pods are evicted for it again while any
-   of those waits that got a node by the evictions before.
+   end.  Without the plugin ``gang`` its pods start one by one, and this holds for each of them.
 3. A gang for which pods were evicted starts.
 4. Without any single victim, the tasks for which others were evicted do not fit.
 """
@@ -43,6 +42,7 @@ TIERS: tuple[list[list[str]], ...] = (
     [TOP, ["overcommit", "drf", "proportion", *NODES]],
     [TOP, ["capacity", *NODES]],
     [["priority", "conformance"], ["capacity", *NODES]],
+    [["priority", "conformance", "capacity", *NODES]],
 )
 
 
@@ -75,17 +75,22 @@ def worlds(draw: st.DrawFn, *, delays_pods: bool) -> Json:
         {"name": f"n{index}", "cpu": draw(st.integers(1, 4)), "labels": {"zone": "xyx"[index]}}
         for index in range(draw(st.integers(1, 3)))
     ]
+    has_memory = sometimes(draw, 3)
+    for node in nodes if has_memory else ():
+        node["memory"] = draw(st.integers(1, 4))
     has_gpus = sometimes(draw, 3)
     if has_gpus:
         nodes[0]["scalars"] = {"nvidia.com/gpu": draw(st.integers(1, 2))}
-    queues = [draw(queue_of(f"q{index}")) for index in range(draw(st.integers(1, 3)))]
+    queues = [draw(queue_of(f"q{index}", has_memory=has_memory)) for index in range(draw(st.integers(1, 3)))]
     names = [queue["name"] for queue in queues]
-    free = {node["name"]: Counter(cpu=node["cpu"], **node.get("scalars", {})) for node in nodes}
+    free = {node["name"]: _amounts(node) for node in nodes}
     groups, pods = [], []
     count = draw(st.integers(2, 4))
     running = draw(st.integers(1, count - 1))
     for index in range(count):
-        group, members = draw(gang_of(f"g{index}", names, high=index >= running, has_gpus=has_gpus))
+        group, members = draw(
+            gang_of(f"g{index}", names, high=index >= running, has_gpus=has_gpus, has_memory=has_memory)
+        )
         nodes_left = {name: amounts.copy() for name, amounts in free.items()}
         placed = [pod for pod in members if index < running and _place(pod, nodes_left)]
         if len(placed) < max(1, group["minMember"]):
@@ -108,7 +113,7 @@ def worlds(draw: st.DrawFn, *, delays_pods: bool) -> Json:
 
 def _place(pod: Json, free: dict[str, Counter[str]]) -> bool:
     """Have ``pod`` run on the first node that it fits; return False if there is none."""
-    request = Counter(cpu=pod["cpu"], **pod.get("scalars", {}))
+    request = _amounts(pod)
     for name, amounts in free.items():
         if request <= amounts and "nodeSelector" not in pod:
             amounts.subtract(request)
@@ -117,16 +122,22 @@ def _place(pod: Json, free: dict[str, Counter[str]]) -> bool:
     return False
 
 
+def _amounts(given: Json) -> Counter[str]:
+    return Counter({"cpu": given["cpu"], "memory": given.get("memory", 0), **given.get("scalars", {})})
+
+
 @st.composite
-def queue_of(draw: st.DrawFn, name: str) -> Json:
+def queue_of(draw: st.DrawFn, name: str, *, has_memory: bool) -> Json:
     queue: Json = {
         "name": name,
         "weight": draw(st.integers(1, 3)),
         "deserved": {"cpu": draw(st.integers(0, 4))},
     }
+    if has_memory and draw(st.booleans()):
+        queue["deserved"]["memory"] = draw(st.integers(0, 4))
     if sometimes(draw, 4):
         queue["capability"] = {"cpu": draw(st.integers(1, 4))}
-        queue["deserved"] = {"cpu": min(queue["deserved"]["cpu"], queue["capability"]["cpu"])}
+        queue["deserved"]["cpu"] = min(queue["deserved"]["cpu"], queue["capability"]["cpu"])
     if sometimes(draw, 6):
         queue["reclaimable"] = False
     return queue
@@ -134,7 +145,7 @@ def queue_of(draw: st.DrawFn, name: str) -> Json:
 
 @st.composite
 def gang_of(
-    draw: st.DrawFn, name: str, queues: Sequence[str], *, high: bool, has_gpus: bool
+    draw: st.DrawFn, name: str, queues: Sequence[str], *, high: bool, has_gpus: bool, has_memory: bool
 ) -> tuple[Json, list[Json]]:
     """Draw a gang of up to 4 members.  ``high``: more often with high priority than not."""
     members, cpu = draw(st.integers(1, 4)), draw(st.integers(1, 2))
@@ -146,6 +157,10 @@ def gang_of(
         "priorityClassName": draw(st.sampled_from(("low", *(["high"] * (3 if high else 1))))),
     }
     pods: list[Json] = [{"name": f"{name}-{index}", "group": name, "cpu": cpu} for index in range(members)]
+    if has_memory:
+        memory = draw(st.integers(0, 2))
+        for pod in pods:
+            pod["memory"] = memory
     if sometimes(draw, 8):
         pods[-1]["cpu"] = 3
     if has_gpus and sometimes(draw, 3):
@@ -179,13 +194,16 @@ class _Observed:
     def observe(self, world: World, before: Model, outcome: Outcome, allocated: Mapping[Key, str]) -> None:
         self._world = world
         beneficiaries = {each.beneficiary for each in outcome.evictions}
-        for tasks in self._helped.values():
-            tasks -= {bind.task for bind in outcome.binds}
         has_minima = world.settings.has_plugin("gang")
-        again = [key for key in beneficiaries & self._helped.keys() if has_minima or self._helped[key]]
-        self.found += [f"evicted for {key.name} again" for key in sorted(again)]
-        for key in beneficiaries:
-            self._helped[key] = outcome.pipelined.keys() & before.gangs[key].tasks.keys()
+        nominated = {each.task for each in outcome.nominations}
+        for key in sorted(beneficiaries):
+            if key in self._helped and (has_minima or self._helped[key] & nominated):
+                self.found.append(f"evicted for {key.name} again")
+            tasks = outcome.pipelined.keys() & before.gangs[key].tasks.keys()
+            self._helped[key] = self._helped.get(key, set()) | tasks
+        bound = {each.task for each in outcome.binds}
+        for tasks in self._helped.values():
+            tasks.difference_update(bound)
         for eviction in outcome.evictions:
             self._helped.pop(eviction.gang, None)
         self._waiting = (self._waiting | beneficiaries) - {each.gang for each in outcome.binds}

@@ -269,7 +269,20 @@ class _QueueCapacity:
             return False
         if not self._deserves_any(queue, task) and self._would_alternate(queue, preemptor_queue, preemptor):
             return False
-        return all(self._exceeds(each, has, task.request) for each, has in allocated.items())
+        if not all(self._exceeds(each, has, task.request) for each, has in allocated.items()):
+            return False
+        return not self._may_reclaim_back(queue, allocated[queue], task, preemptor_queue, preemptor)
+
+    def _may_reclaim_back(
+        self, queue: str, allocated: Amounts, task: Task, preemptor_queue: str, preemptor: Task
+    ) -> bool:
+        """Return True if ``task`` could reclaim in turn from ``preemptor``, and so on without end.
+
+        Of several resources a queue may exceed what it deserves of one and reclaim for another.
+        """
+        within = less_equal_partly(allocated, self._entitlements[queue].deserved, task.request)
+        requested = plus(self.accounts.allocated(preemptor_queue), preemptor.request)
+        return within and self._exceeds(preemptor_queue, requested, preemptor.request)
 
     def _exceeds(self, queue: str, allocated: Amounts, of: Amounts) -> bool:
         """Return True if the queue exceeds what it deserves of any of ``of``, or deserves none."""
