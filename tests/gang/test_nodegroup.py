@@ -266,3 +266,43 @@ def test_an_invalid_limit_keeps_the_pods_of_its_queue_only() -> None:
     assert [*world.binds] == ["h"]
     (reason,) = (str(each) for key, each in outcome.pending_reasons.items() if key.name == "g")
     assert "node group resource limit invalid" in reason
+
+
+@pytest.mark.parametrize(
+    ("limits", "phases"),
+    [
+        pytest.param('{"a": {"cpu": 3}, "b": {"cpu": 2}}', "Inqueue Pending", id="what the first one leaves"),
+        pytest.param('{"a": {"cpu": 3}, "b": {"cpu": 1}}', "Pending Inqueue", id="too little for the first"),
+        pytest.param('{"a": {"cpu": 3}}', "Inqueue Inqueue", id="a group without a limit"),
+        pytest.param('{"a": {"cpu": 3}, "b": {"memory": 1}}', "Inqueue Inqueue", id="of another resource"),
+    ],
+)
+def test_a_group_waits_for_its_admission_if_the_limits_leave_too_little(limits: str, phases: str) -> None:
+    def pending(cpu: int) -> Json:
+        return {"phase": "Pending", "minResources": {"cpu": cpu}}
+
+    world = a_limited_world(
+        limits,
+        {"name": "here", "count": 1, "cpu": 1, "node": "na", "phase": "Running"},
+        {"name": "g", "count": 0, "min": 4, "group": pending(4)},
+        {"name": "h", "count": 0, "min": 1, "group": pending(1)},
+        actions="enqueue, allocate",
+    )
+    reasons = {key.name: str(each) for key, each in world.session().pending_reasons.items()}
+    assert " ".join(world.phase(name) for name in "gh") == phases
+    for name, short in (("g", "need 4, have 3 now"), ("h", "need 1, have 0 now")):
+        if world.phase(name) == "Pending":
+            assert reasons[name] == f"queue q: cpu: {short}"
+
+
+def test_a_group_is_admitted_within_the_limits_on_what_preempt_would_evict() -> None:
+    low = {"priorityClassName": "low", "queue": "q"}
+    high = {"priorityClassName": "high", "phase": "Pending", "minResources": {"cpu": 2}}
+    world = a_limited_world(
+        '{"a": {"cpu": 2}, "b": {"cpu": 0}}',
+        {"name": "low", "count": 2, "cpu": 1, "node": "na", "phase": "Running", "group": low},
+        {"name": "high", "count": 2, "cpu": 1, "min": 2, "group": high},
+        actions="enqueue, allocate, preempt",
+    )
+    world.session()
+    assert (world.phase("high"), len(world.evictions)) == ("Inqueue", 2)

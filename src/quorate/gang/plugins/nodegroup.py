@@ -7,17 +7,21 @@ during the session.  Source: the plugin of the same name of Volcano.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import NodeGroupArguments
 from quorate.api.volcano import NodeGroupTerms, QueueAffinity
+from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task
-from quorate.gang.queue_accounts import add
-from quorate.gang.session.callbacks import PluginCallbacks
+from quorate.gang.pending_reasons import QueueQuotaExceeded
+from quorate.gang.queue_accounts import SessionAccounts, add
+from quorate.gang.session.callbacks import PluginCallbacks, Vote
 from quorate.gang.session.session import Session
+from quorate.gang.shortage import Shortage
 from quorate.placement.filters.node_groups import NODE_GROUP_LABEL, NodeGroupRule
 from quorate.placement.resources import Amounts
 from quorate.placement.scoring import MAX_NODE_SCORE, SCORE_UNIT
@@ -36,8 +40,17 @@ def nodegroup(session: Session, entry: PluginEntry) -> PluginCallbacks:
     if not limits or "Predicate" in entry.disabled:
         return PluginCallbacks()
     usage = NodeGroupUsage(session, limits)
-    return PluginCallbacks(
+    callbacks = PluginCallbacks(
         full_node_groups=usage.full_groups, on_allocate=usage.add, on_deallocate=usage.remove
+    )
+    if session.settings.profile == "compat":  # Volcano admits groups whatever these limits are
+        return callbacks
+    accounts = session.open_accounts(lambda queue: (queue,))
+    return replace(
+        callbacks,
+        job_enqueueable=lambda gang: usage.refusal(gang, accounts),
+        job_enqueued=accounts.reserve,
+        job_dequeued=accounts.unreserve,
     )
 
 
@@ -72,10 +85,30 @@ class NodeGroupUsage:
         """Return the node groups in which ``queue`` may not allocate ``request`` as well."""
         full = []
         for group, limits in self._limits.get(queue.name, {}).items():
-            used = self._used.get((queue.name, group)) or Counter()
+            used = self._used_in(queue.name, group)
             if any(0 < request.get(name, 0) > limit - used[name] for name, limit in limits.items()):
                 full.append(group)
         return full
+
+    def refusal(self, gang: Gang, accounts: SessionAccounts) -> QueueQuotaExceeded | Vote:
+        """Return what the limits leave too little of for ``gang``, in all groups that it may use together."""
+        limits, rule = self._limits.get(gang.queue, {}), gang.node_groups
+        if not limits or rule is None or rule.allows_no_group or gang.min_resources is None:
+            return Vote.ABSTAIN
+        reserved = accounts.by_queue[gang.queue].reserved
+        shortages = []
+        for resource, amount in sorted(accounts.request_of(gang).items()):
+            if amount <= 0 or not all(resource in limits.get(group, ()) for group in rule.allowed):
+                continue
+            at_most = sum(limits[group][resource] for group in rule.allowed)
+            used = sum(self._used_in(gang.queue, group)[resource] for group in rule.allowed)
+            free = at_most - used - reserved[resource]
+            if amount > free:
+                shortages.append(Shortage(resource, amount, free, at_most))
+        return QueueQuotaExceeded(gang.queue, tuple(shortages)) if shortages else Vote.ABSTAIN
+
+    def _used_in(self, queue: str, group: str) -> Counter[str]:
+        return self._used.get((queue, group)) or Counter()
 
     def _group_of(self, node: str) -> str:
         """Return the node group of ``node``; "" if it has none."""
