@@ -8,7 +8,8 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.manager.restart import run_restarting
-from quorate.kube.resources import NODES, PODS, SERVICE_ACCOUNTS
+from quorate.kube.resources import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, SERVICE_ACCOUNTS
+from quorate.local.controllers import resource_claims
 from quorate.local.controllers.apps import types as apps
 from quorate.local.controllers.apps.daemon_set_controller import DaemonSetController
 from quorate.local.controllers.apps.deployment import DeploymentController
@@ -83,10 +84,17 @@ async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, 
         kind = apps.REPLICATION_CONTROLLERS
         return controllers, ReplicaSetController(client, clock, kind, controllers, pods)
 
+    def resource_claim_parts() -> tuple[Part, ...]:
+        claims = Informer(client, RESOURCE_CLAIMS)
+        claiming_pods = Informer(client, resource_claims.PODS)
+        controller = resource_claims.ResourceClaimController(client, clock, claims, claiming_pods)
+        return claims, claiming_pods, controller
+
     on_demand = (
-        OnDemand(metadata_cache, apps.REPLICATION_CONTROLLERS, replication_controller_parts),
-        OnDemand(metadata_cache, CRON_JOBS, cron_job_parts),
-        OnDemand(metadata_cache, apps.DAEMON_SETS, daemon_set_parts),
+        OnDemand(metadata_cache, (RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS), resource_claim_parts),
+        OnDemand(metadata_cache, (apps.REPLICATION_CONTROLLERS,), replication_controller_parts),
+        OnDemand(metadata_cache, (CRON_JOBS,), cron_job_parts),
+        OnDemand(metadata_cache, (apps.DAEMON_SETS,), daemon_set_parts),
     )
     async with asyncio.TaskGroup() as tasks:
         watched = (

@@ -1,4 +1,4 @@
-"""Controllers that start with the first object of their kind, because most clusters have none."""
+"""Controllers that start with the first object of their kinds, because most clusters have none."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,16 +16,19 @@ class Part(Protocol):
 
 class OnDemand:
     def __init__(
-        self, metadata_cache: MetadataCache, kind: Resource[Any], parts: Callable[[], Sequence[Part]]
+        self,
+        metadata_cache: MetadataCache,
+        kinds: Sequence[Resource[Any]],
+        parts: Callable[[], Sequence[Part]],
     ) -> None:
-        """``parts`` makes the informers and the controller of a kind."""
-        self._resource = (kind.group, kind.plural)
+        """``parts`` makes the informers and the controller of the kinds."""
+        self._resources = {(kind.group, kind.plural) for kind in kinds}
         self._parts = parts
         self._wanted = asyncio.Event()
         metadata_cache.subscribe(self._on_change)
 
     def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
-        if new is not None and (new.resource.group, new.resource.plural) == self._resource:
+        if new is not None and (new.resource.group, new.resource.plural) in self._resources:
             self._wanted.set()
 
     async def run(self) -> None:

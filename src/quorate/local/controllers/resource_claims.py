@@ -1,0 +1,210 @@
+"""The controller of ResourceClaims: makes the claims of pods from templates, and gives devices back.
+
+The rules are those of the resourceclaim controller of kube-controller-manager. Allocation is a scheduler's.
+"""
+
+import asyncio
+from typing import Final
+
+from quorate.api.core import PodResourceClaim
+from quorate.api.core.device_claims import (
+    DELETE_PROTECTION,
+    ClaimConsumer,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
+from quorate.api.core.scheduling import PodResourceClaimStatus
+from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.kube.client import Client, PatchKind
+from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Json, Resource, untyped
+from quorate.local.controllers.pod_control import controller_key, owner_references
+from quorate.local.own_writes import MutationCache
+
+POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
+MAX_BASE_LENGTH: Final = 57  # of a generated name
+TEMPLATES: Final = untyped("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
+
+
+class ClaimingPodSpec(Struct):
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    node_name: str = ""
+
+
+class ClaimingPodStatus(Struct):
+    phase: str = ""
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+
+
+class ClaimingPod(Struct):
+    metadata: ObjectMeta
+    spec: ClaimingPodSpec = ClaimingPodSpec()
+    status: ClaimingPodStatus = ClaimingPodStatus()
+
+    @property
+    def is_done(self) -> bool:
+        """Return True if the pod uses no devices any more."""
+        ended = self.status.phase in ("Succeeded", "Failed")
+        return ended or (self.metadata.deletion_timestamp is not None and not self.spec.node_name)
+
+
+PODS: Final = Resource("", "v1", "pods", "Pod", True, ClaimingPod)
+
+
+class ResourceClaimController:
+    """The caller runs the informers."""
+
+    def __init__(
+        self, client: Client, clock: Clock, claims: Informer[ResourceClaim], pods: Informer[ClaimingPod]
+    ) -> None:
+        self._client = client
+        self._informers = (claims, pods)
+        self._claims = claims
+        self._pods = pods
+        self._pod_reconciler = Reconciler("pod-claims", self.reconcile_pod, clock)
+        self._claim_reconciler = Reconciler("resource-claim", self.reconcile_claim, clock)
+        self._templates = Informer(client, RESOURCE_CLAIM_TEMPLATES)
+        self._made = MutationCache(claims, lambda claim: controller_key(claim.metadata, "Pod"), "pod")
+        claims.add_index("consumer", _consumers)
+        pods.add_index("template", _templates)
+        pods.subscribe(self._on_pod)
+        claims.subscribe(self._on_claim)
+        self._templates.subscribe(self._on_template)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._templates.run())
+            for informer in self._informers:
+                await informer.synced.wait()
+            tasks.create_task(self._pod_reconciler.run())
+            tasks.create_task(self._claim_reconciler.run())
+
+    def _on_pod(self, change: Change[ClaimingPod]) -> None:
+        if change.new is not None and change.new.spec.resource_claims:
+            self._pod_reconciler.enqueue(change.key)
+        if change.new is None or change.new.is_done:
+            for index in ("pod", "consumer"):
+                for claim in self._claims.by_index(index, change.key):
+                    self._claim_reconciler.enqueue(claim.metadata.key)
+
+    def _on_claim(self, change: Change[ResourceClaim]) -> None:
+        self._claim_reconciler.enqueue(change.key)
+        for claim in (change.old, change.new):
+            pod = None if claim is None else controller_key(claim.metadata, "Pod")
+            if pod is not None:
+                self._pod_reconciler.enqueue(pod)
+
+    def _on_template(self, change: Change[ResourceClaimTemplate]) -> None:
+        for pod in self._pods.by_index("template", change.key):
+            self._pod_reconciler.enqueue(pod.metadata.key)
+
+    async def reconcile_pod(self, key: Key) -> None:
+        """Make the missing claims of a pod, and record them in its status."""
+        pod = self._pods.get(key)
+        if pod is None or pod.metadata.deletion_timestamp is not None or pod.is_done:
+            return
+        recorded = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+        made = {}
+        for claim in pod.spec.resource_claims:
+            if not claim.resource_claim_template_name or recorded.get(claim.name):
+                continue
+            name = await self._claim_of(pod, claim)
+            if name:
+                made[claim.name] = name
+        if made:
+            statuses = [{"name": name, "resourceClaimName": made[name]} for name in sorted(made)]
+            patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
+            try:
+                await self._client.patch(PODS, key, patch, subresource="status", kind=PatchKind.STRATEGIC)
+            except NotFound:
+                return
+
+    async def _claim_of(self, pod: ClaimingPod, wanted: PodResourceClaim) -> str:
+        """Return the name of the claim made for a pod; empty if its template does not exist yet."""
+        for claim in self._made.by_group(pod.metadata.key):
+            if claim.metadata.annotations.get(POD_CLAIM_ANNOTATION) == wanted.name:
+                return claim.metadata.name
+        template_key = Key(pod.metadata.namespace, wanted.resource_claim_template_name)
+        try:
+            template: Json = await self._client.get(TEMPLATES, template_key)
+        except NotFound:
+            return ""  # the pod is reconciled again when the template appears
+        described = template["spec"].get("metadata") or {}
+        body = {
+            "metadata": {
+                "generateName": _name_base(pod.metadata.name, wanted.name),
+                "labels": dict(described.get("labels") or {}),
+                "annotations": {
+                    **(described.get("annotations") or {}),
+                    POD_CLAIM_ANNOTATION: wanted.name,
+                },
+                "ownerReferences": owner_references(PODS, pod.metadata),
+            },
+            "spec": template["spec"]["spec"],
+        }
+        created = await self._client.create(RESOURCE_CLAIMS, body, pod.metadata.namespace)
+        self._made.record(created)
+        return created.metadata.name
+
+    async def reconcile_claim(self, key: Key) -> None:
+        """Remove the reservations of pods that are done, and the allocation that none uses."""
+        claim = self._claims.get(key)
+        if claim is None:
+            return
+        kept = [each for each in claim.status.reserved_for if await self._uses(key.namespace, each)]
+        removed = len(kept) < len(claim.status.reserved_for)
+        is_terminating = claim.metadata.deletion_timestamp is not None
+        free = claim.status.allocation is not None and not kept and (removed or is_terminating)
+        try:
+            if removed or free:
+                consumers = [{"resource": each.resource, "name": each.name, "uid": each.uid} for each in kept]
+                status: Json = {"reservedFor": consumers or None, **({"allocation": None} if free else {})}
+                version = {"resourceVersion": claim.metadata.resource_version}
+                patch = {"metadata": version, "status": status}
+                claim = await self._client.patch(RESOURCE_CLAIMS, key, patch, subresource="status")
+            if claim.status.allocation is None and DELETE_PROTECTION in claim.metadata.finalizers:
+                removal = {
+                    "uid": claim.metadata.uid,
+                    "$deleteFromPrimitiveList/finalizers": [DELETE_PROTECTION],
+                }
+                patch = {"metadata": removal}
+                claim = await self._client.patch(RESOURCE_CLAIMS, key, patch, kind=PatchKind.STRATEGIC)
+            owner = controller_key(claim.metadata, "Pod")
+            pod = None if owner is None else self._pods.get(owner)
+            if pod is not None and pod.is_done and claim.metadata.deletion_timestamp is None:
+                await self._client.delete(RESOURCE_CLAIMS, key, uid=claim.metadata.uid)
+        except NotFound:
+            return
+
+    async def _uses(self, namespace: str, consumer: ClaimConsumer) -> bool:
+        """Return False if the consumer is a pod that is done or does not exist."""
+        if consumer.resource != "pods":
+            return True
+        pod = self._pods.get(Key(namespace, consumer.name))
+        if pod is None:  # the watch may not have delivered it yet
+            try:
+                pod = await self._client.get(PODS, Key(namespace, consumer.name))
+            except NotFound:
+                return False
+        return pod.metadata.uid == consumer.uid and not pod.is_done
+
+
+def _consumers(claim: ResourceClaim) -> list[Key]:
+    return [Key(claim.metadata.namespace, each.name) for each in claim.status.reserved_for]
+
+
+def _templates(pod: ClaimingPod) -> list[Key]:
+    names = (claim.resource_claim_template_name for claim in pod.spec.resource_claims)
+    return [Key(pod.metadata.namespace, name) for name in names if name]
+
+
+def _name_base(pod: str, claim: str) -> str:
+    """Return the base of a generated name, with a part of both names if they are long."""
+    base = f"{pod}-{claim}-"
+    if len(base) <= MAX_BASE_LENGTH:
+        return base
+    pod_length, claim_length = (len(name) * MAX_BASE_LENGTH // len(base) for name in (pod, claim))
+    return f"{pod[:pod_length]}-{claim[:claim_length]}-"
