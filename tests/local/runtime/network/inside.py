@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import functools
 import os
+import shutil
 import struct
 import sys
 import tempfile
@@ -53,7 +54,7 @@ async def network(state: Path) -> AsyncIterator[BridgeNetwork]:
     try:
         yield opened
     finally:
-        opened.close()
+        await opened.close()
 
 
 def request(name: str) -> PodNetworkRequest:
@@ -188,6 +189,33 @@ async def resolve(pods: BridgeNetwork, name: str) -> list[str]:
         await asyncio.sleep(0.02)
 
 
+async def pods_reach_the_network_of_the_host_if_there_is_a_program_for_it(state: Path) -> None:
+    loop = asyncio.get_running_loop()
+    async with network(state) as pods:
+        assert pods.has_egress == (shutil.which("slirp4netns") is not None), pods.description
+        await pods.create(request("one"))
+        client = await pods.open_socket("uid-one")
+        outside = socket(AF_INET, SOCK_DGRAM)  # finds the address of this machine, without sending anything
+        try:
+            outside.connect(("192.0.2.1", 9))
+        except OSError:
+            return
+        with outside, socket() as server, client:
+            server.bind((outside.getsockname()[0], 0))
+            server.listen()
+            server.setblocking(False)
+            if pods.has_egress:
+                await loop.sock_connect(client, server.getsockname())
+                accepted, _ = await loop.sock_accept(server)
+                accepted.close()
+            else:
+                try:
+                    await loop.sock_connect(client, server.getsockname())
+                except OSError:
+                    return
+                raise AssertionError("a pod has reached the host without a program")
+
+
 async def without_namespaces_pods_share_the_network_of_the_host(state: Path) -> None:
     async with local_cluster() as one, run_pod_network(state, one.client, WallClock(), "forbidden") as pods:
         assert pods.description.endswith("forbidden")
@@ -203,6 +231,7 @@ STORIES: dict[str, Callable[[Path], Awaitable[None]]] = {
         many_pods_at_once,
         what_a_crash_left_is_removed,
         names_and_services_reach_pods,
+        pods_reach_the_network_of_the_host_if_there_is_a_program_for_it,
         without_namespaces_pods_share_the_network_of_the_host,
     )
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 from socket import AF_INET, SOCK_STREAM, if_nameindex, socket
 from typing import Final
 
+from quorate.local.runtime.network.egress import DEVICE, Egress, EgressUnavailable, start_egress
 from quorate.local.runtime.network.host_network import HOST_ADDRESS, write_pod_files
 from quorate.local.runtime.network.namespaces import (
     IpCommandFailed,
@@ -24,6 +25,9 @@ from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNames
 
 POD_NETWORK: Final = ipaddress.IPv4Network("10.244.0.0/16")
 NODE_ADDRESS: Final = str(POD_NETWORK[1])
+EGRESS_ADDRESS: Final = str(POD_NETWORK[2])  # as slirp4netns chooses it
+EGRESS_LOG: Final = "egress.log"
+FIRST_PLACE: Final = 4  # slirp4netns may answer at the two addresses after that of the node
 SERVICE_NETWORK: Final = "10.96.0.0/16"
 API_SERVICE_ADDRESS: Final = ("10.96.0.1", 443)
 BRIDGE: Final = "bridge"
@@ -48,11 +52,21 @@ class BridgeNetwork:
         self.node = node
         self._threads = NetworkThreads()
         self._used: set[int] = set()  # places in the network of the addresses of pods
-        self._last = 1
-        self.description = (
-            f"pods have addresses of their own in {POD_NETWORK} and resolve names of services; they reach no "
-            "network outside of the cluster, except with hostNetwork: true"
-        )
+        self._last = FIRST_PLACE - 1
+        self._egress: Egress | None = None
+        self._no_egress = ""  # why pods do not reach other networks
+
+    @property
+    def description(self) -> str:
+        own = f"pods have addresses of their own in {POD_NETWORK} and resolve names of services"
+        if self._egress is not None:
+            return f"{own}; they reach networks outside of the cluster through slirp4netns"
+        return f"{own}; without hostNetwork: true they reach no other network ({self._no_egress})"
+
+    @property
+    def has_egress(self) -> bool:
+        """Return True if pods reach networks outside of the cluster."""
+        return self._egress is not None
 
     async def start(self) -> None:
         """Create the bridge, or take over the networks of pods that an earlier kubelet made.
@@ -60,13 +74,20 @@ class BridgeNetwork:
         Raises ``PodNetworkError``.
         """
         self._used = await asyncio.to_thread(_take_over, self._state)
-        self._last = max(self._used, default=1)
+        self._last = max(self._used, default=FIRST_PLACE - 1)
         try:
             await self._threads.run(self.node.network, partial(_prepare_node, frozenset(self._used)))
         except (OSError, IpCommandFailed) as error:
             raise PodNetworkError(f"the bridge of the pods cannot be made: {error}") from error
+        try:
+            self._egress = await start_egress(self.node.network, str(POD_NETWORK), self._state / EGRESS_LOG)
+            await self._threads.run(self.node.network, _connect_egress)
+        except (OSError, EgressUnavailable, IpCommandFailed) as error:
+            self._no_egress = str(error)
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        if self._egress is not None:
+            await self._egress.close()
         self._threads.close()
 
     async def create(self, request: PodNetworkRequest) -> PodNetworkNamespace:
@@ -112,9 +133,9 @@ class BridgeNetwork:
 
     def _allocate(self) -> int:
         """Return the next free place in the network, so that an address is not reused soon."""
-        size = POD_NETWORK.num_addresses - 3  # without the network itself, the node, broadcast
+        size = POD_NETWORK.num_addresses - 1 - FIRST_PLACE  # the last address is that of broadcasts
         for step in range(size):
-            place = 2 + (self._last - 1 + step) % size
+            place = FIRST_PLACE + (self._last + 1 - FIRST_PLACE + step) % size
             if place not in self._used:
                 self._used.add(place)
                 self._last = place
@@ -129,7 +150,7 @@ class BridgeNetwork:
             await self._threads.run(self.node.network, partial(remove_namespace, namespace))  # of a crash
             await self._threads.run(self.node.network, partial(create_namespace, namespace))
             await self._threads.run(self.node.network, partial(_add_link, place, namespace))
-            await self._threads.run(namespace, partial(_configure_pod, place))
+            await self._threads.run(namespace, partial(_configure_pod, place, self.has_egress))
             await asyncio.to_thread((directory / ADDRESS).write_text, str(place))
         except BaseException:
             await self._disconnect(directory, place)
@@ -172,12 +193,18 @@ def _add_link(place: int, namespace: Path) -> None:
     ip(f"link add {_link(place)} master {BRIDGE} up type veth {peer}")
 
 
-def _configure_pod(place: int) -> None:
+def _connect_egress() -> None:
+    ip(f"link set {DEVICE} master {BRIDGE} up")
+
+
+def _configure_pod(place: int, has_egress: bool) -> None:
     ip(
         "link set lo up",
         f"addr add {POD_NETWORK[place]}/{POD_NETWORK.prefixlen} dev eth0",
         "link set eth0 up",
-        f"route add default via {NODE_ADDRESS}",
+        # Without a way out connections fail at once instead of after minutes.
+        f"route add default via {EGRESS_ADDRESS}" if has_egress else "route add unreachable default",
+        f"route add {SERVICE_NETWORK} via {NODE_ADDRESS}",
     )
 
 

@@ -7,6 +7,7 @@ from socket import AF_INET, SOCK_STREAM, socket
 from typing import Final
 
 from quorate.local.runtime.network.pod_files import (
+    ResolverConfiguration,
     hosts_text,
     parse_resolv_conf,
     resolver_configuration,
@@ -54,9 +55,13 @@ def write_pod_files(
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     hosts, resolv_conf = directory / "hosts", directory / "resolv.conf"
     hosts.write_text(hosts_text(request, address, _read(HOSTS)))
-    host_resolver = parse_resolv_conf(_read(RESOLV_CONF))
-    resolv_conf.write_text(resolver_configuration(request, cluster_server, host_resolver).to_text())
+    resolv_conf.write_text(resolver_configuration(request, cluster_server, host_resolver()).to_text())
     return hosts, resolv_conf
+
+
+def host_resolver() -> ResolverConfiguration:
+    """Return the resolv.conf of the host."""
+    return parse_resolv_conf(_read(RESOLV_CONF))
 
 
 def _read(path: Path) -> str:

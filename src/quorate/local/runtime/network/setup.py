@@ -17,7 +17,7 @@ from quorate.kube.manager.restart import run_restarting
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
 from quorate.local.runtime.network.cluster_view import ClusterView
 from quorate.local.runtime.network.dns_server import DNS_PORT, DnsServer
-from quorate.local.runtime.network.host_network import HostNetwork
+from quorate.local.runtime.network.host_network import HostNetwork, host_resolver
 from quorate.local.runtime.network.node_namespaces import NodeNamespaces, is_inside, read_holder
 from quorate.local.runtime.network.service_proxy import Address, ServiceProxy, listening_socket
 from quorate.local.runtime.network.types import PodNetwork, PodNetworkError
@@ -51,7 +51,7 @@ async def run_pod_network(
             yield bridge
         finally:
             serving.cancel()
-            bridge.close()
+            await bridge.close()
 
 
 async def _bridge(state: Path, api_server: Address, reason: str) -> BridgeNetwork:
@@ -72,7 +72,8 @@ async def _serve_names_and_services(client: Client, bridge: BridgeNetwork, api_s
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(cluster.run())
         await cluster.wait_synced()
-        tasks.create_task(DnsServer(cluster, ()).run(udp, tcp))
+        upstream = host_resolver().nameservers if bridge.has_egress else ()
+        tasks.create_task(DnsServer(cluster, upstream).run(udp, tcp))
         tasks.create_task(ServiceProxy(cluster, bridge, api_server).run())
 
 
