@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import random
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from quorate.api.meta import Key
+from quorate.cli.run.process_runtime import why_not_real
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import untyped
@@ -20,11 +20,6 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import ClusterDirectory
 from quorate.local.runtime.containers.processes import marked_processes
-from quorate.local.runtime.network.node_namespaces import (
-    NamespacesUnavailable,
-    end_namespaces,
-    join_or_create,
-)
 from quorate.local.runtime.supervisor import DIRECTORY, ProcessRuntime
 from quorate.local.runtime.tools import RuntimeUnavailable, find_tools
 from quorate.local.server.apiserver import NO_CONVERTERS
@@ -53,18 +48,7 @@ def unavailable_reason() -> str:
 runs_processes = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason() or "pods can run")
 
 
-@functools.cache
-def why_no_namespaces() -> str:
-    """Return why pods cannot have a network of their own, or an empty string."""
-    with tempfile.TemporaryDirectory() as state:
-        try:
-            join_or_create(Path(state))
-        except NamespacesUnavailable as reason:
-            return str(reason)
-        end_namespaces(Path(state))
-    return unavailable_reason()
-
-
+why_no_namespaces = functools.cache(why_not_real)
 runs_in_namespaces = pytest.mark.skipif(
     bool(why_no_namespaces()), reason=why_no_namespaces() or "pods can run"
 )

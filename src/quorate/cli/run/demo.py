@@ -10,20 +10,27 @@ from rich.table import Table
 from rich.text import Text
 
 from quorate.api.meta import epoch
+from quorate.cli.errors import UsageError
 from quorate.cli.local import DEFAULT_DASHBOARD_PORT
 from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.command import run_directory
 from quorate.cli.run.estimate import EstimateOfLast, estimate_table
 from quorate.cli.run.follow import OnObserved, ignore
 from quorate.cli.run.formatting import plural
+from quorate.cli.run.observation import ObservedCluster
 from quorate.cli.run.outcome import Completed, Deadlocked, Outcome
+from quorate.cli.run.process_runtime import Runtime, RuntimeOptions, why_not_real
 from quorate.cli.run.report import first_submission, outcome_lines, print_outcome
 from quorate.cli.run.screen import open_console
 from quorate.cli.run.what_if import what_if
+from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.resources import PODS
 
 EXAMPLE: Final = "examples/all-or-nothing"
 ESTIMATE: Final = "examples/estimate"
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
 # The timing of the Job controller decides how many pods each job gets.  If one job gets all its pods before
 # the other starts, the demo says so and runs the example again, at most this often.
 ATTEMPTS: Final = 3
@@ -34,6 +41,14 @@ def demo(
     speed: Annotated[
         float, typer.Option(min=0.001, help="How many times faster than real time simulated pods run.")
     ] = 1.0,
+    real: Annotated[
+        bool | None,
+        typer.Option(
+            "--real/--simulated",
+            help="Whether the pods of the second run are processes of this machine. "
+            "Default: where that is permitted, and without --speed.",
+        ),
+    ] = None,
 ) -> None:
     """Run two jobs into a deadlock, then the same jobs to completion in two ways.
 
@@ -41,16 +56,18 @@ def demo(
     growing batches, so that each job gets a part of the nodes. With waitForPodsReady the second job is
     admitted when the first is ready; with pod groups the pods of a job are scheduled together. At the end
     a forecast says when a job starts that waits for quota, and the simulator when the jobs would end with two
-    more nodes.
+    more nodes. Where the kernel permits it, the pods of the second run are processes: Python servers that
+    call each other by name.
 
     [b]Example:[/b] quorate demo
     """
     console = open_console()
     began = time.monotonic()
+    runtime = _runtime(console, real, speed)
     _heading(console, "1. Quota alone: both jobs are admitted at once")
     without = _until_deadlock(console, speed)
     _heading(console, "2. waitForPodsReady: a job is admitted when the pods of the previous job are ready")
-    ready = _run(console, "with-pods-ready.yaml", speed)
+    ready = _run_with_pods_ready(console, speed, runtime)
     _heading(console, "3. Pod groups: quota alone again, but each job's pods get nodes together or wait")
     grouped = _run(console, "without-pods-ready.yaml", speed, scheduler_name="quorate")
     _heading(console, "What happened")
@@ -76,6 +93,53 @@ def demo(
     console.print(f"{time.monotonic() - began:.0f} s in all", style="dim", highlight=False)
     if not as_documented(without, ready, grouped):
         raise typer.Exit(1)
+
+
+def _runtime(console: Console, real: bool | None, speed: float) -> Runtime:
+    """Return how the pods of the second run are run.  Raises ``UsageError`` if they cannot be as asked."""
+    if real is False or (real is None and speed != 1):
+        return Runtime.SIMULATED
+    reason = why_not_real()
+    if reason and real:
+        raise UsageError(f"--real: {reason}")
+    if reason:
+        console.print(f"all pods are simulated: {reason}", markup=False, highlight=False)
+        return Runtime.SIMULATED
+    return Runtime.PROCESS
+
+
+def _run_with_pods_ready(console: Console, speed: float, runtime: Runtime) -> Outcome:
+    if runtime is Runtime.SIMULATED:
+        return _run(console, "with-pods-ready.yaml", speed)
+    console.print("The pods are processes of this machine now, and call each other by name.", highlight=False)
+    logs = FirstWorkerLogs()
+    options = RuntimeOptions(runtime)
+    outcome = _run_example(
+        console, EXAMPLE, "with-pods-ready.yaml", speed, on_observed=logs.read, runtime=options
+    )
+    for pod, line in logs.lines:
+        console.print(f"{pod}: {line}", markup=False, highlight=False)
+    return outcome
+
+
+class FirstWorkerLogs:
+    """The lines about all workers in the logs of the first worker of each job."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []  # the pod and the line, in order of appearance
+
+    async def read(self, client: Client, cluster: ObservedCluster) -> None:
+        for pod in cluster.pods:
+            name = pod.metadata.name
+            if pod.metadata.annotations.get(INDEX) != "0" or pod.status.phase == "Pending":
+                continue
+            try:
+                log = await client.request("GET", PODS.path(pod.metadata.namespace, name, "log"))
+            except (ApiError, Unreachable):
+                continue  # it has just ended, or is about to start
+            for line in log.decode(errors="replace").splitlines():
+                if "All workers" in line and (name, line) not in self.lines:
+                    self.lines.append((name, line))
 
 
 def as_documented(without: Outcome, ready: Outcome, grouped: Outcome) -> bool:
@@ -152,12 +216,13 @@ def _run_example(
     speed: float,
     scheduler_name: str = "",
     on_observed: OnObserved = ignore,
+    runtime: RuntimeOptions = RuntimeOptions(),  # noqa: B008  it is frozen
 ) -> Outcome:
     with as_file(files("quorate") / example) as directory:
         file = None if config is None else directory / config
         nodes = ClusterDescription()
         outcome = run_directory(
-            directory, file, nodes, speed, _TIMEOUT_S, console, scheduler_name, on_observed
+            directory, file, nodes, speed, _TIMEOUT_S, console, scheduler_name, on_observed, runtime
         )
     print_outcome(console, outcome)
     return outcome

@@ -1,5 +1,6 @@
 """Options of the commands that start a local cluster: how its pods run."""
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +13,11 @@ from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.cli.errors import UsageError
 from quorate.cli.run.cluster_description import ClusterDescription, simulated_pools
 from quorate.local.nodes import NodePool
+from quorate.local.runtime.network.node_namespaces import (
+    NamespacesUnavailable,
+    end_namespaces,
+    join_or_create,
+)
 from quorate.local.runtime.node import default_node_name
 from quorate.local.runtime.supervisor import ProcessRuntime
 from quorate.local.runtime.tools import RuntimeUnavailable, find_tools
@@ -79,6 +85,18 @@ class RuntimeOptions:
         resources = _amounts(described) | _parse_resources(self.node)
         name = self.node_name or default_node_name()
         return pools, ProcessRuntime(name, resources, _parse_images(self.images))
+
+
+def why_not_real() -> str:
+    """Return why pods cannot run as processes with networks of their own here, or an empty string."""
+    with tempfile.TemporaryDirectory() as state:
+        try:
+            find_tools()
+            join_or_create(Path(state))
+        except (RuntimeUnavailable, NamespacesUnavailable) as reason:
+            return str(reason)
+        end_namespaces(Path(state))
+    return ""
 
 
 def _amounts(described: ClusterDescription) -> dict[str, str]:
