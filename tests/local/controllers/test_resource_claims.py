@@ -77,6 +77,29 @@ def test_a_claim_is_made_from_the_template(template_first: bool) -> None:
     live(story)
 
 
+def test_the_finalizer_of_a_claim_that_is_about_to_be_allocated_stays() -> None:
+    async def story(cluster: LocalCluster) -> None:
+        await create_template(cluster)
+        pod = await create_pod(cluster)
+        claim = await claim_of_pod(cluster)
+        key = Key("default", claim["metadata"]["name"])
+        finalizer = {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}
+        await cluster.client.patch(CLAIMS, key, finalizer)
+        # The controller has seen the finalizer once it has made the claim of a later pod.
+        body = {"metadata": {"name": "later"}, "spec": pod["spec"]}
+        await cluster.client.create(PODS, body, "default")
+
+        async def has_claim() -> bool:
+            later = await cluster.client.get(PODS, Key("default", "later"))
+            return bool(later["status"].get("resourceClaimStatuses"))
+
+        await cluster.until("the later pod has a claim", has_claim)
+        found = await cluster.client.get(CLAIMS, key)
+        assert found["metadata"]["finalizers"] == finalizer["metadata"]["finalizers"]
+
+    live(story)
+
+
 @pytest.mark.parametrize("ends", ["succeeds", "is deleted"])
 def test_the_devices_of_a_pod_that_ends_are_given_back(ends: str) -> None:
     async def story(cluster: LocalCluster) -> None:

@@ -157,15 +157,16 @@ class ResourceClaimController:
         kept = [each for each in claim.status.reserved_for if await self._uses(key.namespace, each)]
         removed = len(kept) < len(claim.status.reserved_for)
         is_terminating = claim.metadata.deletion_timestamp is not None
-        free = claim.status.allocation is not None and not kept and (removed or is_terminating)
+        # A scheduler adds the finalizer first, then the allocation with its reservation.
+        is_free = not kept and (removed or is_terminating)
         try:
-            if removed or free:
+            if removed or (is_free and claim.status.allocation is not None):
                 consumers = [{"resource": each.resource, "name": each.name, "uid": each.uid} for each in kept]
-                status: Json = {"reservedFor": consumers or None, **({"allocation": None} if free else {})}
+                status: Json = {"reservedFor": consumers or None, **({"allocation": None} if is_free else {})}
                 version = {"resourceVersion": claim.metadata.resource_version}
                 patch = {"metadata": version, "status": status}
                 claim = await self._client.patch(RESOURCE_CLAIMS, key, patch, subresource="status")
-            if claim.status.allocation is None and DELETE_PROTECTION in claim.metadata.finalizers:
+            if is_free and DELETE_PROTECTION in claim.metadata.finalizers:
                 removal = {
                     "uid": claim.metadata.uid,
                     "$deleteFromPrimitiveList/finalizers": [DELETE_PROTECTION],
