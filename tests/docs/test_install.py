@@ -131,6 +131,27 @@ def test_the_installed_process_serves_the_local_cluster_as_typed(tmp_path: Path)
             )
 
 
+@needs_kubectl(21)
+def test_definitions_of_the_page_replace_those_of_the_local_cluster_for_good(tmp_path: Path) -> None:
+    data_dir = tmp_path / "cluster"
+    write, apply, _ = commands("As a plain process")
+    shell = CommandRunner(data_dir)
+    schema = "kubectl get crd workloads.kueue.x-k8s.io -o jsonpath={.spec.versions[1].schema}"
+    with cluster(data_dir, "--without-controllers"):
+        provided = shell.output_of(schema)
+        shell.output_of(write)
+        shell.output_of(apply)
+        applied = shell.output_of(schema)
+        assert applied != provided
+        shell.output_of(apply)
+    with cluster(data_dir, "--without-controllers"):
+        assert shell.output_of(schema) == applied
+        shell.output_of("kubectl delete crd topologies.kueue.x-k8s.io")
+    with cluster(data_dir, "--without-controllers"):
+        shell.output_of("kubectl get topologies")  # what is missing is provided again
+        shell.output_of(apply)
+
+
 FLAVOR_WITH_A_MISTAKE = """\
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor

@@ -25,7 +25,7 @@ from quorate.cli.deployment.roles import gang_roles, user_roles
 from quorate.cli.deployment.visibility import AGGREGATED
 from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
 from quorate.cli.process import new_uid
-from quorate.cli.run.apply import install_definitions
+from quorate.cli.run.apply import install_definitions, provide
 from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.kube.client import Client
@@ -159,10 +159,7 @@ async def _run_gang_scheduler(
 
 async def _install_user_roles(client: Client) -> None:
     """Install the roles that an installation has for users; the built-in ones include what they grant."""
-    roles = (*user_roles(), *gang_roles())
-    await asyncio.gather(
-        *(client.apply(CLUSTER_ROLES, Key("", role["metadata"]["name"]), role) for role in roles)
-    )
+    await provide(client, CLUSTER_ROLES, (*user_roles(), *gang_roles()))
 
 
 def _without_conversion(definition: Json) -> Json:

@@ -235,7 +235,13 @@ class Client:
         return _decode_as(PartialObjectMetadata, f"PATCH {path}", answer).metadata
 
     async def apply(
-        self, resource: Resource[T], key: Key, content: Mapping[str, Any], *, dry_run: bool = False
+        self,
+        resource: Resource[T],
+        key: Key,
+        content: Mapping[str, Any],
+        *,
+        field_manager: str = "",
+        dry_run: bool = False,
     ) -> T:
         """Apply ``content`` on the server, create a missing object, and return the object as stored.
 
@@ -249,7 +255,15 @@ class Client:
             "kind": resource.kind,
             "metadata": {**content.get("metadata", {}), **named},
         }
-        return await self.patch(resource, key, body, kind=PatchKind.APPLY, force=True, dry_run=dry_run)
+        return await self.patch(
+            resource,
+            key,
+            body,
+            kind=PatchKind.APPLY,
+            force=True,
+            field_manager=field_manager,
+            dry_run=dry_run,
+        )
 
     async def delete(
         self,

@@ -4,12 +4,11 @@ Discovery tells which kinds the server serves; after a definition is created, wa
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
 from quorate.api import codec
-from quorate.api.crds import MANAGED_LABELS
 from quorate.api.findings import Finding
 from quorate.api.meta import Condition, Key, Struct, is_true
 from quorate.cli.files import InvalidFiles, compiler_lines
@@ -22,6 +21,8 @@ DEFINITION_KIND: Final = "CustomResourceDefinition"
 DEFINITIONS: Final = untyped(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", DEFINITION_KIND, False
 )
+PROVIDED: Final = "local.quorate.dev/provided"
+_KUBECTL: Final = "kubectl"  # the field manager of kubectl apply --server-side
 _SERVED_WITHIN_S: Final = 10.0
 
 
@@ -70,21 +71,32 @@ class DefinitionNotServed(Exception):
 
 
 async def install_definitions(client: Client, definitions: Iterable[dict[str, Any]]) -> None:
-    """Apply the definitions and wait until the server serves their kinds.
+    """Provide the definitions and wait until the server serves their kinds.
 
-    A definition that Kueue or Volcano installed stays as it is.
+    A definition that Kueue, Volcano or an administrator installed stays as it is.
     """
-    present = {each["metadata"]["name"]: each for each in (await client.list(DEFINITIONS)).items}
-    named = {Key("", definition["metadata"]["name"]): definition for definition in definitions}
-    for key, definition in named.items():
-        if not (_is_ours(definition) and key.name in present and not _is_ours(present[key.name])):
-            await client.apply(DEFINITIONS, key, definition)
-    for key in named:
-        await _wait_until_served(client, key)
+    definitions = tuple(definitions)
+    await provide(client, DEFINITIONS, definitions)
+    for definition in definitions:
+        await _wait_until_served(client, Key("", definition["metadata"]["name"]))
 
 
-def _is_ours(definition: Mapping[str, Any]) -> bool:
-    return bool(MANAGED_LABELS.items() <= definition["metadata"].get("labels", {}).items())
+async def provide(client: Client, resource: Resource[Json], objects: Iterable[Json]) -> None:
+    """Apply cluster-scoped objects that an administrator may replace with ``kubectl apply --server-side``.
+
+    They are applied as the field manager of that command, which then has no conflict, and removes the
+    annotation of provided objects.  An object without it stays as it is.
+    """
+    present = {each["metadata"]["name"]: each for each in (await client.list(resource)).items}
+
+    async def apply(metadata: Json, content: Json) -> None:
+        before = present.get(metadata["name"])
+        if before is None or PROVIDED in before["metadata"].get("annotations", {}):
+            annotations = {**metadata.get("annotations", {}), PROVIDED: "true"}
+            provided = {**content, "metadata": {**metadata, "annotations": annotations}}
+            await client.apply(resource, Key("", metadata["name"]), provided, field_manager=_KUBECTL)
+
+    await asyncio.gather(*(apply(each["metadata"], each) for each in objects))
 
 
 async def create_manifests(client: Client, manifests: Sequence[Manifest]) -> None:
