@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from quorate.kube.rest.credentials import Token
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.nodes import NodePool
 from quorate.local.nodes.registration import register
+from quorate.local.server.storage.store import Key, Store
 from tests.local.clusters import api_server
 
 pytestmark = pytest.mark.slow
@@ -28,10 +30,12 @@ def a_pod(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": containers}}
 
 
-async def scheduled_pods(manifests: list[dict[str, Any]], capacity: int) -> set[str]:
+async def scheduled_pods(
+    manifests: list[dict[str, Any]], capacity: int, path: Path | str = ":memory:"
+) -> set[str]:
     """Return the scheduled pods on a node with capacity for ``capacity`` of them."""
     async with (
-        api_server() as server,
+        api_server(path) as server,
         Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
     ):
         await register(client, WallClock(), NodePool(1, memory=f"{capacity}Gi"), "node-1", "10.0.0.1")
@@ -42,9 +46,12 @@ async def scheduled_pods(manifests: list[dict[str, Any]], capacity: int) -> set[
             await pods.synced.wait()
             for manifest in manifests:
                 await client.create(PODS, manifest)
-            await _until(pods, lambda: len(pods) == len(manifests))
+            created = {manifest["metadata"]["name"] for manifest in manifests}
+            await _until(pods, lambda: created <= {pod.metadata.name for pod in pods})
             running.append(tasks.create_task(scheduler.run()))  # finds all pods pending
-            await _until(pods, lambda: all(map(_is_evaluated, pods)))
+            await _until(
+                pods, lambda: all(_is_evaluated(pod) for pod in pods if pod.metadata.name in created)
+            )
             for task in running:
                 task.cancel()
         return {pod.metadata.name for pod in pods if pod.spec.node_name}
@@ -65,3 +72,24 @@ def _is_evaluated(pod: Pod) -> bool:
 def test_pods_are_scheduled_in_order_of_creation() -> None:
     manifests = [a_pod("late-name"), a_pod("early-name"), a_pod("another")]
     assert asyncio.run(scheduled_pods(manifests, capacity=2)) == {"late-name", "early-name"}
+
+
+def test_a_pod_that_cannot_be_bound_holds_up_no_other(tmp_path: Path) -> None:
+    """The server refuses the binding of older pods, as a webhook may: they are tried again beside others."""
+    path = tmp_path / "cluster.db"
+
+    async def store_unusable_pods() -> None:
+        store = Store(path)
+        await store.start()
+        for number in range(3):
+            name = f"bad-{number}"
+            metadata = {"name": name, "namespace": "default", "uid": name}
+            metadata["creationTimestamp"] = "2024-01-01T00:00:00Z"
+            await store.create(Key("pods", "default", name), {"metadata": metadata})  # without spec
+        await store.stop()
+
+    async def scenario() -> set[str]:
+        await store_unusable_pods()
+        return await scheduled_pods([a_pod("good"), a_pod("another")], 2, path)
+
+    assert asyncio.run(scenario()) >= {"good", "another"}

@@ -52,7 +52,7 @@ class Scheduler:
         # Assumed and bound pods with their node and resources. Includes pods that the watch has not delivered
         # as bound yet, and pods on unknown nodes.
         self._assumed: dict[Uid, tuple[str, ResourceAmounts]] = {}
-        self._pending: dict[Key, Pod] = {}  # pods to bind: each is queued or unschedulable
+        self._pending: dict[Key, Pod] = {}  # pods to bind: queued, unschedulable, or to be tried again
         self._arrivals: dict[Key, int] = {}  # arrival number of every pending pod
         self._next_arrival = count()
         self._queue: list[QueueKey] = []  # a heap; entries of pods that are no longer pending are skipped
@@ -71,7 +71,7 @@ class Scheduler:
             while True:
                 await self._wakeup.wait()
                 self._wakeup.clear()
-                await self._drain()
+                await self._drain(tasks)
 
     def _on_node(self, change: Change[Node]) -> None:
         if change.new is None:
@@ -139,7 +139,7 @@ class Scheduler:
         for key in sorted(self._unschedulable):
             self._enqueue(self._pending[key])
 
-    async def _drain(self) -> None:
+    async def _drain(self, retries: asyncio.TaskGroup) -> None:
         while self._queue:
             *_, key = heappop(self._queue)
             pod = self._pending.get(key)
@@ -151,9 +151,17 @@ class Scheduler:
                 continue  # deleted or changed; the watch will deliver it
             except (ApiError, Unreachable) as error:
                 self._log.warning("retrying", pod=key, problem=str(error))
-                await self._clock.sleep_until(self._clock.now() + RETRY_S)
-                self._pending.setdefault(key, pod)
-                self._enqueue(pod)
+                retry = self._retry(self._pending.setdefault(key, pod))
+                if isinstance(error, Unreachable):
+                    await retry
+                else:  # a refusal concerns this pod: the others go on
+                    retries.create_task(retry)
+
+    async def _retry(self, pod: Pod) -> None:
+        """Queue a pod again after a while, unless it changes or is deleted until then."""
+        await self._clock.sleep_until(self._clock.now() + RETRY_S)
+        if self._pending.get(pod.metadata.key) is pod:
+            self._enqueue(pod)
 
     async def _schedule(self, pod: Pod) -> None:
         shape = codec.encode(pod.spec)
