@@ -74,7 +74,7 @@ async def serve(configuration: KubeletConfiguration, reason: str) -> None:
             _remarks(services),
         )
         kubelet = Kubelet(services)
-        async with serve_kubelet(services.state, KubeletServer(kubelet, network, clock)):
+        async with serve_kubelet(services.state, KubeletServer(services.state, kubelet, network, clock)):
             await _run(client, clock, node, kubelet)
 
 

@@ -145,6 +145,10 @@ class Kubelet:
     def pod_uid(self, namespace: str, pod: str) -> str | None:
         return self._uids.get(Key(namespace, pod))
 
+    def pod_key(self, uid: str) -> Key | None:
+        worker = self._workers.get(Uid(uid))
+        return None if worker is None else worker.pod.metadata.key
+
     def container_names(self, namespace: str, pod: str) -> Sequence[str]:
         worker = self._worker(namespace, pod)
         return [container.name for container in worker.pod.spec.containers] if worker else []

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -61,6 +62,7 @@ from quorate.local.server.requests import media_types, request_info
 from quorate.local.server.requests.context import RequestContext, ServerContext
 from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.requests.responses import ApiResponse, Encoding
+from quorate.local.server.requests.usage import simulated_usage
 from quorate.local.server.storage.store import StorageFailed, Store, TooLarge, Unstorable
 from quorate.local.server.storage.version_conversion import Converter, converter_for
 
@@ -102,6 +104,7 @@ class ApiServer:
         ``kubelet_socket``: of the kubelet of this machine, which serves logs and exec of its pods.
         """
         keys = keys or new_server_keys(clock.now())
+        self._kubelet = KubeletClient(kubelet_socket)
         self._server = ServerContext(
             store,
             Registry(),
@@ -112,6 +115,7 @@ class ApiServer:
             AdmissionPolicies(store),
             Authorizer(store),
             TokenAuthenticator(tokens, ServiceAccountTokens(keys.tokens, store, clock, new_uid)),
+            usage=partial(pod_streams.usage_of, store, self._kubelet) if kubelet_socket else simulated_usage,
         )
         self._server.registry.register(*KINDS)
         self._custom_resources = CustomResourceController(
@@ -127,7 +131,6 @@ class ApiServer:
             self._server.timestamp,
             new_client_certificate(keys.front_proxy, proxy.CLIENT_NAME, clock.now()),
         )
-        self._kubelet = KubeletClient(kubelet_socket)
         self._background_tasks: list[asyncio.Task[None]] = []
         self._health_checks = health.HealthChecks(
             {"ping": lambda: True, "etcd": lambda: store.is_writable},

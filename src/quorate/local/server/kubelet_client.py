@@ -66,10 +66,8 @@ class KubeletClient:
         """
         async with self._answer(request.method, path, headers) as answer:
             if answer.status != SWITCHING_PROTOCOLS:
-                error = _error(answer.status, await _error_content(answer))
-                if error.code < 500:
-                    raise error
-                raise internal_error(f"unable to upgrade connection: {error.message}")
+                content = await _error_content(answer)
+                raise _error(answer.status, content, "unable to upgrade connection: ")
             connection = UpgradedConnection(request)
             await connection.write(answer.head)
             await _relay(connection, answer.reader, answer.writer)
@@ -196,7 +194,7 @@ async def _error_content(answer: Answer) -> bytes:
     return b""
 
 
-def _error(status: int, content: bytes) -> StatusError:
+def _error(status: int, content: bytes, context: str = "") -> StatusError:
     message = content.decode("utf-8", "replace").strip()
     match status:
         case 400:
@@ -206,7 +204,7 @@ def _error(status: int, content: bytes) -> StatusError:
         case 404:
             return StatusError(404, "NotFound", message)
         case _:
-            return internal_error(message)
+            return internal_error(f"{context}{message}")
 
 
 def _unreachable(error: Exception) -> StatusError:

@@ -272,6 +272,31 @@ def test_the_proxy_reaches_ports_of_pods_and_services(tmp_path: Path) -> None:
     run_story(tmp_path, story)
 
 
+def test_the_usage_of_pods_is_measured(tmp_path: Path) -> None:
+    metrics = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/busy"
+
+    async def story(world: World) -> None:
+        await world.run_pod(
+            "busy", one_container("exec python3 -c 'text = b\"x\" * 50_000_000\nwhile True: pass'")
+        )
+        await world.running("busy")
+        async with session(world) as http, asyncio.timeout(DEADLINE_S):
+            while True:
+                async with http.get(metrics) as response:
+                    content = await response.json()
+                usage = (
+                    content["containers"][0]["usage"]
+                    if response.status == 200
+                    else {"cpu": "0n", "memory": "0Ki"}
+                )
+                nanos, memory = int(usage["cpu"].rstrip("n")), int(usage["memory"].rstrip("Ki"))
+                if nanos > 100_000_000 and memory > 40_000:
+                    return
+                await asyncio.sleep(0.2)
+
+    run_story(tmp_path, story)
+
+
 def test_a_role_needs_create_for_websockets(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         await world.run_pod("web", one_container("exec sleep 1000"))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from quorate.api.meta import Key
+
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
@@ -37,6 +39,9 @@ class ContainerIndex(Protocol):
 
     def pod_uid(self, namespace: str, pod: str) -> str | None:
         """Return the uid of a pod on this node, or None if the node has no such pod."""
+
+    def pod_key(self, uid: str) -> Key | None:
+        """Return the namespace and the name of a pod on this node, or None if the node has no such pod."""
 
     def container_names(self, namespace: str, pod: str) -> Sequence[str]:
         """Return the names of the containers of a pod, without init containers, in order of the spec."""

@@ -36,6 +36,7 @@ from quorate.local.runtime.streaming.remote_command import (
 )
 from quorate.local.runtime.streaming.spdy import ProtocolError
 from quorate.local.runtime.streaming.spdy_session import SpdySession
+from quorate.local.runtime.streaming.stats import UsageStatistics
 from quorate.local.upgraded_connection import UPGRADED, NoResponse, UpgradedConnection
 
 SOCKET: Final = "kubelet.sock"
@@ -56,8 +57,10 @@ class Refused(Exception):
 
 
 class KubeletServer:
-    def __init__(self, containers: ContainerIndex, network: PodNetwork, clock: Clock) -> None:
+    def __init__(self, state: Path, containers: ContainerIndex, network: PodNetwork, clock: Clock) -> None:
+        """``state``: the directory of the kubelet."""
         self._containers = containers
+        self._statistics = UsageStatistics(state, containers)
         self._network = network
         self._clock = clock
 
@@ -88,6 +91,8 @@ class KubeletServer:
                 return await self._port_forward(request, namespace, pod)
             case ["tunnel", namespace, pod, port]:
                 return await self._tunnel(request, namespace, pod, port)
+            case ["stats", "summary"]:
+                return web.json_response(await self._statistics.summary())
             case ["healthz"]:
                 return web.Response(text="ok")
             case _:

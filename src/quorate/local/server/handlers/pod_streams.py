@@ -4,13 +4,16 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
+import aiohttp
+import msgspec
 from aiohttp import hdrs, web
 
 from quorate.local.server.aggregation.proxy import HOP_BY_HOP_HEADERS
 from quorate.local.server.errors import StatusError, bad_request, not_found
 from quorate.local.server.kubelet_client import KubeletClient, request_head
 from quorate.local.server.requests.context import RequestContext
-from quorate.local.server.storage.store import Key
+from quorate.local.server.requests.usage import PodUsage, read_summary
+from quorate.local.server.storage.store import Key, Store
 
 Json = dict[str, Any]
 
@@ -54,6 +57,17 @@ async def respond(
     return await kubelet.upgrade(request, f"{path}?{request.rel_url.raw_query_string}", headers)
 
 
+async def usage_of(store: Store, kubelet: KubeletClient, node: str) -> PodUsage | None:
+    """Return what the pods of a node use; None for a simulated node, nothing without an answer."""
+    if _is_simulated(store, node):
+        return None
+    try:
+        async with kubelet.get("/stats/summary", "") as response:
+            return read_summary(await response.read())
+    except (StatusError, msgspec.MsgspecError, aiohttp.ClientError):
+        return {}
+
+
 async def _log(
     request: web.BaseRequest, context: RequestContext, pod: Json, kubelet: KubeletClient
 ) -> web.StreamResponse:
@@ -85,13 +99,17 @@ def _require_process(context: RequestContext, pod: Json, what: str) -> None:
     name, node_name = pod["metadata"]["name"], pod["spec"].get("nodeName")
     if not node_name:
         raise bad_request(f"pod {name} does not have a host assigned")
-    node = context.server.store.get(Key("nodes", "", node_name))
-    info = node.decode().get("status", {}).get("nodeInfo", {}) if node is not None else {}
-    if info.get("containerRuntimeVersion", "").startswith(SIMULATED):
+    if _is_simulated(context.server.store, node_name):
         raise bad_request(
             f"pod {name} has no {what}: node {node_name} simulates its pods and runs no process for them "
             "(quorate local up --runtime process runs pods as processes)"
         )
+
+
+def _is_simulated(store: Store, node_name: str) -> bool:
+    node = store.get(Key("nodes", "", node_name))
+    info = node.decode().get("status", {}).get("nodeInfo", {}) if node is not None else {}
+    return bool(info.get("containerRuntimeVersion", "").startswith(SIMULATED))
 
 
 def _container(pod: Json, name: str) -> str:
