@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.deployment.helm import PROGRAM, needs_helm
 from tests.e2e.commands import ROOT, cluster, needs_kubectl, poll
 
 pytestmark = pytest.mark.slow
@@ -132,12 +133,30 @@ def test_the_installed_process_serves_the_local_cluster_as_typed(tmp_path: Path)
 
 
 @needs_kubectl(21)
+@needs_helm
+def test_helm_installs_the_chart_on_a_local_cluster_as_typed(tmp_path: Path) -> None:
+    data_dir = tmp_path / "cluster"
+    install, *_ = commands("With Helm")
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    shell = CommandRunner(data_dir)
+    with cluster(data_dir):  # which provides roles
+        shell.output_of("kubectl get clusterrole kueue-batch-admin-role")
+    with cluster(data_dir, "--without-controllers"):
+        shell.output_of(install.replace("helm", str(PROGRAM), 1))
+        shell.output_of("kubectl get clusterrole kueue-batch-admin-role")
+
+
+@needs_kubectl(21)
 def test_definitions_of_the_page_replace_those_of_the_local_cluster_for_good(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     write, apply, _ = commands("As a plain process")
     shell = CommandRunner(data_dir)
+    with cluster(data_dir):
+        shell.output_of("kubectl get clusterrole kueue-batch-admin-role")
     schema = "kubectl get crd workloads.kueue.x-k8s.io -o jsonpath={.spec.versions[1].schema}"
     with cluster(data_dir, "--without-controllers"):
+        assert shell.output_of("kubectl get apiservices --output name") == ""
+        assert "NotFound" in shell.run("kubectl get clusterrole kueue-batch-admin-role").stderr
         provided = shell.output_of(schema)
         shell.output_of(write)
         shell.output_of(apply)

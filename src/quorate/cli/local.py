@@ -173,7 +173,8 @@ def up(
         bool,
         typer.Option(
             "--without-controllers",
-            help="Start no queueing controllers; run [b]quorate controllers[/b] separately.",
+            help="Start no queueing controllers and provide no roles for users: "
+            "run [b]quorate controllers[/b], or install them.",
         ),
     ] = False,
     scheduling: Annotated[
@@ -225,8 +226,9 @@ def up(
 
         async def serve() -> None:
             async with run_queueing_cluster(
-                directory, settings, in_force, clock, random.Random(), gang_scheduler
-            ) as client:
+                directory, settings, in_force, clock, random.Random(), gang_scheduler,
+                has_roles=not without_controllers,
+            ) as client:  # fmt: skip
                 if process_runtime is None:
                     directory.write(DESCRIPTION, description_text(description).encode())
                 if description.topology is not None:

@@ -25,7 +25,7 @@ from quorate.cli.deployment.roles import gang_roles, user_roles
 from quorate.cli.deployment.visibility import AGGREGATED
 from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
 from quorate.cli.process import new_uid
-from quorate.cli.run.apply import install_definitions, provide
+from quorate.cli.run.apply import install_definitions, provide, withdraw_others
 from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.kube.client import Client
@@ -68,10 +68,12 @@ async def run_queueing_cluster(
     gang_scheduler: GangSchedulerSettings | None = None,
     *,
     is_installed: bool = False,
+    has_roles: bool = True,
 ) -> AsyncIterator[Client]:
     """Run a cluster with the definitions and the roles for users installed while the block lasts.
 
-    ``is_installed`` says that a run of this version stored them in ``directory`` before.
+    ``is_installed`` says that a run of this version stored them in ``directory`` before. Without
+    ``has_roles`` the roles are left to an installation: Helm adopts no object of another creator.
 
     With ``in_force`` the queueing controllers run with all that it asks for, with ``gang_scheduler`` the gang
     scheduler; both are ready when the block begins.  Raises ``UsageError`` for what cannot be had here.
@@ -84,7 +86,7 @@ async def run_queueing_cluster(
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}, ready_checks),
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
     ):
-        await _patiently(partial(_prepare, client, is_installed), clock)
+        await _patiently(partial(_prepare, client, is_installed, has_roles), clock)
         async with AsyncExitStack() as stack:
             if in_force is not None:
                 await stack.enter_async_context(_run_controllers(client, clock, rng, in_force))
@@ -94,13 +96,17 @@ async def run_queueing_cluster(
             yield client
 
 
-async def _prepare(client: Client, is_installed: bool) -> None:
+async def _prepare(client: Client, is_installed: bool, has_roles: bool) -> None:
     if not is_installed:
         converted = queueing_definitions({kind: {} for kind in CONVERTED_KINDS})
         definitions = (*converted, *gang_definitions())
         await install_definitions(client, map(_without_conversion, definitions))
-        await _install_user_roles(client)
-    await remove_webhooks(client)  # of a run that was killed: nothing serves them
+        roles = (*user_roles(), *gang_roles()) if has_roles else ()
+        await provide(client, CLUSTER_ROLES, roles)
+        await withdraw_others(client, CLUSTER_ROLES, roles)
+    # Of a run that was killed: nothing serves them.
+    await remove_webhooks(client)
+    await _remove_visibility(client)
 
 
 async def _patiently(work: Callable[[], Awaitable[None]], clock: Clock) -> None:
@@ -157,11 +163,6 @@ async def _run_gang_scheduler(
         scheduler.cancel()
 
 
-async def _install_user_roles(client: Client) -> None:
-    """Install the roles that an installation has for users; the built-in ones include what they grant."""
-    await provide(client, CLUSTER_ROLES, (*user_roles(), *gang_roles()))
-
-
 def _without_conversion(definition: Json) -> Json:
     """Return the definition without ``spec.conversion``.
 
@@ -193,9 +194,18 @@ async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> As
         "visibilityServer", _ANY_PORT, app, visibility_access, aggregated=True
     ) as at:
         await _register(client, at.port)
-        yield
-        for group, version in AGGREGATED:
-            await client.delete(API_SERVICES, Key("", f"{version}.{group}"))
+        try:
+            yield
+        finally:
+            await _remove_visibility(client)
+
+
+async def _remove_visibility(client: Client) -> None:
+    """Delete the APIServices of a local cluster itself; those of an installation stay."""
+    names = {f"{version}.{group}" for group, version in AGGREGATED}
+    for each in (await client.list(API_SERVICES)).items:
+        if each["metadata"]["name"] in names and each["spec"].get("service", {}).get("name") == SERVICE.name:
+            await client.delete(API_SERVICES, Key("", each["metadata"]["name"]))
 
 
 async def _register(client: Client, port: int) -> None:

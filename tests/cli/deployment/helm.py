@@ -22,9 +22,9 @@ DEPLOY: Final = Path(__file__).parents[3] / "deploy"
 CHART: Final = DEPLOY / "helm" / "quorate"
 RELEASE: Final = "quorate"
 _BESIDE_PYTHON: Final = Path(sys.executable).parent / "helm"
-_PROGRAM: Final = str(_BESIDE_PYTHON) if _BESIDE_PYTHON.exists() else shutil.which("helm")
+PROGRAM: Final = str(_BESIDE_PYTHON) if _BESIDE_PYTHON.exists() else shutil.which("helm")
 
-needs_helm: Final = pytest.mark.skipif(_PROGRAM is None, reason="there is no helm (run: make helm)")
+needs_helm: Final = pytest.mark.skipif(PROGRAM is None, reason="there is no helm (run: make helm)")
 
 
 class Refused(Exception):
@@ -33,12 +33,12 @@ class Refused(Exception):
 
 def helm(*args: str, values: Json | None = None) -> str:
     """Return what Helm prints, with ``values`` as a values file.  Raises ``Refused``."""
-    assert _PROGRAM is not None
+    assert PROGRAM is not None
     with tempfile.TemporaryDirectory() as home:
         file = Path(home, "values.yaml")
         file.write_text(yaml.safe_dump(values or {}))
         done = subprocess.run(
-            [_PROGRAM, *args, "--values", str(file)],
+            [PROGRAM, *args, "--values", str(file)],
             capture_output=True,
             text=True,
             timeout=100,

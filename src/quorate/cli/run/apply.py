@@ -99,6 +99,15 @@ async def provide(client: Client, resource: Resource[Json], objects: Iterable[Js
     await asyncio.gather(*(apply(each["metadata"], each) for each in objects))
 
 
+async def withdraw_others(client: Client, resource: Resource[Json], objects: Iterable[Json]) -> None:
+    """Delete the provided objects of a kind that are not in ``objects``."""
+    kept = {each["metadata"]["name"] for each in objects}
+    for each in (await client.list(resource)).items:
+        name = each["metadata"]["name"]
+        if name not in kept and PROVIDED in each["metadata"].get("annotations", {}):
+            await client.delete(resource, Key("", name))
+
+
 async def create_manifests(client: Client, manifests: Sequence[Manifest]) -> None:
     """Create the objects in the order given.
 
