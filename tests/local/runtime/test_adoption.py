@@ -12,7 +12,15 @@ import pytest
 from quorate.local.runtime.containers.processes import marked_processes
 from quorate.local.runtime.supervisor import DIRECTORY
 from tests.e2e.commands import quorate
-from tests.local.runtime.world import World, one_container, run_story, running_world, runs_processes, state_of
+from tests.local.runtime.world import (
+    Json,
+    World,
+    one_container,
+    run_story,
+    running_world,
+    runs_processes,
+    state_of,
+)
 
 pytestmark = [runs_processes, pytest.mark.slow]
 
@@ -59,6 +67,10 @@ def test_a_kubelet_that_was_killed_leaves_its_pods_to_the_next(tmp_path: Path) -
     run_story(tmp_path / "cluster", story)
 
 
+def status_of(pod: Json) -> Json:
+    return dict(pod["status"]["containerStatuses"][0])
+
+
 def kill_a_cluster_with_a_pod(directory: Path) -> None:
     command = [sys.executable, "-c", ONE_POD, str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as cluster:
@@ -88,6 +100,30 @@ def test_a_cluster_that_was_killed_goes_on_with_its_containers(tmp_path: Path) -
 
     asyncio.run(story())
     assert not marked_processes(directory / DIRECTORY)
+
+
+def test_a_stop_ends_pods_as_a_shutdown_of_their_node(tmp_path: Path) -> None:
+    async def before() -> None:
+        async with running_world(tmp_path) as world:
+            await world.run_pod("once", one_container("sleep 1000"))
+            await world.run_pod("always", one_container("sleep 1000", restart_policy="Always"))
+            await world.running("once")
+            await world.running("always")
+
+    async def after() -> None:
+        async with running_world(tmp_path) as world:
+            once = await world.ended("once")
+            assert (once["status"]["phase"], once["status"]["reason"]) == ("Failed", "Terminated")
+            assert "DisruptionTarget" in {c["type"] for c in once["status"]["conditions"]}
+            assert state_of(once)["terminated"]["exitCode"] == 143
+            always = await world.until(
+                "always", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"]
+            )
+            assert always["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 143
+
+    asyncio.run(before())
+    assert not marked_processes(tmp_path / DIRECTORY)
+    asyncio.run(after())
 
 
 ONE_POD = """

@@ -249,3 +249,33 @@ def test_volumes_follow_their_config_map(tmp_path: Path) -> None:
         assert (await world.ended("follower"))["status"]["phase"] == "Succeeded"
 
     run_story(tmp_path, story)
+
+
+def test_no_pod_holds_up_others(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        nul, surrogate = "a" + chr(0), "x" * 200_000
+        host = {"name": "v", "hostPath": {"path": "/no" + chr(0)}}
+        mounted: Json = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+        hostile: dict[str, Json] = {
+            "nul": {"restartPolicy": "Never", "containers": [container("echo", nul)]},
+            "long": one_container("true", env=[{"name": "A", "value": surrogate}]),
+            "root": {
+                **one_container("true", volumeMounts=[{"name": "v", "mountPath": "/"}]),
+                "volumes": [{"name": "v", "emptyDir": {}}],
+            },
+            "path": {**one_container("true", **mounted), "volumes": [host]},
+            "loud": one_container("yes | head -c 2000000"),
+        }
+        for name, spec in hostile.items():
+            await world.run_pod(name, spec)
+        await world.run_pod("good", one_container("pwd", workingDir="/made/for/it"))
+        assert (await world.ended("good"))["status"]["phase"] == "Succeeded"
+        assert await world.log("good") == "/made/for/it\n"
+        for name in ("nul", "long", "root", "loud"):
+            await world.ended(name)
+        await world.until("path", lambda pod: pod["status"]["phase"] == "Pending")
+        uid = (await world.pod("loud"))["metadata"]["uid"]
+        logs = list((world.state / "pods" / uid / "containers/main").glob("0.log*"))
+        assert sum(log.stat().st_size for log in logs) < 40_000_000
+
+    run_story(tmp_path, story)

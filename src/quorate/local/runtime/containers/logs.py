@@ -11,8 +11,9 @@ from quorate.kube.clock import Clock
 from quorate.local.runtime.containers.processes import Attempt
 
 STREAMS: Final = ("stdout", "stderr")
-READ_BYTES: Final = 65536
+READ_BYTES: Final = 8192
 LONGEST_LINE_BYTES: Final = 16384  # longer lines are written in parts, as container runtimes do
+ROTATED_BYTES: Final = 10 * 2**20  # of a log, as a kubelet
 FALLBACK_LINES: Final = 80
 FALLBACK_BYTES: Final = 2048
 
@@ -33,7 +34,7 @@ class LogWriter:
         """Open the pipes for reading; that needs no writer."""
         self._attempt = attempt
         self._clock = clock
-        self._log = os.open(attempt.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+        self._log = _open(attempt.log)
         self._pipes = {
             stream: os.open(attempt.pipe(stream), os.O_RDONLY | os.O_NONBLOCK) for stream in STREAMS
         }
@@ -55,23 +56,33 @@ class LogWriter:
             self._loop.remove_reader(self._pipes[stream])
 
     def _append(self, stream: str, content: bytes) -> None:
-        *lines, rest = (self._partial[stream] + content).split(b"\n")
+        complete, newline, rest = (self._partial[stream] + content).rpartition(b"\n")
         prefix = f"{_timestamp(self._clock.now())} {stream} ".encode()
-        parts = []
-        for line in lines:
-            parts += _line(prefix, line)
+        parts = [_lines(prefix, complete)] if newline else []
         while len(rest) >= LONGEST_LINE_BYTES:
             parts.append(prefix + b"P " + rest[:LONGEST_LINE_BYTES] + b"\n")
             rest = rest[LONGEST_LINE_BYTES:]
         self._partial[stream] = rest
         if parts:
             _write(self._log, b"".join(parts))
+            if os.fstat(self._log).st_size > ROTATED_BYTES:
+                self._rotate()
+
+    def _rotate(self) -> None:
+        """Begin a new file, and keep the one before."""
+        os.close(self._log)
+        self._attempt.log.replace(self._attempt.log.with_suffix(".log.old"))
+        self._log = _open(self._attempt.log)
+
+    def copy_stream(self, stream: str) -> None:
+        """Copy what a pipe holds."""
+        while content := _read(self._pipes[stream]):
+            self._append(stream, content)
 
     def copy(self) -> None:
-        """Copy what the pipes hold."""
-        for stream, pipe in self._pipes.items():
-            while content := _read(pipe):
-                self._append(stream, content)
+        """Copy what the pipes hold; the last line of each may lack its end."""
+        for stream in STREAMS:
+            self.copy_stream(stream)
             if self._partial[stream]:
                 self._append(stream, b"\n")
 
@@ -93,6 +104,10 @@ class LogWriter:
             self._log = -1
 
 
+def _open(log: Path) -> int:
+    return os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+
+
 def _read(pipe: int) -> bytes:
     try:
         return os.read(pipe, READ_BYTES)
@@ -107,11 +122,18 @@ def _write(log: int, content: bytes) -> None:
         return  # a full disk: the lines are lost, the container runs on
 
 
-def _line(prefix: bytes, line: bytes) -> list[bytes]:
-    parts = [
-        line[start : start + LONGEST_LINE_BYTES] for start in range(0, len(line), LONGEST_LINE_BYTES)
-    ] or [b""]
-    return [prefix + (b"P " if part is not parts[-1] else b"F ") + part + b"\n" for part in parts]
+def _lines(prefix: bytes, complete: bytes) -> bytes:
+    """Return whole lines with the prefix; ``complete`` is without the last line's end."""
+    full = prefix + b"F "
+    if len(complete) <= LONGEST_LINE_BYTES:
+        return full + complete.replace(b"\n", b"\n" + full) + b"\n"  # fast, for containers that write a lot
+    return b"".join(_line(prefix, line) for line in complete.split(b"\n"))
+
+
+def _line(prefix: bytes, line: bytes) -> bytes:
+    starts = range(0, len(line), LONGEST_LINE_BYTES) or (0,)
+    parts = [line[start : start + LONGEST_LINE_BYTES] for start in starts]
+    return b"".join(prefix + b"P " + part + b"\n" for part in parts[:-1]) + prefix + b"F " + parts[-1] + b"\n"
 
 
 def _timestamp(now: float) -> str:

@@ -99,7 +99,7 @@ def arguments(sandbox: Sandbox, tools: Tools, status_fd: int) -> list[str]:
         *("--dev", "/dev", "--ro-bind", "/sys", "/sys"),
         *(option for path in sandbox.devices for option in ("--dev-bind-try", str(path), str(path))),
         *plan.volumes(),
-        *("--chdir", sandbox.working_directory),
+        *("--dir", sandbox.working_directory, "--chdir", sandbox.working_directory),
     ]
     return [*launcher, tools.bwrap, *options, "--", *_as_user(sandbox), *sandbox.command]
 
@@ -137,6 +137,7 @@ class _Root:
             self._need(self._resolve(sandbox.home))
         for mount in self._mounts:
             self._need(mount.target)
+        self._need(self._resolve(sandbox.working_directory))
         self._offer_python()
 
     def _resolve(self, path: str) -> str:

@@ -322,7 +322,7 @@ class PodWorker:
             self._event("Warning", "Failed", f"Error: {error}")
             self._wait(name, "CreateContainerConfigError", str(error))
             return
-        except (VolumeError, OSError) as error:
+        except (VolumeError, OSError, ValueError) as error:  # ValueError: of a character that no path has
             self._event("Warning", "Failed", f"Error: {error}")
             self._wait(name, "CreateContainerError", str(error))
             return
@@ -334,7 +334,7 @@ class PodWorker:
             process = await ContainerProcess.start(
                 attempt, sandbox, environment, services.tools, services.clock
             )
-        except (StartFailed, OSError) as error:
+        except (StartFailed, OSError, ValueError) as error:
             self._event("Warning", "Failed", f"Error: {error}", name)
             ended = Termination(START_FAILED, "StartError", str(error), 0.0, services.clock.now())
             self._save(name, replace(record, started_at=now, ended=ended))

@@ -39,7 +39,7 @@ async def run_handler(handler: Handler, target: ProbeTarget, timeout_s: float) -
         return HandlerResult(
             False, f"command timed out after {timeout_s:g}s" if handler.exec else _deadline(timeout_s)
         )
-    except (OSError, PodNetworkError) as error:
+    except (OSError, PodNetworkError, ValueError, OverflowError) as error:
         return HandlerResult(False, str(error))
 
 

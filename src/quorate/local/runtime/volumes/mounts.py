@@ -98,9 +98,7 @@ async def prepare_volumes(
     for volume in context.pod.spec.volumes:
         try:
             volumes.sources[volume.name] = await _prepare(volumes, volume, context, claims, clock)
-        except OSError as error:
-            raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
-        except VolumeError as error:
+        except (OSError, ValueError, VolumeError) as error:
             raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
 
 

@@ -1,0 +1,54 @@
+"""Logs have CRI format, whatever a container writes, in whatever pieces it arrives."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.kube.clock import WallClock
+from quorate.local.runtime.containers.logs import LONGEST_LINE_BYTES, LogWriter, last_lines, make_pipes
+from quorate.local.runtime.containers.processes import Attempt
+
+
+def log_of(directory: Path, pieces: list[bytes]) -> list[list[bytes]]:
+    """Return the fields of each line that is written for these pieces of standard output."""
+    attempt = Attempt(directory, "uid", "main", 0)
+    attempt.directory.mkdir(parents=True, exist_ok=True)
+    attempt.log.unlink(missing_ok=True)
+
+    async def write() -> None:
+        make_pipes(attempt)
+        writer = LogWriter(attempt, WallClock())
+        descriptor = os.open(attempt.pipe("stdout"), os.O_WRONLY)
+        for piece in pieces:
+            os.write(descriptor, piece)
+            writer.copy_stream("stdout")
+        os.close(descriptor)
+        writer.finish()
+
+    asyncio.run(write())
+    return [line.split(b" ", 3) for line in attempt.log.read_bytes().splitlines()]
+
+
+@given(
+    pieces=st.lists(
+        st.one_of(st.binary(max_size=20), st.integers(1, 3).map(lambda n: b"x" * (n * 7000))), max_size=6
+    )
+)
+def test_a_log_has_every_byte_in_order(tmp_path_factory: object, pieces: list[bytes]) -> None:
+    pieces = [piece.replace(b"\r", b"") for piece in pieces]
+    lines = log_of(tmp_path_factory.getbasetemp() / "log", pieces)  # type: ignore[attr-defined]
+    text = b"".join(
+        (fields[3] if len(fields) == 4 else b"") + (b"\n" if fields[2] == b"F" else b"") for fields in lines
+    )
+    written = b"".join(pieces)
+    assert text == written if written.endswith(b"\n") or not written else text == written + b"\n"
+    assert all(len(fields[3]) <= LONGEST_LINE_BYTES for fields in lines if len(fields) == 4)
+    assert {fields[1] for fields in lines} <= {b"stdout"}
+
+
+def test_the_end_of_a_log_is_a_message(tmp_path: Path) -> None:
+    log_of(tmp_path, [b"one\ntwo ", b"words\n"])
+    assert last_lines(Attempt(tmp_path, "uid", "main", 0).log) == "one\ntwo words\n"
