@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorate.local.server.handlers.pod_streams import proxied_path
 from tests.local.api_client import ApiClient, run_with_server
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -31,6 +32,20 @@ def test_a_simulated_pod_says_how_pods_run_as_processes(method: str, path: str) 
         )
 
     run_with_server(scenario)
+
+
+@pytest.mark.parametrize(
+    ("raw_path", "expected"),
+    [
+        ("/api/v1/namespaces/proxy/pods/proxy:80/proxy/proxy/x?a=/proxy/", "/proxy/x?a=/proxy/"),
+        ("/api/v1/namespaces/team/services/web/proxy", "/"),
+        ("/api/v1/namespaces/team/services/web/proxy/", "/"),
+        ("/api/v1/nodes/proxy/proxy/healthz", "/healthz"),
+        ("/api/v1/namespaces/team/pods/web/proxy/a%2Fb?", "/a%2Fb?"),
+    ],
+)
+def test_the_proxied_path_follows_the_subresource(raw_path: str, expected: str) -> None:
+    assert proxied_path(raw_path) == expected
 
 
 def test_without_a_kubelet_the_answer_says_so() -> None:

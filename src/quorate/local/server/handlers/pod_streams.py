@@ -136,8 +136,7 @@ async def _proxy(
     request: web.BaseRequest, context: RequestContext, kubelet: KubeletClient
 ) -> web.StreamResponse:
     """Forward a request to a port of a pod, to a pod of a service, or to the kubelet of a node."""
-    _, _, path = request.raw_path.partition("/proxy")
-    path = path if path.startswith("/") else f"/{path}"
+    path = proxied_path(request.raw_path)
     if context.kind.resource == "nodes":
         node = _get(context, "nodes", "", context.name.partition(":")[0])
         pod: Json = {"metadata": {"name": "-"}, "spec": {"nodeName": node["metadata"]["name"]}}
@@ -154,6 +153,16 @@ async def _proxy(
     _require_process(context, pod, "port")
     head = _forwarded_head(request, path, f"{pod.get('status', {}).get('podIP', name)}:{number}")
     return await kubelet.tunnel(request, f"{context.namespace}/{name}/{number}", head, context.body)
+
+
+def proxied_path(raw_path: str) -> str:
+    """Return the path and query after the subresource proxy, also if a name before it is proxy."""
+    path, separator, query = raw_path.partition("?")
+    segments = path.split("/")
+    start = (
+        7 if segments[3:4] == ["namespaces"] else 5
+    )  # after /api/v1/namespaces/N/pods/P or /api/v1/nodes/N
+    return "/" + "/".join(segments[start + 1 :]) + separator + query
 
 
 def _split_name(text: str) -> tuple[str, str, str]:
