@@ -216,6 +216,15 @@ async def pods_reach_the_network_of_the_host_if_there_is_a_program_for_it(state:
                 raise AssertionError("a pod has reached the host without a program")
 
 
+async def without_iproute2_pods_share_the_network_of_the_host(state: Path) -> None:
+    tools = state / "tools"
+    tools.mkdir(parents=True)
+    os.environ["PATH"] = str(tools)
+    async with local_cluster() as one, run_pod_network(state, one.client, WallClock()) as pods:
+        assert pods.description.endswith("ip is not installed (package iproute2)")
+        assert (await pods.create(request("one"))).path is None
+
+
 async def without_namespaces_pods_share_the_network_of_the_host(state: Path) -> None:
     async with local_cluster() as one, run_pod_network(state, one.client, WallClock(), "forbidden") as pods:
         assert pods.description.endswith("forbidden")
@@ -233,6 +242,7 @@ STORIES: dict[str, Callable[[Path], Awaitable[None]]] = {
         names_and_services_reach_pods,
         pods_reach_the_network_of_the_host_if_there_is_a_program_for_it,
         without_namespaces_pods_share_the_network_of_the_host,
+        without_iproute2_pods_share_the_network_of_the_host,
     )
 }
 

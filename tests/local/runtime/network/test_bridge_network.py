@@ -62,5 +62,5 @@ def test_a_later_process_with_the_id_of_the_holder_is_not_the_holder(tmp_path: P
 
 def test_a_missing_tool_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NamespacesUnavailable, match=r"setsid and unshare and nsenter and ip not installed"):
+    with pytest.raises(NamespacesUnavailable, match=r"setsid and unshare and nsenter not installed"):
         join_or_create(tmp_path)

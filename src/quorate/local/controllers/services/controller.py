@@ -9,7 +9,7 @@ from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import NotFound
+from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.local.controllers.services.endpoints import (
     ENDPOINTS_MANAGED_BY_LABEL,
@@ -92,8 +92,13 @@ class EndpointsController:
             return
         pods = self._pods.by_index("namespace", key.namespace)
         grouped = endpoints_by_ports(service, (pod for pod in pods if selects(service, pod.metadata.labels)))
-        await self._write_slices(key, desired_slices(service, grouped))
-        await self._write_endpoints(key, desired_endpoints(service, grouped))
+        try:
+            await self._write_slices(key, desired_slices(service, grouped))
+            await self._write_endpoints(key, desired_endpoints(service, grouped))
+        except Forbidden as refusal:
+            # A terminating namespace gets no new objects; its service is deleted soon.
+            if all(cause.reason != "NamespaceTerminating" for cause in refusal.details.causes):
+                raise
 
     async def _write_slices(self, key: Key, desired: dict[str, Json]) -> None:
         present = {one.metadata.name: one for one in self._slices.by_index("service", key)}

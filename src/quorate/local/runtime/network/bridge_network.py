@@ -73,6 +73,8 @@ class BridgeNetwork:
 
         Raises ``PodNetworkError``.
         """
+        if shutil.which("ip") is None:
+            raise PodNetworkError("ip is not installed (package iproute2)")
         self._used = await asyncio.to_thread(_take_over, self._state)
         self._last = max(self._used, default=FIRST_PLACE - 1)
         try:

@@ -21,7 +21,7 @@ RECORD: Final = "namespaces.json"
 ATTEMPTS: Final[tuple[tuple[str, ...], ...]] = ((), ("--user", "--map-root-user"))
 """Options of unshare: root needs no user namespace, except in a container that may not make mounts."""
 HOLD: Final = "echo $$; exec sleep infinity >/dev/null 2>&1"
-TOOLS: Final = ("setsid", "unshare", "nsenter", "ip")
+TOOLS: Final = ("setsid", "unshare", "nsenter")
 
 
 class NamespacesUnavailable(Exception):
@@ -82,9 +82,7 @@ def join_or_create(state: Path) -> NodeNamespaces:
         return NodeNamespaces(holder)
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
-        raise NamespacesUnavailable(
-            f"{' and '.join(missing)} not installed (packages util-linux and iproute2)"
-        )
+        raise NamespacesUnavailable(f"{' and '.join(missing)} not installed (package util-linux)")
     reasons = []
     for options in ATTEMPTS if os.geteuid() == 0 else ATTEMPTS[1:]:
         try:
