@@ -365,10 +365,11 @@ class Session:
 
         Pipelined tasks keep their nodes until the session ends, or without evictions until ``allocate``
         begins.  The first task that is pipelined after evictions is nominated to its node; in profile
-        ``design``, or with ``whole``, all tasks on nodes that pods are leaving are, and so are they without
-        the plugin ``gang``, with which the others of the gang would wait for the first one.
+        ``design``, or with ``whole``, all tasks on nodes that pods are leaving are.  Without the plugin
+        ``gang``, with which the others of the gang would wait for the first one, all tasks of the plan are.
         """
-        all_share = whole or self.settings.profile == "design" or not self.settings.has_plugin("gang")
+        is_alone = not self.settings.has_plugin("gang")
+        all_share = whole or self.settings.profile == "design"
         is_next = False  # whether evictions precede the next pipelined task
         evicts = any(move.to_status is TaskStatus.RELEASING for move in moves)
         for move in moves:
@@ -384,7 +385,8 @@ class Session:
                     self._held[task.key] = task
                     if not evicts:
                         self._left_to_allocate.append(task)
-                    if is_next or (evicts and all_share and self.cluster.has_leaving_pods(task.node)):
+                    is_left = all_share and self.cluster.has_leaving_pods(task.node)
+                    if is_next or (evicts and (is_alone or is_left)):
                         self._nominate(task)
                     is_next = False
                 case _:
