@@ -14,6 +14,7 @@ from quorate.local.controllers.apps import types as apps
 from quorate.local.controllers.apps.daemon_set_controller import DaemonSetController
 from quorate.local.controllers.apps.deployment import DeploymentController
 from quorate.local.controllers.apps.replica_set import ReplicaSetController
+from quorate.local.controllers.apps.revisions import CONTROLLER_REVISIONS
 from quorate.local.controllers.apps.stateful_set import StatefulSetController
 from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, ClusterRoleAggregator
 from quorate.local.controllers.cron_job.controller import CronJobController
@@ -52,14 +53,12 @@ async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, 
     namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)
     roles = Informer(client, CLUSTER_ROLES)
     deployments, replica_sets = Informer(client, apps.DEPLOYMENTS), Informer(client, apps.REPLICA_SETS)
-    stateful_sets = Informer(client, apps.STATEFUL_SETS)
     index_orphans(pods)
     metadata_cache = MetadataCache(client, clock)
     controllers = (
         JobController(client, clock, rng, jobs, job_pods),
         DeploymentController(client, clock, deployments, replica_sets),
         ReplicaSetController(client, clock, apps.REPLICA_SETS, replica_sets, pods),
-        StatefulSetController(client, clock, stateful_sets, pods),
         TtlAfterFinishedController(client, clock, jobs),
         GarbageCollector(client, clock, metadata_cache),
         PodGarbageCollector(client, clock, pods, nodes),
@@ -76,8 +75,15 @@ async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, 
         return cron_jobs, CronJobController(client, clock, rng, cron_jobs, jobs)
 
     def daemon_set_parts() -> tuple[Part, ...]:
-        daemon_sets = Informer(client, apps.DAEMON_SETS)
-        return daemon_sets, DaemonSetController(client, clock, daemon_sets, pods, nodes)
+        daemon_sets, revisions = Informer(client, apps.DAEMON_SETS), Informer(client, CONTROLLER_REVISIONS)
+        controller = DaemonSetController(client, clock, daemon_sets, pods, nodes, revisions)
+        return daemon_sets, revisions, controller
+
+    def stateful_set_parts() -> tuple[Part, ...]:
+        stateful_sets = Informer(client, apps.STATEFUL_SETS)
+        revisions = Informer(client, CONTROLLER_REVISIONS)
+        controller = StatefulSetController(client, clock, stateful_sets, pods, revisions)
+        return stateful_sets, revisions, controller
 
     def replication_controller_parts() -> tuple[Part, ...]:
         controllers = Informer(client, apps.REPLICATION_CONTROLLERS)
@@ -95,6 +101,7 @@ async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, 
         OnDemand(metadata_cache, (apps.REPLICATION_CONTROLLERS,), replication_controller_parts),
         OnDemand(metadata_cache, (CRON_JOBS,), cron_job_parts),
         OnDemand(metadata_cache, (apps.DAEMON_SETS,), daemon_set_parts),
+        OnDemand(metadata_cache, (apps.STATEFUL_SETS,), stateful_set_parts),
     )
     async with asyncio.TaskGroup() as tasks:
         watched = (
@@ -104,7 +111,6 @@ async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, 
             nodes,
             deployments,
             replica_sets,
-            stateful_sets,
             namespaces,
             accounts,
         )

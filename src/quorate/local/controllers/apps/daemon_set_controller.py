@@ -18,6 +18,7 @@ from quorate.local.controllers.apps.daemon_set import (
     node_fits,
     uses_host_network,
 )
+from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import DAEMON_SETS, PODS, DaemonSet
 from quorate.local.controllers.pod_claims import PodClaims
 from quorate.local.controllers.pod_control import (
@@ -43,10 +44,12 @@ class DaemonSetController:
         sets: Informer[DaemonSet],
         pods: Informer[Pod],
         nodes: Informer[Node],
+        revisions: Informer[ControllerRevision],
     ) -> None:
         self._client = client
         self._clock = clock
-        self._informers = (sets, pods, nodes)
+        self._informers = (sets, pods, nodes, revisions)
+        self._history = RevisionHistory(client, DAEMON_SETS, revisions)
         self._sets = sets
         self._nodes = nodes
         self._pods = MutationCache(
@@ -74,6 +77,9 @@ class DaemonSetController:
         if daemon_set is None or daemon_set.metadata.deletion_timestamp is not None:
             return None
         pods = await self._claims.claim(daemon_set, self._pods.by_group(key), self._pods)
+        used = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
+        limit = daemon_set.spec.revision_history_limit
+        await self._history.record(daemon_set.metadata, daemon_set.spec.template, limit, used)
         changes = next_changes(daemon_set, node_fits(daemon_set, self._nodes), pods, self._clock.now())
         await asyncio.gather(*(delete_pod(self._client, pod) for pod in changes.delete))
         await asyncio.gather(*(self._create(daemon_set, node) for node in changes.create))

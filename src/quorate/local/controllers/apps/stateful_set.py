@@ -3,7 +3,7 @@
 A pod without a controller that has the name of a set's pod, and its labels, is adopted: it is left over from
 a set of the same name that was deleted without its pods.
 
-Not supported: volume claim templates and stored ControllerRevisions. An update deletes outdated pods one at a
+Not supported: volume claim templates. An update deletes outdated pods one at a
 time, from the highest ordinal, when all later ones are ready.
 """
 
@@ -20,6 +20,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
+from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
 from quorate.local.controllers.pod_claims import PodClaims
 from quorate.local.controllers.pod_control import (
@@ -108,10 +109,16 @@ class StatefulSetController:
     """Creates and deletes pods.  The caller runs the informers."""
 
     def __init__(
-        self, client: Client, clock: Clock, sets: Informer[StatefulSet], pods: Informer[Pod]
+        self,
+        client: Client,
+        clock: Clock,
+        sets: Informer[StatefulSet],
+        pods: Informer[Pod],
+        revisions: Informer[ControllerRevision],
     ) -> None:
         self._client = client
-        self._informers = (sets, pods)
+        self._informers = (sets, pods, revisions)
+        self._history = RevisionHistory(client, STATEFUL_SETS, revisions)
         self._sets = MutationCache(sets, lambda each: each.metadata.key)
         self._pods = pods
         self._reconciler = Reconciler("stateful-set", self.reconcile, clock)
@@ -137,6 +144,9 @@ class StatefulSetController:
             return
         candidates = [pod for pod in self._pods.by_index("stateful set", key) if is_member(stateful_set, pod)]
         pods = await self._claims.claim(stateful_set, candidates)
+        used = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
+        limit = stateful_set.spec.revision_history_limit
+        await self._history.record(stateful_set.metadata, stateful_set.spec.template, limit, used)
         changes = next_changes(stateful_set, pods)
         await asyncio.gather(*(delete_pod(self._client, pod) for pod in changes.delete))
         # A pod keeps its name: creating it again before the watch delivers it fails with AlreadyExists.

@@ -88,6 +88,7 @@ class Deployment(Struct):
 class StatefulSetSpec(_ReplicatedSpec):
     selector: LabelSelector = LabelSelector()
     pod_management_policy: str = "OrderedReady"
+    revision_history_limit: int = 10
     update_strategy: Strategy = Strategy()
 
 

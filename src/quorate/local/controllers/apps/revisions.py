@@ -1,0 +1,91 @@
+"""ControllerRevisions: the former pod templates of a StatefulSet or DaemonSet, for `kubectl rollout undo`."""
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api.meta import ObjectMeta, Struct
+from quorate.kube.client import Client
+from quorate.kube.errors import AlreadyExists, NotFound
+from quorate.kube.informer import Informer
+from quorate.kube.resources import Json, Resource
+from quorate.local.controllers.pod_control import REVISION_LABEL, owner_references, template_hash
+from quorate.local.own_writes import MutationCache
+
+
+class ControllerRevision(Struct):
+    metadata: ObjectMeta
+    revision: int = 0
+
+
+CONTROLLER_REVISIONS: Final = Resource(
+    "apps", "v1", "controllerrevisions", "ControllerRevision", True, ControllerRevision
+)
+
+
+class RevisionHistory:
+    """The revisions of the objects of one kind.  The caller runs the informer."""
+
+    def __init__(self, client: Client, kind: Resource[Any], revisions: Informer[ControllerRevision]) -> None:
+        self._client = client
+        self._kind = kind
+        self._revisions = MutationCache(revisions, _owner)
+
+    async def record(
+        self, owner: ObjectMeta, template: msgspec.Raw, limit: int, used: Collection[str]
+    ) -> None:
+        """Record the present template as the newest revision, and delete old revisions.
+
+        ``limit``: of the others that are kept; ``used``: those of present pods, which are kept, too, by the
+        value of the pods' label.
+        """
+        hash_ = template_hash(template)
+        name = f"{owner.name}-{hash_}"
+        owned = sorted(self._revisions.by_group(owner.uid), key=lambda each: each.revision)
+        newest = owned[-1].revision if owned else 0
+        current = next((each for each in owned if each.metadata.name == name), None)
+        if current is None:
+            await self._create(owner, template, name, hash_, newest + 1)
+        elif current.revision < newest:  # a rollback
+            patch = {"metadata": {"uid": current.metadata.uid}, "revision": newest + 1}
+            self._revisions.record(
+                await self._client.patch(CONTROLLER_REVISIONS, current.metadata.key, patch)
+            )
+        old = [
+            each
+            for each in owned
+            if each.metadata.name != name
+            and not {each.metadata.name, each.metadata.labels.get(REVISION_LABEL, "")} & set(used)
+        ]
+        for each in old[: max(len(old) - limit, 0)]:
+            try:
+                await self._client.delete(CONTROLLER_REVISIONS, each.metadata.key, uid=each.metadata.uid)
+            except NotFound:
+                continue
+
+    async def _create(
+        self, owner: ObjectMeta, template: msgspec.Raw, name: str, hash_: str, revision: int
+    ) -> None:
+        content: Json = msgspec.json.decode(template)
+        labels = (content.get("metadata") or {}).get("labels") or {}
+        body = {
+            "metadata": {
+                "name": name,
+                "labels": {**labels, REVISION_LABEL: hash_},
+                "annotations": dict(owner.annotations),
+                "ownerReferences": owner_references(self._kind, owner),
+            },
+            "data": {"spec": {"template": {**content, "$patch": "replace"}}},
+            "revision": revision,
+        }
+        try:
+            created = await self._client.create(CONTROLLER_REVISIONS, body, owner.namespace)
+        except AlreadyExists:  # of an object of this name that was deleted without its dependents
+            return
+        self._revisions.record(created)
+
+
+def _owner(revision: ControllerRevision) -> str | None:
+    controller = revision.metadata.controller
+    return None if controller is None else controller.uid
