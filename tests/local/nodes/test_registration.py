@@ -1,6 +1,7 @@
 """Simulated nodes over starts with other pools, and nodes that another client creates."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.local.controllers.running_cluster import LocalCluster, local_cluster
 
 pytestmark = pytest.mark.slow
 
+Json = dict[str, Any]
 NODES = untyped("", "v1", "nodes", "Node", False)
 GPU_TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 OWN_TAINT = {"key": "mine", "effect": "NoSchedule"}
@@ -125,3 +127,52 @@ def test_a_node_with_the_annotation_becomes_ready_and_runs_pods() -> None:
         await until_nodes(local, {"worker", "node-1"})
 
     run_scenario(story)
+
+
+def random_pools(rng: random.Random) -> list[NodePool]:
+    taint = Taint(key="gpu", effect="NoSchedule")
+    return [
+        NodePool(
+            rng.randrange(4),
+            cpu=rng.choice(["1", "2"]),
+            extended=rng.choice([{}, {"nvidia.com/gpu": "8"}]),
+            labels=rng.choice([{}, {"zone": "a"}, {"zone": "b", "rack": "r1"}]),
+            name=name,
+            taints=rng.choice([(), (taint,)]),
+        )
+        for name in rng.sample(["a", "b", "a-1"], rng.randrange(1, 4))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_starts_the_nodes_are_those_of_the_last_one(seed: int) -> None:
+    rng = random.Random(seed)
+
+    async def story(local: LocalCluster) -> None:
+        for _ in range(5):
+            pools = random_pools(rng)
+            local.start_nodes(*pools)
+            want = {name: described(pool) for pool in pools for name in pool.node_names}
+
+            async def as_described(want: dict[str, Json] = want) -> bool:
+                nodes = (await local.client.list(NODES)).items
+                return {node["metadata"]["name"]: observed(node) for node in nodes} == want
+
+            await local.until(f"the nodes of {pools}", as_described)
+            await local.stop_nodes()
+        local.start_nodes()
+
+    run_scenario(story)
+
+
+def described(pool: NodePool) -> Json:
+    taints = [{"key": taint.key, "effect": taint.effect} for taint in pool.taints]
+    return {"amounts": pool.resources(), "labels": pool.labels, "taints": taints, "ready": True}
+
+
+def observed(node: Json) -> Json:
+    own = {key: value for key, value in node["metadata"]["labels"].items() if key in ("zone", "rack")}
+    return {
+        "amounts": node.get("status", {}).get("allocatable"), "labels": own,
+        "taints": node["spec"].get("taints", []), "ready": is_ready(node),
+    }  # fmt: skip
