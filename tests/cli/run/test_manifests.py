@@ -220,6 +220,20 @@ def test_findings(directory: Path, files: dict[str, str], want: list[str]) -> No
     assert findings(directory) == want
 
 
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b.c}\n"
+        "spec: {schema: {properties: {limits: {type: object}, requests: {additionalProperties: {}}}}}\n",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {nominalQuota: none, lendingLimit: x}\n",
+    ],
+)
+def test_schemas_and_data_have_no_quantities(directory: Path, manifest: str) -> None:
+    write(directory, {"a.yaml": manifest})
+    (read,) = read_directory(directory).objects
+    assert read.kind in manifest
+
+
 def test_unreadable_directories_and_files(directory: Path) -> None:
     assert findings(directory / "none") == ["d/none: no such file or directory"]
     (directory / "a.yaml").write_bytes(b"a: \xff\n")

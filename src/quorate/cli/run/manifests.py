@@ -78,6 +78,7 @@ _FIRST: Final = (
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _QUANTITIES: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
 _QUANTITY_MAPS: Final = ("requests", "limits")
+_WITHOUT_QUANTITIES: Final = ("CustomResourceDefinition", "ConfigMap", "Secret")  # schemas, data of users
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,9 @@ def _read(path: Path, document: Document) -> tuple[Manifest | ClusterDescription
         return read_description(document)
     if isinstance(api_version, str) and api_version.startswith(f"{configuration.GROUP}/"):
         return None, []
-    findings = [*document.findings, *_head_findings(document), *_quantity_findings(document, value, "")]
+    findings = [*document.findings, *_head_findings(document)]
+    if value.get("kind") not in _WITHOUT_QUANTITIES:
+        findings += _quantity_findings(document, value, "")
     if not findings:
         findings = [
             document_finding(document, finding.path, finding.value, finding.rule)
