@@ -11,7 +11,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 DIRECTORY: Final = ROOT / ".clients"
-INSTALLED_WITHIN_S: Final = 300.0
+INSTALLED_WITHIN_S: Final = 600.0  # PySpark is built from its sources
 
 
 def commands(name: str) -> Path:

@@ -1,10 +1,14 @@
 """Run the steps of the integration pages with the programs that they describe."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.clients.environments import commands
+from tests.clients.operators import BUILT_WITHIN_S, running
 from tests.docs.walk import walk
 from tests.e2e.commands import needs_kubectl
 
@@ -12,6 +16,30 @@ WITHIN_S = 120.0  # for one step: the programs import for seconds
 
 
 @needs_kubectl()
-@pytest.mark.parametrize("page", ["airflow", "dask", "torchx"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "airflow",
+        "dask",
+        pytest.param("spark", marks=pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")),
+        "torchx",
+    ],
+)
 def test_an_integration_page_is_correct(page: str, tmp_path: Path) -> None:
     walk(f"../integrations/{page}.md", tmp_path, commands(page), WITHIN_S)
+
+
+@needs_kubectl()
+@pytest.mark.timeout(BUILT_WITHIN_S + 300)
+@pytest.mark.parametrize(
+    ("page", "operators"), [("jobset", ("jobset",)), ("mpi", ("mpi",)), ("kubeflow", ("jobset", "trainer"))]
+)
+def test_the_page_of_an_operator_is_correct(page: str, operators: tuple[str, ...], tmp_path: Path) -> None:
+    @contextmanager
+    def beside(kubeconfig: Path) -> Iterator[None]:
+        with ExitStack() as stack:
+            for operator in operators:
+                stack.enter_context(running(operator, kubeconfig))
+            yield
+
+    walk(f"../integrations/{page}.md", tmp_path, within_s=WITHIN_S, beside=beside)

@@ -13,8 +13,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -54,12 +54,19 @@ def blocks(page: str) -> Iterator[File | Step]:
                 yield Step(command, output)
 
 
-def walk(name: str, directory: Path, commands: Path | None = None, within_s: float = WITHIN_S) -> None:
+def walk(
+    name: str,
+    directory: Path,
+    commands: Path | None = None,
+    within_s: float = WITHIN_S,
+    beside: Callable[[Path], AbstractContextManager[None]] | None = None,
+) -> None:
     """Run the steps of task page ``name`` on a separate cluster in ``directory``.
 
-    Programs are also looked up in ``commands``. Each step takes at most ``within_s``.
+    Programs are looked up in ``commands`` first. Each step takes at most ``within_s``. ``beside`` starts what
+    runs beside the cluster of a kubeconfig.
     """
-    programs = [Path(sys.executable).parent, *([commands] if commands else [])]
+    programs = [*([commands] if commands else []), Path(sys.executable).parent]
     environment = {
         **os.environ,
         "KUBECONFIG": str(directory / "data" / "kubeconfig"),
@@ -76,6 +83,8 @@ def walk(name: str, directory: Path, commands: Path | None = None, within_s: flo
                 case Step(command, _) if command.startswith("quorate local up"):
                     options = [_existing_path(word, directory) for word in shlex.split(command)[3:]]
                     running.enter_context(cluster(directory / "data", *options))
+                    if beside is not None:
+                        running.enter_context(beside(directory / "data" / "kubeconfig"))
                 case Step(command, _) if command.endswith("&"):
                     running.enter_context(_in_background(command, directory, environment))
                 case Step():
