@@ -1,4 +1,4 @@
-"""A CronJob whose jobs wait in a queue, over HTTP."""
+"""A CronJob with jobs that wait in a queue, over HTTP."""
 
 import pytest
 
