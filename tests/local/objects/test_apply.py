@@ -10,6 +10,8 @@ from quorate.local.objects.patch.apply import Application, apply
 from quorate.local.objects.patch.managed_fields import applier, track_update, updater
 from quorate.local.objects.schema_types import Json, MapOf
 from quorate.local.server.errors import StatusError
+from quorate.local.server.registry.kinds import Kind
+from quorate.local.server.storage.object_encoding import empty_object
 
 
 def kind_of(api_version: str, name: str) -> MapOf:
@@ -19,6 +21,7 @@ def kind_of(api_version: str, name: str) -> MapOf:
 
 
 CONFIG_MAP, POD = kind_of("v1", "ConfigMap"), kind_of("v1", "Pod")
+POD_KIND = Kind("", "v1", "Pod", "pods", True)
 IDENTITY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 
@@ -199,7 +202,7 @@ def test_a_configuration_must_match_the_schema(config: Json, want: str) -> None:
 
 def test_a_creator_owns_only_fields_beyond_the_empty_object() -> None:
     new = {**a_pod(), "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    entries = track_update(schema_types.empty_object(POD), new, POD, updater("u", "v1"), "t1")
+    entries = track_update(empty_object(POD_KIND), new, POD, updater("u", "v1"), "t1")
     item: Json = {".": {}, "f:image": {}, "f:name": {}}
     assert entries[0]["fieldsV1"] == {
         "f:spec": {"f:containers": {'k:{"name":"c"}': item}},

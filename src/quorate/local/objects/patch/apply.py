@@ -33,8 +33,8 @@ class Application:
 def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
     """Return the object with the configuration applied, including managedFields.
 
-    For a new object `live` is `schema_types.empty_object(kind)` plus name and kind. `now` is RFC 3339. Raises
-    StatusError: 409 with a cause per field that another manager owns with another value, 500 for a
+    For a new object, `live` is the server's form of an empty object plus name and kind. `now` is RFC 3339.
+    Raises StatusError: 409 with a cause per field that another manager owns with another value, 500 for a
     configuration that does not match the type.
     """
     check_types(application.config, kind, application.api_version)

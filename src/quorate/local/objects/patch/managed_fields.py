@@ -146,7 +146,7 @@ def track_update(
     """Return `metadata.managedFields` of `new` after a create, update or patch of `old`.
 
     Entries come from `new`, because clients may edit them; one empty entry or an empty list removes all
-    owners. For a creation `old` is `schema_types.empty_object(kind)`. `now` is RFC 3339.
+    owners. For a creation `old` is the server's form of an empty object. `now` is RFC 3339.
     """
     entries = (new.get("metadata") or {}).get("managedFields")
     if entries is None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
+from quorate.local.objects.protobuf.go_json import always_written
 from quorate.local.objects.protobuf.special import FORMS
 from quorate.local.objects.protobuf.table import Field, FieldType, Message, wire_type
 from quorate.local.objects.protobuf.wire import BYTES, VARINT, Malformed, read_varint
@@ -114,25 +115,9 @@ def _unexpected_field(message: Message, tag: int) -> Malformed:
 @cache
 def _message_reader(message: Message) -> _MessageReader:
     by_tag: dict[int, _FieldReader] = {}
-    template: Json = {}
-    required: list[tuple[str, Callable[[], Any]]] = []
     for field in message.fields:
         by_tag |= _field_readers(field)
-        match field.type:
-            case Message() as inner if not field.name:
-                template |= _message_reader(inner).template
-                required.extend(_message_reader(inner).required)
-            case Message() as inner if field.is_single and not field.omits_zero:
-                required.append((field.name, partial(_value_reader(inner), b"", 0, 0, 0)))
-            case str() as scalar if field.is_single and field.is_required:
-                template[field.name] = _ZEROS[scalar]
-            case _ if field.is_required:
-                required.append((field.name, lambda: None))
-    return _MessageReader(by_tag, template, tuple(required))
-
-
-_ZEROS = {"string": "", "bytes": None, "bool": False, "int32": 0, "int64": 0}
-"""Go's JSON of scalars that are not set."""
+    return _MessageReader(by_tag, *always_written(message))
 
 
 def _field_readers(field: Field) -> dict[int, _FieldReader]:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from quorate.local.objects import schema_types
 from quorate.local.server.admission import plugins, resource_quota
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.auth.escalation import check_escalation
@@ -13,6 +12,7 @@ from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.responses import ApiResponse
+from quorate.local.server.storage import object_encoding
 from quorate.local.server.storage.store import Key, StaleRevision
 
 Json = dict[str, Any]
@@ -62,7 +62,7 @@ async def create_object(
         raise forbidden(context.kind.group, context.kind.plural, obj["metadata"].get("name", ""), reason)
     context.kind.strategy.default(obj)
     if not fields_tracked:
-        nothing = schema_types.empty_object(context.kind.type)
+        nothing = object_encoding.empty_object(context.kind)
         await context.compute(context.body_size, field_tracking.track_fields, context, obj, nothing)
     plugins.run_mutating_plugins(context, obj)
     obj = await webhooks.mutate(context, "CREATE", obj)

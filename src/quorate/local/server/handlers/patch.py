@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from quorate.local.objects import schema_types
 from quorate.local.objects.patch import managed_fields
 from quorate.local.objects.patch.apply import Application, apply
 from quorate.local.objects.patch.json_patches import json_patch, merge_patch
@@ -24,6 +23,7 @@ from quorate.local.server.requests.body import field_validation
 from quorate.local.server.requests.context import RequestContext, invalid_options
 from quorate.local.server.requests.parameters import boolean
 from quorate.local.server.requests.responses import ApiResponse
+from quorate.local.server.storage import object_encoding
 
 Json = dict[str, Any]
 
@@ -147,7 +147,7 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
         raise context.not_found()
     context.require("create")
     update.check_name(context, (configuration.get("metadata") or {}).get("name"))
-    bare = schema_types.empty_object(context.kind.type) | {
+    bare = object_encoding.empty_object(context.kind) | {
         "apiVersion": context.kind.api_version,
         "kind": context.kind.kind,
     }

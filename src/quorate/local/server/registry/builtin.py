@@ -4,8 +4,10 @@ The subset of Kubernetes that batch workloads need.  Subresources that need a ku
 listed in discovery as by kube-apiserver, since clients look them up there.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from quorate.local.objects.crd.definition import ScalePaths
 from quorate.local.server.errors import group_resource
@@ -249,11 +251,28 @@ REVIEWS = tuple(
 )
 
 
+def _completing(kind: Kind, default: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """Return a function that sets defaults and then all fields that Go writes."""
+
+    def default_and_complete(obj: dict[str, Any]) -> None:
+        default(obj)
+        form = object_encoding.complete(kind, obj)
+        obj.clear()
+        obj |= form
+
+    return default_and_complete
+
+
 def typed(kind: Kind) -> Kind:
     """Return a built-in kind with its type, which its objects are decoded with, and its strategy."""
     resource = group_resource(kind.group, kind.plural)
     strategy = STRATEGIES.get(f"{resource}/{kind.version}") or STRATEGIES.get(resource, Strategy())
-    strategy = replace(strategy, decode=partial(object_encoding.decode, kind))
+    strategy = replace(
+        strategy,
+        decode=partial(object_encoding.decode, kind),
+        default=_completing(kind, strategy.default),
+        default_on_read=_completing(kind, strategy.default_on_read),
+    )
     return replace(kind, type=object_encoding.type_of(kind), strategy=strategy)
 
 

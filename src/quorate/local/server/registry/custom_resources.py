@@ -248,7 +248,7 @@ def _decode(kind: Kind, version: Version, obj: Json) -> Decoded:
         where = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{where}: {error}") from error
     if "metadata" in decoded:
-        decoded["metadata"] = object_encoding.omit_empty(decoded["metadata"], object_meta_type())
+        decoded["metadata"] = object_encoding.complete_metadata(decoded["metadata"])
     unknown += prune(decoded, version.schema)
     return Decoded(decoded, tuple(f'unknown field "{path}"' for path in sorted(unknown)))
 

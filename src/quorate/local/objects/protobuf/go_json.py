@@ -1,0 +1,159 @@
+"""The JSON that Go writes for an object: which of its empty fields it has.
+
+Go's tags decide: a field without `omitempty` is always there, a struct as well, and a pointer if it is set.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeAlias
+
+from quorate.local.objects.protobuf.special import FORMS
+from quorate.local.objects.protobuf.table import Field, Message
+
+Json: TypeAlias = dict[str, Any]
+_Recursion: TypeAlias = Callable[[Message, Json], Json]
+
+_ZEROS: Mapping[str, Any] = {"string": "", "bytes": None, "bool": False, "int32": 0, "int64": 0}
+
+
+def complete(message: Message, obj: Json) -> Json:
+    """Return an object without the fields that Go omits, and with those that it always writes.
+
+    The nulls that Go writes for times, lists and pointers are left out: they mean the same, and functions
+    that read objects need not expect them.
+    """
+    form = _omit_empty(message, obj, complete)
+    scalars, parts = always_written(message)
+    for name, value in scalars.items():
+        if value is not None:
+            form.setdefault(name, value)
+    for name, empty in parts:
+        if name not in form and (value := _without_nulls(empty())) is not None:
+            form[name] = value
+    return form
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
+    return value
+
+
+def empty_object(message: Message) -> Json:
+    """Return the JSON of an object of which nothing is set, with nulls."""
+    scalars, parts = always_written(message)
+    return scalars | {name: empty() for name, empty in parts}
+
+
+def without_empty(message: Message, obj: Json) -> Json:
+    """Return an object without the fields that Go omits, and with all structs: before defaults are set."""
+    form = _omit_empty(message, obj, without_empty)
+    for name, struct in _structs(message):
+        if name not in form:
+            form[name] = without_empty(struct, {})
+    return form
+
+
+@cache
+def always_written(message: Message) -> tuple[Json, tuple[tuple[str, Callable[[], Any]], ...]]:
+    """Return scalars and other fields that JSON has always: their empty values, and functions for these."""
+    scalars: Json = {}
+    parts: list[tuple[str, Callable[[], Any]]] = []
+    for field in message.fields:
+        match field.type:
+            case Message() as inner if not field.name:
+                inner_scalars, inner_parts = always_written(inner)
+                scalars |= inner_scalars
+                parts.extend(inner_parts)
+            case Message(is_special=True, name=name) if field.is_single and not field.omits_zero:
+                parts.append((field.name, partial(FORMS[name].to_json, {})))
+            case Message() as inner if field.is_single and not field.omits_zero:
+                parts.append((field.name, partial(empty_object, inner)))
+            case str() as scalar if field.is_single and field.is_required:
+                scalars[field.name] = _ZEROS[scalar]
+            case _ if field.is_required:
+                parts.append((field.name, lambda: None))
+    return scalars, tuple(parts)
+
+
+@cache
+def _structs(message: Message) -> tuple[tuple[str, Message], ...]:
+    """Return the fields that are structs, and their messages."""
+    structs: list[tuple[str, Message]] = []
+    for field in message.fields:
+        if isinstance(field.type, Message) and not field.name:
+            structs.extend(_structs(field.type))
+        elif isinstance(field.type, Message) and field.is_single and not field.type.is_special:
+            structs.append((field.name, field.type))
+    return tuple(structs)
+
+
+NO_OBJECTS, ONE, MANY, BY_KEY, SCHEMAS = range(5)
+"""How many objects a value of a field contains."""
+
+
+class _Rule(NamedTuple):
+    omits_empty: bool
+    objects: int = NO_OBJECTS
+    message: Message | None = None
+    """of the objects"""
+
+
+_TYPE_META = _Rule(omits_empty=False)
+"""apiVersion and kind, which messages do not have"""
+
+
+def _omit_empty(message: Message, obj: Json, recurse: _Recursion) -> Json:
+    rules, form = _rules(message), {}
+    for name, value in obj.items():
+        omits_empty, objects, inner = rules.get(name, _TYPE_META)
+        part = value
+        if inner is not None and value is not None:
+            if objects == ONE:
+                part = recurse(inner, value)
+            elif objects == MANY:
+                part = [recurse(inner, item) for item in value]
+            elif objects == BY_KEY:
+                part = {key: recurse(inner, item) for key, item in value.items()}
+            else:
+                part = _in_schemas(inner, recurse, value)
+        if part or not omits_empty:
+            form[name] = part
+    return form
+
+
+def _in_schemas(schema: Message, recurse: _Recursion, value: Any) -> Any:
+    """Return a schema, a list or a map of schemas; any alternative stays."""
+    match value:
+        case dict():
+            return recurse(schema, value)
+        case list():
+            return [_in_schemas(schema, recurse, part) for part in value]
+    return value
+
+
+@cache
+def _rules(message: Message) -> Mapping[str, _Rule]:
+    rules: dict[str, _Rule] = {}
+    for field in message.fields:
+        if not field.name:
+            assert isinstance(field.type, Message)
+            rules |= _rules(field.type)
+            continue
+        is_optional = field.is_list or field.is_map or (field.is_single and isinstance(field.type, str))
+        omits_empty = field.omits_zero or (is_optional and not field.is_required)
+        rules[field.name] = _Rule(omits_empty, *_objects_of(field))
+    return rules
+
+
+def _objects_of(field: Field) -> tuple[int, Message | None]:
+    match field.type:
+        case str():
+            return NO_OBJECTS, None
+        case Message(is_special=True, fields=parts):
+            schemas = [part.type for part in parts if part.name == "schema"]
+            if schemas and isinstance(schemas[0], Message) and not field.is_map:
+                return SCHEMAS, schemas[0]
+            return NO_OBJECTS, None
+        case message:
+            return MANY if field.is_list else BY_KEY if field.is_map else ONE, message
