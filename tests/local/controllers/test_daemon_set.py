@@ -11,6 +11,7 @@ from quorate.api.meta import Key
 from quorate.kube.client import PatchKind
 from quorate.kube.resources import NODES, Json, untyped
 from quorate.local.controllers.apps.daemon_set import NodeFit, next_changes, node_fits
+from quorate.local.controllers.apps.daemon_set_controller import daemon_pod
 from quorate.local.controllers.apps.types import DaemonSet
 from quorate.local.controllers.pod_control import REVISION_LABEL, template_hash
 from quorate.local.nodes import NodePool
@@ -19,11 +20,16 @@ from tests.local.controllers.running_cluster import LocalCluster, local_cluster
 DAEMON_SETS = untyped("apps", "v1", "daemonsets", "DaemonSet", True)
 
 
+METADATA = {
+    "name": "agent",
+    "generation": 4,
+    "annotations": {"deprecated.daemonset.template.generation": "1"},
+}
+
+
 def a_set(pod: Json | None = None, **spec: Any) -> DaemonSet:
     template = {"metadata": {"labels": {"app": "agent"}}, "spec": pod or {}}
-    return codec.convert(
-        DaemonSet, {"metadata": {"name": "agent", "generation": 1}, "spec": {"template": template, **spec}}
-    )
+    return codec.convert(DaemonSet, {"metadata": METADATA, "spec": {"template": template, **spec}})
 
 
 def a_node(name: str = "a", taint: str = "", **labels: str) -> Node:
@@ -170,6 +176,25 @@ def test_the_next_changes(strategy: Json, pods: str, want: str) -> None:
     changes = next_changes(a_set(updateStrategy=strategy), fits, given, now=1.8e9)
     names = [pod.metadata.name.replace("-", "/") for pod in changes.delete]
     assert " ".join([*(f"+{node}" for node in changes.create), *(f"-{name}" for name in names)]) == want
+
+
+def test_the_pod_of_a_node_is_bound_to_no_other_and_tolerates_its_problems() -> None:
+    """The fields are those that kube-controller-manager 1.36.3 gave the pod of such a set."""
+    body = daemon_pod(a_set({"containers": []}), "node-1")
+    required = body["spec"]["affinity"]["nodeAffinity"][REQUIRED]
+    wanted = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
+    assert required == {"nodeSelectorTerms": [{"matchFields": [wanted]}]}
+    names = [
+        toleration["key"].removeprefix("node.kubernetes.io/") for toleration in body["spec"]["tolerations"]
+    ]
+    assert names == [
+        "not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable",
+    ]  # fmt: skip
+    assert body["metadata"]["labels"] == {
+        "app": "agent",
+        REVISION_LABEL: template_hash(a_set({"containers": []}).spec.template),
+        "pod-template-generation": "1",
+    }
 
 
 def test_a_pod_on_every_node_that_fits() -> None:

@@ -1,6 +1,7 @@
 """The DaemonSet controller: reads caches, calls ``next_changes`` and writes."""
 
 import asyncio
+from typing import Final
 
 import msgspec
 
@@ -32,6 +33,8 @@ from quorate.local.controllers.pod_control import (
     template_hash,
 )
 from quorate.local.own_writes import MutationCache
+
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
 class DaemonSetController:
@@ -102,7 +105,7 @@ def daemon_pod(daemon_set: DaemonSet, node: str) -> Json:
     )
     body["metadata"]["labels"] |= {
         REVISION_LABEL: template_hash(daemon_set.spec.template),
-        "pod-template-generation": str(daemon_set.metadata.generation),
+        "pod-template-generation": daemon_set.metadata.annotations.get(TEMPLATE_GENERATION, ""),
     }
     spec = body["spec"]
     own = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
