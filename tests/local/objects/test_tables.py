@@ -346,6 +346,8 @@ def test_columns_end_before_the_first_that_is_no_json_path() -> None:
         [Column(name, "string", path) for name, path in (("A", ".a"), ("B", ".b["), ("C", ".c"))]
     )
     assert [column.name for column in layout.columns] == ["Name", "A"]
+    text = "Custom resource definition column (in JSONPath format): .a"
+    assert layout.columns[1].description == text
     assert layout.cells(named(a="1", b="2", c="3"), NOW) == ["a", "1"]
 
 

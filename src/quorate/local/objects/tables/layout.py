@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from quorate.local.objects.crd.definition import Column
@@ -124,7 +124,11 @@ def custom_layout(columns: Sequence[Column]) -> TableLayout:
             finders.append((column.type, compile_path(column.json_path)))
         except ValueError:
             break
-        wanted.append(column)
+        described = (
+            column.description
+            or f"Custom resource definition column (in JSONPath format): {column.json_path}"
+        )
+        wanted.append(replace(column, description=described))
 
     def cells(obj: Json, now: float) -> list[Any]:
         found = [(kind, find(obj)) for kind, find in finders]
