@@ -53,13 +53,15 @@ def table(
     include: str = "Metadata",
     version: str = "v1",
     with_columns: bool = True,
+    encoded: Callable[[Json], Any] = lambda row: row,
 ) -> Json:
     """Return a Table of objects.
 
     `metadata` is the list's; `include` is what each row contains: Metadata, Object or None; `version` is that
-    of meta.k8s.io. In a watch only the first table has column definitions.
+    of meta.k8s.io. In a watch only the first table has column definitions. `encoded` returns what represents
+    a row.
     """
-    rows = [_row(layout, obj, now, include, version) for obj in objects]
+    rows = [encoded(_row(layout, obj, now, include, version)) for obj in objects]
     columns = [
         {
             "name": column.name,
