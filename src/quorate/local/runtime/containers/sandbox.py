@@ -18,6 +18,7 @@ from quorate.local.runtime.containers.environment import DEFAULT_PATH
 from quorate.local.runtime.volumes.mounts import Mount
 
 OWN_DIRECTORIES: Final = frozenset({"proc", "dev", "sys", "tmp", "run"})
+LAYERS: Final = ("upper", "work", "merged")
 PYTHONS: Final = ("python", "python3")
 PYTHON_DIRECTORY: Final = "/usr/local/bin"
 
@@ -173,35 +174,45 @@ class _Root:
                 self._need(f"{PYTHON_DIRECTORY}/{name}", sys.executable)
 
     def script(self) -> list[str]:
-        """Return the lines of a shell script that mounts the overlays."""
+        """Return the lines of a shell script that mounts the overlays, with few processes."""
         if not self._overlays:
             return []
-        layers = self._sandbox.layers
-        lines = [f"mount -t tmpfs -o mode=755 tmpfs {shlex.quote(str(layers))}"]
-        files = {mount.target for mount in self._mounts if not mount.source.is_dir()}
+        directories: set[str] = set()
+        files: list[str] = []
+        programs: list[str] = []
+        mounts: list[str] = []
+        file_targets = {mount.target for mount in self._mounts if not mount.source.is_dir()}
         for number, (directory, paths) in enumerate(sorted(self._overlays.items())):
-            upper, work, merged = (f"{layers}/{number}/{part}" for part in ("upper", "work", "merged"))
-            create = {str(Path(upper) / Path(path).relative_to(directory)): path for path in paths}
-            directories = {upper, work, merged} | {
-                created if path not in files and paths[path] is None else str(Path(created).parent)
-                for created, path in create.items()
-            }
-            lines.append(f"mkdir -p {shlex.join(sorted(directories))}")
-            for created, path in create.items():
-                if (program := paths[path]) is not None:
+            upper, work, merged = (f"{self._sandbox.layers}/{number}/{part}" for part in LAYERS)
+            directories |= {upper, work, merged}
+            for path, program in paths.items():
+                created = str(Path(upper) / Path(path).relative_to(directory))
+                if program is not None:
                     # Not a link: a virtual environment is found beside the program that is called.
                     text = f'#!/bin/sh\nexec {shlex.quote(program)} "$@"\n'
-                    lines.append(f"printf %s {shlex.quote(text)} > {shlex.quote(created)}")
-                    lines.append(f"chmod 755 {shlex.quote(created)}")
-                elif path in files:
-                    lines.append(f": > {shlex.quote(created)}")
-            lower = self._on_host(directory)
-            option = f"lowerdir={_escaped(str(lower))},upperdir={_escaped(upper)},workdir={_escaped(work)}"
-            line = f"mount -t overlay -o {shlex.quote(option)},userxattr overlay {shlex.quote(merged)}"
-            if not paths and directory != "/":  # only for changes: without an overlay it cannot be changed
-                line += f" 2>/dev/null || mount --rbind {shlex.join([str(lower), merged])}"
-            lines.append(line)
-        return lines
+                    files.append(f"printf %s {shlex.quote(text)} > {shlex.quote(created)}")
+                    programs.append(created)
+                elif path in file_targets:
+                    files.append(f": > {shlex.quote(created)}")
+                is_directory = program is None and path not in file_targets
+                directories.add(created if is_directory else str(Path(created).parent))
+            mounts.append(self._overlay(directory, upper, work, merged, is_needed=bool(paths)))
+        return [
+            f"mount -t tmpfs -o mode=755 tmpfs {shlex.quote(str(self._sandbox.layers))}",
+            f"mkdir -p {shlex.join(sorted(directories))}",
+            *files,
+            *([f"chmod 755 {shlex.join(programs)}"] if programs else []),
+            *mounts,
+        ]
+
+    def _overlay(self, directory: str, upper: str, work: str, merged: str, *, is_needed: bool) -> str:
+        lower = self._on_host(directory)
+        option = f"lowerdir={_escaped(str(lower))},upperdir={_escaped(upper)},workdir={_escaped(work)}"
+        line = f"mount -t overlay -o {shlex.quote(option)},userxattr overlay {shlex.quote(merged)}"
+        if is_needed or directory == "/":
+            return line
+        # Only for changes: without an overlay it cannot be changed.
+        return f"{line} 2>/dev/null || mount --rbind {shlex.join([str(lower), merged])}"
 
     def binds(self) -> list[str]:
         """Return bubblewrap's options for the directories of the image."""
