@@ -1,9 +1,13 @@
 """Python libraries for Kubernetes on a local cluster: what they read, write, watch and report."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from quorate.testing.server import LocalCluster
 from tests.clients.environments import run_story
+from tests.e2e.commands import cluster
 
 pytestmark = pytest.mark.quorate(speed=1)
 
@@ -26,6 +30,14 @@ pytestmark = pytest.mark.quorate(speed=1)
 )
 def test_the_official_client(client: str, story: str, queue: LocalCluster) -> None:
     run_story(client, "official", story, queue.environment)
+
+
+@pytest.mark.parametrize("client", ["kubernetes-31", "kubernetes-36", "kubernetes-37"])
+def test_the_official_client_and_pods_that_run_as_processes(client: str, tmp_path: Path) -> None:
+    with cluster(tmp_path / "data", "--runtime", "process"):
+        environment = {**os.environ, "KUBECONFIG": str(tmp_path / "data" / "kubeconfig")}
+        story = "the_log_of_a_process_is_read_and_a_command_is_run_in_it"
+        run_story(client, "official", story, environment)
 
 
 @pytest.mark.parametrize(
@@ -66,3 +78,7 @@ def test_kr8s(story: str, queue: LocalCluster) -> None:
 )
 def test_lightkube(story: str, queue: LocalCluster) -> None:
     run_story("lightkube", "with_lightkube", story, queue.environment)
+
+
+def test_parsl(quorate_cluster: LocalCluster) -> None:
+    run_story("parsl", "with_parsl", "a_block_runs_and_is_cancelled", quorate_cluster.environment)

@@ -2,10 +2,11 @@
 
 import inspect
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubernetes import client, config, dynamic, utils, watch
+from kubernetes import client, config, dynamic, stream, utils, watch
 from kubernetes.client.exceptions import ApiException
 
 from tests.clients.programs.jobs import config_map, job, pod_spec
@@ -217,3 +218,34 @@ def every_list_of_the_client_is_read() -> None:
                 method(*[NAMESPACE for _ in required])
             except ApiException as refusal:
                 assert refusal.status == 404, (api, name, refusal)
+
+
+def the_log_of_a_process_is_read_and_a_command_is_run_in_it() -> None:
+    core = client.CoreV1Api(connect())
+    container = {"name": "main", "image": "host", "command": ["sh", "-c", "echo one; echo two; sleep 600"]}
+    core.create_namespaced_pod(
+        NAMESPACE, {"metadata": {"name": "real"}, "spec": pod_spec() | {"containers": [container]}}
+    )
+    until_running(core, "real")
+
+    followed = watch.Watch().stream(core.read_namespaced_pod_log, "real", NAMESPACE, _request_timeout=30)
+    assert [next(followed) for _ in range(2)] == ["one", "two"]
+    tail = core.read_namespaced_pod_log("real", NAMESPACE, tail_lines=1, _preload_content=False)
+    assert tail.data == b"two\n"
+
+    command = ["sh", "-c", "read line; echo out $line; echo err >&2; exit 3"]
+    arguments = {"command": command, "stdin": True, "stdout": True, "stderr": True, "tty": False}
+    session = stream.stream(
+        core.connect_get_namespaced_pod_exec, "real", NAMESPACE, _preload_content=False, **arguments
+    )
+    session.write_stdin("typed\n")
+    session.run_forever(timeout=30)
+    assert (session.read_stdout(), session.read_stderr()) == ("out typed\n", "err\n")
+    assert session.returncode == 3
+
+
+def until_running(core: client.CoreV1Api, name: str) -> None:
+    deadline = time.monotonic() + 60
+    while core.read_namespaced_pod(name, NAMESPACE).status.phase != "Running":
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
