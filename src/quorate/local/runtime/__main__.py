@@ -24,7 +24,7 @@ from quorate.kube.manager.restart import run_restarting
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.runtime.configuration import KubeletConfiguration, read_configuration
-from quorate.local.runtime.containers.cgroups import find_cgroups
+from quorate.local.runtime.containers.cgroups import find_cgroups, remove_unused
 from quorate.local.runtime.containers.processes import end_processes
 from quorate.local.runtime.kubelet import Kubelet
 from quorate.local.runtime.machine import NVIDIA, DevicePool, capacity
@@ -111,6 +111,8 @@ def _services(
 ) -> NodeServices:
     state = Path(configuration.state)
     amounts = capacity(state, configuration.resources)
+    cgroups = find_cgroups()
+    remove_unused(cgroups, clock.now())
     return NodeServices(
         name=configuration.node_name,
         client=client,
@@ -123,7 +125,7 @@ def _services(
         objects=ApiObjects(client, clock, Path(configuration.authority).read_bytes()),
         recorder=EventRecorder(client, clock, rng, "kubelet"),
         allocatable={name: parse_quantity(amount) for name, amount in amounts.items()},
-        cgroups=find_cgroups(),
+        cgroups=cgroups,
         devices=DevicePool(parse_quantity(amounts.get(NVIDIA, "0")).units),
         is_root=_maps_all_users(),
         home=configuration.home,

@@ -13,6 +13,7 @@ ROOT: Final = Path("/sys/fs/cgroup")
 PARENT: Final = "quorate"
 PERIOD_US: Final = 100_000
 CONTROLLERS: Final = ("memory", "cpu", "pids")
+YOUNG_S: Final = 60.0
 MAX_PIDS: Final = 32768
 
 
@@ -84,6 +85,20 @@ class Cgroups:
                 (parent / _name(attempt)).rmdir()
             except OSError:
                 continue  # removed, or a process is still ending
+
+
+def remove_unused(cgroups: Cgroups, now: float) -> None:
+    """Remove the groups without processes that kubelets which were killed have left.
+
+    A young group may be one that another kubelet has just made for a process to come.
+    """
+    parents = [cgroups.unified] if cgroups.unified is not None else cgroups.controllers.values()
+    for group in (group for parent in parents for group in parent.iterdir()):
+        try:
+            if group.is_dir() and now - group.stat().st_mtime > YOUNG_S:
+                group.rmdir()
+        except OSError:
+            continue  # it has processes
 
 
 def find_cgroups() -> Cgroups:
