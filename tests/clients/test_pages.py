@@ -26,7 +26,13 @@ WITHIN_S = 120.0  # for one step: the programs import for seconds
     ],
 )
 def test_an_integration_page_is_correct(page: str, tmp_path: Path) -> None:
-    walk(f"../integrations/{page}.md", tmp_path, commands(page), WITHIN_S)
+    walk(f"../integrations/{page}.md", tmp_path, [commands(page)], WITHIN_S)
+
+
+@needs_kubectl()
+def test_the_page_of_prefect_and_dagster_is_correct(tmp_path: Path) -> None:
+    programs = [commands("prefect"), commands("dagster")]
+    walk("../integrations/prefect-and-dagster.md", tmp_path, programs, WITHIN_S)
 
 
 @needs_kubectl()

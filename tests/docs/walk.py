@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +57,7 @@ def blocks(page: str) -> Iterator[File | Step]:
 def walk(
     name: str,
     directory: Path,
-    commands: Path | None = None,
+    commands: Sequence[Path] = (),
     within_s: float = WITHIN_S,
     beside: Callable[[Path], AbstractContextManager[None]] | None = None,
 ) -> None:
@@ -66,7 +66,7 @@ def walk(
     Programs are looked up in ``commands`` first. Each step takes at most ``within_s``. ``beside`` starts what
     runs beside the cluster of a kubeconfig.
     """
-    programs = [*([commands] if commands else []), Path(sys.executable).parent]
+    programs = [*commands, Path(sys.executable).parent]
     environment = {
         **os.environ,
         "KUBECONFIG": str(directory / "data" / "kubeconfig"),
