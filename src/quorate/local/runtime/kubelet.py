@@ -14,7 +14,8 @@ from quorate.local.runtime.containers.processes import marked_processes
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
 from quorate.local.runtime.node_services import NodeServices
 from quorate.local.runtime.pod_types import PODS, Pod
-from quorate.local.runtime.pods.worker import PodWorker, Processes
+from quorate.local.runtime.pods.containers import Processes
+from quorate.local.runtime.pods.worker import PodWorker
 from quorate.local.runtime.volumes.content import refers_to
 from quorate.local.runtime.volumes.mounts import PodVolumes, remove_volumes
 

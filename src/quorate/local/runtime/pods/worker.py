@@ -5,7 +5,6 @@ Decisions are functions of ``lifecycle`` and ``status``; this module only carrie
 
 import asyncio
 import dataclasses
-from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -23,22 +22,21 @@ from quorate.local.nodes.pod_status import PodAddresses
 from quorate.local.nodes.pod_types import ContainerStateWaiting
 from quorate.local.runtime.containers.environment import ConfigError, PodFacts
 from quorate.local.runtime.containers.files import PodFiles
-from quorate.local.runtime.containers.record import ContainerRecord, Termination
+from quorate.local.runtime.containers.record import Termination
 from quorate.local.runtime.containers.running import (
     START_FAILED,
     ContainerProcess,
     StartFailed,
-    termination,
 )
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
 from quorate.local.runtime.machine import NVIDIA
 from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
 from quorate.local.runtime.node_services import NodeServices
 from quorate.local.runtime.pod_types import PODS, Container, Pod
+from quorate.local.runtime.pods.containers import PodContainers, Processes
 from quorate.local.runtime.pods.lifecycle import (
     Actions,
     Ending,
-    Health,
     deadline,
     mains_ended,
     next_actions,
@@ -46,8 +44,6 @@ from quorate.local.runtime.pods.lifecycle import (
 )
 from quorate.local.runtime.pods.start import ContainerStart, ignored_fields, why_refused
 from quorate.local.runtime.pods.status import CONDITIONS, TERMINAL, PodObservation, describe, pod_status
-from quorate.local.runtime.probes.handlers import ProbeTarget, run_handler
-from quorate.local.runtime.probes.prober import ContainerProber
 from quorate.local.runtime.volumes.content import VolumeContext, VolumeError
 from quorate.local.runtime.volumes.mounts import (
     PodVolumes,
@@ -58,7 +54,6 @@ from quorate.local.runtime.volumes.mounts import (
 
 IGNORED: Final = "these fields have no effect on pods that run as processes"
 OWN_CONDITIONS: Final = frozenset({*CONDITIONS, "PodScheduled", "DisruptionTarget"})
-SIGKILLED: Final = 137
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 10.0
 SHUTDOWN: Final = Ending(
@@ -68,8 +63,6 @@ SHUTDOWN: Final = Ending(
 )
 DEADLINE: Final = Ending("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
-Processes = Mapping[tuple[str, int], int]  # the outermost process of each attempt of a pod's containers
-
 
 class PodWorker:
     def __init__(self, services: NodeServices, pod: Pod) -> None:
@@ -77,12 +70,7 @@ class PodWorker:
         self.files = PodFiles(services.state, pod.metadata.uid)
         self.is_gone = False  # deleted from the API
         self._services = services
-        self._records: dict[str, ContainerRecord] = self.files.records()
-        self._processes: dict[str, ContainerProcess] = {}  # of running containers
-        self._probers: dict[str, ContainerProber] = {}
-        self._probing: dict[str, asyncio.Task[None]] = {}
-        self._stops: dict[str, asyncio.Task[None]] = {}
-        self._grace_s: dict[str, float] = {}  # of containers that fail a probe with a grace period of its own
+        self._containers = PodContainers(services, self.files, self._event, self.wake, self._note_backoff)
         self._waiting: dict[str, ContainerStateWaiting] = {}
         self._failures = 0  # to start a container, or to reach the API server, in a row
         self._retry_at = 0.0
@@ -93,7 +81,6 @@ class PodWorker:
         self._ended_by: Ending | None = None
         self._is_cleaned = False
         self._wake = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._log = logger(__name__).bind(pod=str(pod.metadata.key))
 
     def update(self, pod: Pod) -> None:
@@ -116,7 +103,7 @@ class PodWorker:
     async def run(self, processes: Processes) -> None:
         """Work until the pod is deleted and nothing of it is left, or until cancelled."""
         try:
-            self._adopt(processes)
+            self._containers.adopt(self.pod, processes)
             while not (self.is_gone and self._is_cleaned):
                 self._wake.clear()
                 wake_at = await self._run_step()
@@ -126,10 +113,7 @@ class PodWorker:
                     ):
                         await self._wake.wait()
         finally:
-            for task in (*self._tasks, *self._probing.values(), *self._stops.values()):
-                task.cancel()
-            for process in self._processes.values():
-                process.release()
+            self._containers.close()
 
     async def _run_step(self) -> float | None:
         """Return when to look again; an error of the API server is retried."""
@@ -170,13 +154,11 @@ class PodWorker:
 
     def _decide(self) -> Actions:
         now = self._services.clock.now()
-        actions = next_actions(self.pod, self._records, self._health(), self._ending(), now)
-        if actions.is_finished and self._stops:
+        containers = self._containers
+        actions = next_actions(self.pod, containers.records, containers.health, self._ending(), now)
+        if actions.is_finished and containers.is_stopping:
             return dataclasses.replace(actions, is_finished=False)
         return actions
-
-    def _health(self) -> dict[str, Health]:
-        return {name: prober.health for name, prober in self._probers.items()}
 
     def _ending(self) -> Ending | None:
         """Return why the pod is to end, if it is; a reason stays."""
@@ -186,7 +168,7 @@ class PodWorker:
         end = deadline(self.pod)
         if self.pod.status.phase in TERMINAL:
             return Ending()
-        if mains_ended(self.pod, self._records):
+        if mains_ended(self.pod, self._containers.records):
             return None
         if self.pod.metadata.deletion_timestamp is not None or self.is_gone:
             return Ending()
@@ -200,42 +182,8 @@ class PodWorker:
 
     def expects(self, container: str, number: int) -> bool:
         """Return True if an attempt of a container may run."""
-        record = self._records.get(container)
+        record = self._containers.records.get(container)
         return record is not None and record.attempt == number and record.ended is None
-
-    def _adopt(self, processes: Processes) -> None:
-        """Take over what an earlier kubelet started, and note the end of what has ended since."""
-        for name, record in list(self._records.items()):
-            container = self.pod.container(name)
-            if container is None or record.ended is not None:
-                continue
-            attempt = self.files.attempt(name, record.attempt)
-            process = processes.get((name, record.attempt))
-            now = self._services.clock.now()
-            if process is not None:
-                started_at = record.started_at or now
-                self._save(name, replace(record, started_at=started_at))
-                self._services.devices.adopt(self.pod.metadata.uid, name, record.devices)
-                self._watch(
-                    container, ContainerProcess.adopt(attempt, process, self._services.clock), hook=False
-                )
-            elif record.started_at is not None or attempt.has_started():
-                ended = termination(
-                    attempt,
-                    record.started_at or now,
-                    attempt.ended_at() or now,
-                    from_log=_reads_log(container),
-                )
-                self._save(
-                    name,
-                    replace(
-                        record, started_at=record.started_at or now, ended=self._complete(container, ended)
-                    ),
-                )
-
-    def _save(self, name: str, record: ContainerRecord) -> None:
-        self.files.save(name, record)
-        self._records[name] = record
 
     async def _prepare(self) -> bool:
         """Make the network and the volumes; if that fails, return False and set the time of the next try."""
@@ -261,7 +209,7 @@ class PodWorker:
         self._retry_later()
         creating = ContainerStateWaiting(reason="ContainerCreating")
         for container in pod.spec.containers:
-            if container.name not in self._records:
+            if container.name not in self._containers.records:
                 self._waiting.setdefault(container.name, creating)
         return False
 
@@ -302,7 +250,7 @@ class PodWorker:
             self._event("Warning", "Failed", f"Error: {refusal}")
             self._wait(name, "CreateContainerConfigError", refusal)
             return
-        record = next_attempt(self._records.get(name))
+        record = next_attempt(self._containers.records.get(name))
         attempt = self.files.attempt(name, record.attempt)
         try:
             record = replace(record, devices=self._devices(container))
@@ -327,7 +275,7 @@ class PodWorker:
             self._wait(name, "CreateContainerError", str(error))
             return
         self._waiting.pop(name, None)
-        self._save(name, record)  # before the process: a later kubelet looks for it
+        self._containers.save(name, record)  # before the process: a later kubelet looks for it
         self._event("Normal", "Pulled", plan.image_message, name)
         self._event("Normal", "Created", f"Created container: {name}", name)
         try:
@@ -337,12 +285,12 @@ class PodWorker:
         except (StartFailed, OSError, ValueError) as error:
             self._event("Warning", "Failed", f"Error: {error}", name)
             ended = Termination(START_FAILED, "StartError", str(error), 0.0, services.clock.now())
-            self._save(name, replace(record, started_at=now, ended=ended))
+            self._containers.save(name, replace(record, started_at=now, ended=ended))
             return
         self._failures = 0
         self._event("Normal", "Started", f"Started container {name}", name)
-        self._save(name, replace(record, started_at=services.clock.now()))
-        self._watch(container, process, hook=True)
+        self._containers.save(name, replace(record, started_at=services.clock.now()))
+        self._containers.watch(container, process, self._network.address, hook=True)
 
     def _devices(self, container: Container) -> tuple[int, ...]:
         """Return the devices of a container.  Raises ``ConfigError`` if too few are free."""
@@ -359,90 +307,17 @@ class PodWorker:
         self._are_volumes_current = False
         self._retry_later()
 
-    def _watch(self, container: Container, process: ContainerProcess, *, hook: bool) -> None:
-        """Wait for the end of a container, and run its probes and, for a new one, its postStart hook."""
-        name = container.name
-        record = self._records[name]
-        assert record.started_at is not None
-        self._processes[name] = process
-        self._spawn(self._await_end(container, process, record.started_at))
-        running = process.describe(container.working_dir or "/")
-        if running is None:
-            return  # it has ended at once
-        address = self._network.address if self._network else self.pod.status.pod_ip
-        target = ProbeTarget(container, running, address, self._services.network)
-        prober = ContainerProber(
-            target,
-            self._services.clock,
-            record.started_at,
-            self.wake,
-            lambda message: self._event("Warning", "Unhealthy", message, name),
-        )
-        self._probers[name] = prober
-        self._probing[name] = asyncio.create_task(prober.run())
-        if hook and container.lifecycle.post_start is not None:
-            self._spawn(self._post_start(container, prober, target))
-        else:
-            prober.hook_ended = True
-
-    async def _post_start(self, container: Container, prober: ContainerProber, target: ProbeTarget) -> None:
-        assert container.lifecycle.post_start is not None
-        result = await run_handler(container.lifecycle.post_start, target, float(2**31))
-        prober.hook_ended = True
-        if not result.succeeded:
-            message = f"PostStartHook failed: {result.output}"
-            self._event("Warning", "FailedPostStartHook", message, container.name)
-            prober.fail("FailedPostStartHook")
-        self.wake()
-
-    async def _await_end(self, container: Container, process: ContainerProcess, started_at: float) -> None:
-        name = container.name
-        ended = await process.ended(started_at, from_log=_reads_log(container))
-        self._processes.pop(name, None)
-        self._probers.pop(name, None)
-        if (probing := self._probing.pop(name, None)) is not None:
-            probing.cancel()
-        cgroups = self._services.cgroups
-        if ended.exit_code == SIGKILLED and cgroups.killed_for_memory(process.attempt):
-            ended = replace(ended, reason="OOMKilled")
-        cgroups.remove(process.attempt)
-        self._save(name, replace(self._records[name], ended=self._complete(container, ended)))
-        self._note_backoff(name)
-        self.wake()
-
-    def _complete(self, container: Container, ended: Termination) -> Termination:
-        """Return the end of a container with the message that it has written, if it has."""
-        message = self.files.termination_message(container.name) or ended.message
-        return replace(ended, message=message)
-
     def _note_backoff(self, name: str) -> None:
-        record = self._records[name]
+        record = self._containers.records[name]
         if record.backoff_s and self.pod.spec.restart_policy != "Never" and self._ending() is None:
             message = f"Back-off restarting failed container {name} in pod "
             self._event("Warning", "BackOff", message + describe(self.pod, name).partition("pod=")[2], name)
 
     def _stop(self, name: str, message: str) -> None:
-        """Begin to stop a container, unless that has begun; a shorter grace period replaces a longer one."""
-        container, process = self.pod.container(name), self._processes.get(name)
-        if container is None or process is None:
-            return
-        grace_s = self._grace_period_s(container, message)
-        if name in self._stops:
-            if grace_s >= self._grace_s[name]:
-                return
-            self._stops.pop(name).cancel()
-        else:
-            self._event("Normal", "Killing", message or f"Stopping container {name}", name)
-        self._grace_s[name] = grace_s
-        task = asyncio.create_task(self._stop_container(container, process, grace_s))
-        self._stops[name] = task
-        task.add_done_callback(lambda done: self._on_stopped(name, done))
-
-    def _on_stopped(self, name: str, task: asyncio.Task[None]) -> None:
-        if self._stops.get(name) is task:
-            del self._stops[name]
-            self._grace_s.pop(name, None)
-            self.wake()
+        container = self.pod.container(name)
+        if container is not None:
+            address = self._network.address if self._network else self.pod.status.pod_ip
+            self._containers.stop(container, self._grace_period_s(container, message), address, message)
 
     def _grace_period_s(self, container: Container, failure: str) -> float:
         grace_s = float(self.pod.spec.termination_grace_period_seconds)
@@ -458,21 +333,6 @@ class PodWorker:
             grace_s = min(grace_s, self._services.stop_grace_s)
         return grace_s
 
-    async def _stop_container(self, container: Container, process: ContainerProcess, grace_s: float) -> None:
-        began = self._services.clock.steady.now()
-        hook = container.lifecycle.pre_stop
-        running = process.describe(container.working_dir or "/")
-        if hook is not None and running is not None and grace_s > 0:
-            address = self._network.address if self._network else self.pod.status.pod_ip
-            target = ProbeTarget(container, running, address, self._services.network)
-            result = await run_handler(hook, target, grace_s)
-            if not result.succeeded:
-                message = f"PreStopHook failed: {result.output}"
-                self._event("Warning", "FailedPreStopHook", message, container.name)
-        left_s = grace_s - (self._services.clock.steady.now() - began)
-        # A container gets two seconds even if its hook has used up the time.
-        await process.stop(max(left_s, min(grace_s, 2.0)))
-
     async def _report(self, actions: Actions) -> None:
         """Write the status, if it has changed."""
         if self.is_gone or self.pod.status.phase in TERMINAL:
@@ -480,8 +340,14 @@ class PodWorker:
         addresses = None
         if self._network is not None:
             addresses = PodAddresses(self._services.network.node_address, self._network.address)
+        containers = self._containers
         seen = PodObservation(
-            self._records, self._health(), self._waiting, addresses, self._ending(), actions.is_finished
+            containers.records,
+            containers.health,
+            self._waiting,
+            addresses,
+            self._ending(),
+            actions.is_finished,
         )
         pod = self.pod
         status = pod_status(pod, seen, self._services.clock.now())
@@ -524,11 +390,6 @@ class PodWorker:
             with suppress(NotFound, Conflict):
                 await services.client.delete(PODS, self.pod.metadata.key, uid=uid, grace_period_s=0)
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _event(self, type_: EventType, reason: str, message: str, container: str = "") -> None:
         regarding = reference(PODS, self.pod.metadata.key, Uid(self.pod.metadata.uid))
         if container:
@@ -538,11 +399,11 @@ class PodWorker:
     @property
     def is_settled(self) -> bool:
         """Return True if no container of the pod runs."""
-        return not self._processes and not any(record.is_running for record in self._records.values())
+        return self._containers.is_settled
 
     def running(self, container: str) -> RunningContainer | None:
         """Return a running container, or None."""
-        process, declared = self._processes.get(container), self.pod.container(container)
+        process, declared = self._containers.processes.get(container), self.pod.container(container)
         if process is None or declared is None:
             return None
         return process.describe(declared.working_dir or "/")
@@ -551,19 +412,15 @@ class PodWorker:
         """Return the logs of a container, or None if the pod has no such container."""
         if self.pod.container(container) is None:
             return None
-        record = self._records.get(container)
+        record = self._containers.records.get(container)
         number = record.attempt if record else -1
         return ContainerLogs(
             pod_uid=self.pod.metadata.uid,
             name=container,
             latest=self.files.log(container, number),
             previous=self.files.log(container, number - 1),
-            is_running=container in self._processes,
+            is_running=container in self._containers.processes,
         )
-
-
-def _reads_log(container: Container) -> bool:
-    return container.termination_message_policy == "FallbackToLogsOnError"
 
 
 def _network_request(pod: Pod) -> PodNetworkRequest:
