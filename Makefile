@@ -175,7 +175,7 @@ dashboard-check: dashboard ## fail if the built page that is committed is not th
 test-browser: $(PAGE_STAMP) ## the page of the dashboard in Chromium, on clusters of `quorate local up` (minutes)
 	@$(BIN)/pytest tests/dashboard_browser --browser -n $(CORES) --dist loadfile $(ARGS)
 
-test-clients: $(STAMP) ## other Kubernetes clients on local clusters, each installed once into .clients (minutes)
+test-clients: $(STAMP) ## other clients and operators on local clusters, each installed once into .clients (an hour)
 	@$(BIN)/pytest tests/clients --clients -n $(CORES) --dist loadgroup $(ARGS)
 
 screenshots: $(PAGE_STAMP) ## write the pictures of the dashboard's views into docs/images

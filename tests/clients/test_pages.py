@@ -12,6 +12,7 @@ from tests.clients.operators import BUILT_WITHIN_S, running
 from tests.docs.walk import walk
 from tests.e2e.commands import needs_kubectl
 
+pytestmark = pytest.mark.long  # to install or build the programs alone takes up to ten minutes each
 WITHIN_S = 120.0  # for one step: the programs import for seconds
 
 

@@ -80,5 +80,6 @@ def test_lightkube(story: str, queue: LocalCluster) -> None:
     run_story("lightkube", "with_lightkube", story, queue.environment)
 
 
+@pytest.mark.long  # its installation takes minutes
 def test_parsl(quorate_cluster: LocalCluster) -> None:
     run_story("parsl", "with_parsl", "a_block_runs_and_is_cancelled", quorate_cluster.environment)
