@@ -67,8 +67,9 @@ async def a_workload_waits_for_what_a_resized_pod_has_not_released(world: World)
         return (await world.client.get(PODS, Key(NAMESPACE, "shrunk"))).status.phase == "Running"
 
     async def has(cpu: str) -> None:
-        amounts = {"allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": cpu}}}
-        status = {"name": "main", "image": "i", "imageID": "", "ready": True, "restartCount": 0, **amounts}
+        # Not as ``resources``, the actual amounts: the simulated kubelet carries out that resize at once.
+        allocated = {"allocatedResources": {"cpu": cpu}}
+        status = {"name": "main", "image": "i", "imageID": "", "ready": True, "restartCount": 0, **allocated}
         patch = {"status": {"containerStatuses": [status]}}
         await world.client.patch(PODS, Key(NAMESPACE, "shrunk"), patch, subresource="status")
 

@@ -147,6 +147,9 @@ class _Root:
     def _on_host(self, path: str) -> Path:
         return self._image / path.lstrip("/")
 
+    def _is_in_volume(self, path: Path) -> bool:
+        return any(Path(mount.target) in path.parents for mount in self._mounts)
+
     def _need(self, path: str, program: str | None = None) -> None:
         """Record the overlay that ``path`` needs to exist, unless it exists in the image."""
         target = Path(path)
@@ -155,8 +158,8 @@ class _Root:
             return
         if self._is_host and not self._on_host(f"/{top}").is_dir():
             return  # in the file system of the root, where everything can be created
-        if any(Path(mount.target) in target.parents for mount in self._mounts):
-            return  # in a volume
+        if self._is_in_volume(target):
+            return
         if path == self._resolve(self._sandbox.home) and not self._sandbox.read_only:
             self._overlays.setdefault(path if self._on_host(path).is_dir() else f"/{top}", {})
         if self._on_host(path).exists():
@@ -169,9 +172,14 @@ class _Root:
 
     def _offer_python(self) -> None:
         """Offer the Python that runs this process, if the image is the host's and its PATH has none."""
-        for name in PYTHONS if self._is_host else ():
-            if shutil.which(name, path=DEFAULT_PATH) is None:
-                self._need(f"{PYTHON_DIRECTORY}/{name}", sys.executable)
+        missing = [name for name in PYTHONS if shutil.which(name, path=DEFAULT_PATH) is None]
+        if not self._is_host or not missing:
+            return
+        for name in missing:
+            self._need(f"{PYTHON_DIRECTORY}/{name}", sys.executable)
+        for prefix in sorted({Path(sys.prefix), Path(sys.base_prefix)}):
+            if prefix.parts[1] in OWN_DIRECTORIES and not self._is_in_volume(prefix):
+                self._mounts.append(Mount(prefix, str(prefix), read_only=True))
 
     def script(self) -> list[str]:
         """Return the lines of a shell script that mounts the overlays, with few processes."""
