@@ -25,7 +25,17 @@ pytestmark = pytest.mark.skipif(bool(namespaces_unavailable()), reason=namespace
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("user", [["env"], *([ORDINARY] if os.geteuid() == 0 else [])], ids=lambda u: u[0])
+@pytest.mark.parametrize(
+    "user",
+    [
+        pytest.param(ORDINARY if os.geteuid() == 0 else ["env"], id="ordinary"),
+        pytest.param(
+            ["env"],
+            id="root",
+            marks=[pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")],
+        ),
+    ],
+)
 @pytest.mark.parametrize("story", STORIES)
 def test_inside_the_namespaces(story: str, user: list[str], tmp_path: Path) -> None:
     command = [
