@@ -60,6 +60,7 @@ def test_both_jobs_complete_one_after_the_other(tmp_path: Path, monkeypatch: pyt
     assert messages == ["All workers running"] * 2 + ["All workers stopped"] * 2
 
 
+@pytest.mark.long  # half a minute in which nothing changes
 def test_without_pods_ready_neither_job_gets_all_of_its_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
