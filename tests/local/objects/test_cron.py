@@ -73,7 +73,7 @@ def test_daylight_saving_time(schedule: str, after: str, want: list[str]) -> Non
     "schedule",
     ["", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 7",
      "5-1 * * * *", "*/0 * * * *", "a * * * *", "L * * * *", "1,,2 * * * *", "@sometimes", "@every soon",
-     "-1 * * * *"],
+     "-1 * * * *", "@every 2562048h", f"@every {'9' * 400}h"],
 )  # fmt: skip
 def test_what_is_no_schedule(schedule: str) -> None:
     with pytest.raises(InvalidSchedule):

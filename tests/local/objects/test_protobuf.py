@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quorate.kube.serving.json_values import MAX_VALUES
 from quorate.local.objects.protobuf.envelope import MAGIC, open_envelope, write_body, write_watch_event
 from quorate.local.objects.protobuf.reader import read_message
 from quorate.local.objects.protobuf.table import Field, FieldType, Message, find_message
@@ -500,3 +501,22 @@ def test_a_hostile_body_is_read_or_rejected_in_time(kind: str, content: bytes) -
         assert_json_or_rejected(found, content)
         times.append(time.thread_time() - start)
     assert min(times) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "path"),
+    [
+        pytest.param("v1 Pod", message((2, b"\x12\0" * (MAX_VALUES + 1))), "spec", id="parts"),
+        pytest.param(
+            "apps/v1 ControllerRevision",
+            message((2, message((1, b"[%s[]]" % (b"[]," * MAX_VALUES))))),
+            "data.raw",
+            id="parts of an embedded JSON text",
+        ),
+    ],
+)
+def test_the_values_of_a_body_are_bounded(kind: str, content: bytes, path: str) -> None:
+    found = find_message(*kind.split())
+    assert found is not None
+    with pytest.raises(Malformed, match=f"^{path}: more than {MAX_VALUES} values$"):
+        read_message(found, content)

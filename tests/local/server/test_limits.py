@@ -189,6 +189,20 @@ def test_a_body_above_a_limit_is_refused(body: bytes, want: str) -> None:
         ),
         pytest.param("GET", f"{CONFIG_MAPS}?limit={'9' * 20}", None, (400, "value out of range"), id="limit"),
         pytest.param(
+            "GET", f"{CONFIG_MAPS}?resourceVersion={'9' * 5000}", None, (400, "value out of range"),
+            id="resourceVersion of a list",
+        ),
+        pytest.param(
+            "GET", f"{CONFIG_MAPS}?watch=1&resourceVersion={'9' * 5000}", None, (500, "value out of range"),
+            id="resourceVersion of a watch",
+        ),
+        pytest.param(
+            "PUT", "/api/v1/namespaces/default",
+            {"metadata": {"name": "default", "resourceVersion": "9" * 5000}},
+            (500, "value out of range"),
+            id="resourceVersion of an update",
+        ),
+        pytest.param(
             "POST", f"{CONFIG_MAPS}?fieldManager={'m' * 129}", CONFIG_MAP,
             (422, "fieldManager: Too long: may not be more than 128 bytes"),
             id="field manager",
@@ -214,6 +228,29 @@ def test_values_beyond_a_limit_are_refused(method: str, path: str, body: Any, wa
         assert message in status["message"]
 
     asyncio.run(scenario())
+
+
+def test_a_warning_that_is_no_header_is_left_out_as_by_kube_apiserver() -> None:
+    async def scenario() -> None:
+        async with api_server() as server, aiohttp.ClientSession() as session:
+            headers = {"Authorization": f"Bearer {server.token}"}
+            body = CONFIG_MAP | {"a\nb": 1, "c": 2}
+            async with session.post(server.url + CONFIG_MAPS, json=body, headers=headers) as response:
+                assert response.status == 201
+                assert response.headers.getall("Warning") == ['299 - "unknown field \\"c\\""']
+
+    asyncio.run(scenario())
+
+
+def test_a_token_that_is_not_utf_8_is_not_authenticated() -> None:
+    async def scenario() -> None:
+        async with api_server() as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"GET /version HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer \xff\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.0 401")
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
 
 
 def test_half_open_connections_do_not_hinder_others() -> None:

@@ -29,6 +29,8 @@ _DELAY: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+")
 _DELAY_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 _UNIT_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
+_MAX_DELAY_S: Final = (2**63 - 1) / 1e9  # Go's longest duration
+
 
 class InvalidSchedule(ValueError):
     """A schedule or a time zone that cannot be read."""
@@ -36,10 +38,11 @@ class InvalidSchedule(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """The values of one field; `any` if the field is `*` or `?`."""
+    """The values that match one field of a schedule, such as the minutes 0 and 30."""
 
     values: frozenset[int]
     any: bool
+    """The field is `*` or `?`: it does not restrict the schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,8 @@ def _delay_s(text: str) -> int:
     if not _DELAY.fullmatch(text):
         raise InvalidSchedule(f"failed to parse duration @every {text}")
     total_s = sum(float(amount) * _UNIT_S[unit] for amount, unit in _DELAY_PART.findall(text))
+    if total_s > _MAX_DELAY_S:
+        raise InvalidSchedule(f"failed to parse duration @every {text}: it is longer than 292 years")
     return max(int(total_s), 1)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -359,11 +360,15 @@ def _error_response(
 
 MAX_WARNING_LENGTH = 256
 MAX_WARNINGS_LENGTH = 4096
+CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def _add_warnings(response: web.Response, warnings: Iterable[str]) -> None:
-    """Add Warning headers, shortened as kube-apiserver does when all together are too long."""
-    distinct = list(dict.fromkeys(warnings))
+    """Add Warning headers, shortened as kube-apiserver does when all together are too long.
+
+    As in kube-apiserver, a warning with a control character is left out: a header cannot contain it.
+    """
+    distinct = [text for text in dict.fromkeys(warnings) if not CONTROL_CHARACTER.search(text)]
     too_long = sum(map(len, distinct)) > MAX_WARNINGS_LENGTH
     total = 0
     for warning in distinct:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from quorate.kube.serving.json_values import MAX_VALUES, exceeds_values
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 from quorate.local.objects.protobuf.go_json import always_written
 from quorate.local.objects.protobuf.special import FORMS
@@ -27,7 +28,7 @@ class _FieldReader(NamedTuple):
     store: int
     name: str
     read: Any
-    """by the wire type: a function of a number or eight bytes, or of data, start, end and depth of nesting"""
+    """by the wire type: a function of a number or eight bytes, or of data, start, end and limits"""
 
 
 class _MessageReader(NamedTuple):
@@ -38,19 +39,29 @@ class _MessageReader(NamedTuple):
     """other fields that JSON has always, with functions that return their empty values"""
 
 
+class _Limits:
+    """The values and the levels of messages that a body may still contain; JSON has the same limits."""
+
+    __slots__ = ("levels", "values")
+
+    def __init__(self) -> None:
+        self.values, self.levels = MAX_VALUES, MAX_DEPTH + 1
+
+
 def read_message(message: Message, data: bytes) -> Json:
     """Return the JSON of a message.  Raises Malformed, which names the field."""
     try:
-        return _read_fields(message, data, 0, len(data), 0)
+        return _read_fields(message, data, 0, len(data), _Limits())
     except IndexError as error:
         raise Malformed("the body is cut off") from error
 
 
-def _read_fields(message: Message, data: bytes, at: int, end: int, depth: int) -> Json:
+def _read_fields(message: Message, data: bytes, at: int, end: int, limits: _Limits) -> Json:
     by_tag, template, required = _message_reader(message)
-    if depth > MAX_DEPTH:
+    limits.levels -= 1
+    if limits.levels < 0:
         raise Malformed(f"exceeded max depth of {MAX_DEPTH}")
-    read = template.copy()
+    read, count = template.copy(), 0
     while at < end:
         tag = data[at]
         at += 1
@@ -60,6 +71,7 @@ def _read_fields(message: Message, data: bytes, at: int, end: int, depth: int) -
         if reader is None:
             raise _unexpected_field(message, tag)
         store, name, read_value = reader
+        count += 1
         try:
             if tag & 7 == BYTES:
                 size = data[at]
@@ -69,7 +81,7 @@ def _read_fields(message: Message, data: bytes, at: int, end: int, depth: int) -
                 stop = at + size
                 if stop > end:
                     raise Malformed("a field is longer than its message")
-                value = read_value(data, at, stop, depth + 1)
+                value = read_value(data, at, stop, limits)
                 at = stop
             elif tag & 7 == VARINT:
                 number, at = read_varint(data, at)
@@ -102,7 +114,15 @@ def _read_fields(message: Message, data: bytes, at: int, end: int, depth: int) -
     for name, empty in required:
         if name not in read:
             read[name] = empty()
+    limits.levels += 1
+    limits.values -= count
+    if limits.values < 0:
+        raise _too_many_values()
     return read
+
+
+def _too_many_values() -> Malformed:
+    return Malformed(f"more than {MAX_VALUES} values")
 
 
 def _unexpected_field(message: Message, tag: int) -> Malformed:
@@ -137,7 +157,9 @@ def _field_readers(field: Field) -> dict[int, _FieldReader]:
     return {tag: _FieldReader(SET_ONCE if is_object else SET, name, read)}
 
 
-def _read_entry(type_: FieldType, read: Any, data: bytes, at: int, end: int, depth: int) -> tuple[str, Any]:
+def _read_entry(
+    type_: FieldType, read: Any, data: bytes, at: int, end: int, limits: _Limits
+) -> tuple[str, Any]:
     """Return one entry of a map: key is field 1, value is field 2."""
     key, value = "", _NOTHING
     while at < end:
@@ -146,19 +168,19 @@ def _read_entry(type_: FieldType, read: Any, data: bytes, at: int, end: int, dep
         if at + size > end:
             raise Malformed("an entry of a map is cut off")
         if tag == 1 << 3 | BYTES:
-            key = _read_string(data, at, at + size, depth)
+            key = _read_string(data, at, at + size, limits)
         elif tag == 2 << 3 | BYTES:
-            value = read(data, at, at + size, depth)
+            value = read(data, at, at + size, limits)
         else:
             raise Malformed(f"an entry of a map has no field {tag >> 3} of wire type {tag & 7}")
         at += size
-    return key, read(b"", 0, 0, depth) if value is _NOTHING else value
+    return key, read(b"", 0, 0, limits) if value is _NOTHING else value
 
 
 _NOTHING = object()
 
 
-def _read_packed(read: NumberReader, data: bytes, at: int, end: int, _depth: int) -> list[Any]:
+def _read_packed(read: NumberReader, data: bytes, at: int, end: int, _: _Limits) -> list[Any]:
     values = []
     while at < end:
         number, at = read_varint(data, at)
@@ -180,28 +202,30 @@ def _value_reader(type_: FieldType) -> Any:
 
 
 def _read_special(
-    message: Message, to_json: Callable[[Json], Any], data: bytes, at: int, end: int, depth: int
+    message: Message, to_json: Callable[[Json], Any], data: bytes, at: int, end: int, limits: _Limits
 ) -> Any:
-    return to_json(_read_fields(message, data, at, end, depth))
+    return to_json(_read_fields(message, data, at, end, limits))
 
 
-def _read_string(data: bytes, at: int, end: int, _depth: int) -> str:
+def _read_string(data: bytes, at: int, end: int, _: _Limits) -> str:
     return data[at:end].decode()
 
 
-def _read_bytes(data: bytes, at: int, end: int, _depth: int) -> str:
+def _read_bytes(data: bytes, at: int, end: int, _: _Limits) -> str:
     return base64.b64encode(data[at:end]).decode("ascii")
 
 
-def _read_data(data: bytes, at: int, end: int, _depth: int) -> bytes:
+def _read_data(data: bytes, at: int, end: int, _: _Limits) -> bytes:
     return data[at:end]
 
 
-def _read_json(data: bytes, at: int, end: int, depth: int) -> Any:
+def _read_json(data: bytes, at: int, end: int, limits: _Limits) -> Any:
     """Return the value of a JSON text, or the object of an embedded body."""
     text = data[at:end]
     if not text:
         return None
+    if exceeds_values(text, limits.values):
+        raise _too_many_values()
     if exceeds_depth(text):
         raise Malformed(f"exceeded max depth of {MAX_DEPTH}")
     return msgspec.json.decode(text)

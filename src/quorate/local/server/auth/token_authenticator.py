@@ -26,7 +26,7 @@ class TokenAuthenticator:
 
         Raises InvalidToken.
         """
-        given = token.encode()
+        given = token.encode("utf-8", "surrogateescape")  # the bytes of the header, which may be any
         for static_token, user in self._static.items():
             if compare_digest(static_token, given):
                 matched = tuple(audience for audience in audiences if audience in API_AUDIENCES)

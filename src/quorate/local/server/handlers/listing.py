@@ -73,13 +73,10 @@ def check_list_options(context: RequestContext) -> None:
 
 def parse_resource_version(text: str) -> int:
     """Return a resourceVersion as a revision; 0 if it is empty.  Raises StatusError(400)."""
-    if not text:
-        return 0
-    if not text.isdecimal():
-        raise bad_request(
-            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
-    return int(text)
+    try:
+        return parameters.unsigned(text or "0")
+    except ValueError as error:
+        raise bad_request(f'resourceVersion: Invalid value: "{text}": {error}') from error
 
 
 async def list_page(context: RequestContext) -> Page:

@@ -16,6 +16,7 @@ from quorate.local.server.registry.validation import metadata
 from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
 from quorate.local.server.requests.context import RequestContext
+from quorate.local.server.requests.parameters import unsigned
 from quorate.local.server.requests.responses import ApiResponse
 from quorate.local.server.storage.store import Entry, StaleRevision
 
@@ -143,10 +144,12 @@ def is_deletion_complete(obj: Json) -> bool:
 
 def _check_preconditions(context: RequestContext, new: Json, entry: Entry) -> None:
     """Check resourceVersion and uid of the update.  Raises StatusError(409)."""
-    kind, version = context.kind, new["metadata"].get("resourceVersion") or "0"
-    if not version.isdecimal():
-        raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
-    if version != "0" and int(version) != entry.revision:
+    kind = context.kind
+    try:
+        revision = unsigned(new["metadata"].get("resourceVersion") or "0")
+    except ValueError as error:
+        raise internal(str(error)) from error
+    if revision not in (0, entry.revision):
         raise conflict(kind.group, kind.plural, context.name)
     uid, current_uid = new["metadata"].get("uid"), entry.decode()["metadata"]["uid"]
     if uid and uid != current_uid:

@@ -35,17 +35,17 @@ def watch_frames(context: RequestContext) -> AsyncIterator[bytes]:
     """Return the events of a watch until its timeout.  Raises StatusError before the first."""
     _check_options(context)
     text = context.query.get("resourceVersion", "")
-    if text and not text.isdecimal():
-        raise internal(
-            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
+    try:
+        since = parameters.unsigned(text or "0")
+    except ValueError as error:
+        raise internal(f'resourceVersion: Invalid value: "{text}": {error}') from error
     duration_s = min(parameters.integer(context.query, "timeoutSeconds") or MAX_DURATION_S, MAX_DURATION_S)
     labels, fields = context.query.get("labelSelector", ""), context.query.get("fieldSelector", "")
     if context.name:
         fields = f"metadata.name={context.name}"
     selector = selectors.parse(context.kind, labels, fields)
     view = ResponseView(context)
-    return _with_error_frame(view, _stream(context, view, int(text or 0), selector, duration_s))
+    return _with_error_frame(view, _stream(context, view, since, selector, duration_s))
 
 
 async def _with_error_frame(view: ResponseView, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -13,6 +13,16 @@ def boolean(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "0") != "0" and query[name].lower() != "false"
 
 
+def unsigned(text: str) -> int:
+    """Return a number without sign, such as a resourceVersion.  Raises ValueError with the text of Go."""
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    digits = text.lstrip("0") or "0"
+    if len(digits) > 20 or int(digits) >= 1 << 64:
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
+    return int(digits)
+
+
 def integer(query: Mapping[str, str], name: str) -> int | None:
     """Return an integer, or None if it is absent.  Raises StatusError(400)."""
     text = query.get(name)
