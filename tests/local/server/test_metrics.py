@@ -24,6 +24,8 @@ def test_requests_are_counted_as_in_kube_apiserver() -> None:
                 applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "two"}}
                 await session.patch(f"{CONFIG_MAPS}/two?fieldManager=us", json=applied, headers=apply)
                 await session.get("/apis/batch/v1/jobs")
+                for path in ("/apis/batch/v1/nothing", "/apis/nothing/v1/jobs", f"{CONFIG_MAPS}/one/nothing"):
+                    assert (await session.get(path)).status == 404  # not counted
                 answer = await session.get("/metrics")
                 text = await answer.text()
         return [line for line in text.splitlines() if line.startswith("apiserver_request_total")]

@@ -180,7 +180,8 @@ class ApiServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         info = request_info.parse(request.method, request.path, request.query)
         response = await self._respond(request, info)
-        self._requests.record(request, info, response.status)
+        if request_info.is_served(self._server.registry, info):  # any other path would be one more series
+            self._requests.record(request, info, response.status)
         return response
 
     async def _respond(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:

@@ -30,18 +30,17 @@ class _Series(NamedTuple):
 
 
 class RequestMetrics:
-    """Counts of finished requests; a watch counts when it ends."""
+    """Counts of finished requests for the resources of this server; a watch counts when it ends."""
 
     def __init__(self) -> None:
         self._counts: Counter[_Series] = Counter()
 
     def record(self, request: web.BaseRequest, info: RequestInfo, status: int) -> None:
-        if info.resource:
-            verb = _VERBS.get(info.verb, info.verb.upper())
-            if verb == "PATCH" and request.content_type.startswith("application/apply-patch"):
-                verb = "APPLY"
-            series = _Series(str(status), info.group, info.resource, info.subresource, verb, info.version)
-            self._counts[series] += 1
+        verb = _VERBS.get(info.verb, info.verb.upper())
+        if verb == "PATCH" and request.content_type.startswith("application/apply-patch"):
+            verb = "APPLY"
+        series = _Series(str(status), info.group, info.resource, info.subresource, verb, info.version)
+        self._counts[series] += 1
 
     def to_response(self) -> ApiResponse:
         return ApiResponse(200, "".join(self._lines()).encode(), _TEXT)
