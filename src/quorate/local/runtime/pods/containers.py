@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
+from quorate.kube.log import logger
 from quorate.local.controllers.core_events import EventType
 from quorate.local.runtime.containers.files import PodFiles
 from quorate.local.runtime.containers.record import ContainerRecord, Termination
@@ -51,6 +52,7 @@ class PodContainers:
         self._stops: dict[str, asyncio.Task[None]] = {}
         self._grace_s: dict[str, float] = {}  # of the stops
         self._tasks: set[asyncio.Task[None]] = set()
+        self._log = logger(__name__).bind(pod_uid=files.uid)
 
     @property
     def health(self) -> dict[str, Health]:
@@ -60,13 +62,20 @@ class PodContainers:
     def is_stopping(self) -> bool:
         return bool(self._stops)
 
-    @property
-    def is_settled(self) -> bool:
-        """Return True if no container of the pod runs."""
-        return not self.processes and not any(record.is_running for record in self.records.values())
-
     def save(self, name: str, record: ContainerRecord) -> None:
+        """Replace the record of a container.  Raises OSError, and then keeps the old record."""
         self._files.save(name, record)
+        self.records[name] = record
+
+    def save_if_possible(self, name: str, record: ContainerRecord) -> None:
+        """Replace the record of a container that has been started, even if the disk is full.
+
+        The next kubelet then reads the old record, and sees by the process or its exit code what came after.
+        """
+        try:
+            self._files.save(name, record)
+        except OSError as error:
+            self._log.warning("record of a container not written", container=name, problem=str(error))
         self.records[name] = record
 
     def adopt(self, pod: Pod, processes: Processes) -> None:
@@ -80,7 +89,7 @@ class PodContainers:
             now = self._services.clock.now()
             started_at = record.started_at or now
             if process is not None:
-                self.save(name, replace(record, started_at=started_at))
+                self.save_if_possible(name, replace(record, started_at=started_at))
                 self._services.devices.adopt(pod.metadata.uid, name, record.devices)
                 adopted = ContainerProcess.adopt(attempt, process, self._services.clock)
                 self.watch(container, adopted, pod.status.pod_ip, hook=False)
@@ -88,7 +97,7 @@ class PodContainers:
                 ended_at = attempt.ended_at() or now
                 ended = termination(attempt, started_at, ended_at, from_log=_reads_log(container))
                 ended = self._with_message(container, ended)
-                self.save(name, replace(record, started_at=started_at, ended=ended))
+                self.save_if_possible(name, replace(record, started_at=started_at, ended=ended))
 
     def watch(self, container: Container, process: ContainerProcess, address: str, *, hook: bool) -> None:
         """Await the end of a container, and run its probes and, for a new one, its postStart hook."""
@@ -167,7 +176,7 @@ class PodContainers:
         if ended.exit_code == SIGKILLED and cgroups.killed_for_memory(process.attempt):
             ended = replace(ended, reason="OOMKilled")
         cgroups.remove(process.attempt)
-        self.save(name, replace(self.records[name], ended=self._with_message(container, ended)))
+        self.save_if_possible(name, replace(self.records[name], ended=self._with_message(container, ended)))
         self._on_end(name)
         self._on_change()
 

@@ -69,6 +69,7 @@ class PodWorker:
         self.pod = pod  # the newest version, from the watch or from our own writes
         self.files = PodFiles(services.state, pod.metadata.uid)
         self.is_gone = False  # deleted from the API
+        self.is_settled = False  # no container runs, and the status says so
         self._services = services
         self._containers = PodContainers(services, self.files, self._event, self.wake, self._note_backoff)
         self._waiting: dict[str, ContainerStateWaiting] = {}
@@ -132,25 +133,39 @@ class PodWorker:
         return wake_at
 
     async def _step(self) -> float | None:
+        now = self._services.clock.now()
         actions = self._decide()
         for name, message in actions.stop.items():
             self._stop(name, message)
-        now = self._services.clock.now()
-        if actions.start and now >= self._retry_at and await self._prepare():
-            for name in actions.start:
-                await self._start(name)
-        elif self._network is not None and not self._are_volumes_current and not self._is_cleaned:
-            await self._prepare()
+        refresh_at = self._token_refresh_at()
+        if refresh_at is not None and now >= refresh_at:
+            self._are_volumes_current = False
+        if now >= self._retry_at:
+            await self._start_or_refresh(actions)
         actions = self._decide()
         if not (actions.is_finished and self._services.is_stopping and self._ending() == Ending()):
             await self._report(actions)
+        self.is_settled = actions.is_finished
         if actions.is_finished:
             await self._finish()
             return None
-        moments = [actions.wake_at, self._services.objects.token_refresh_at(self.pod.metadata.uid)]
-        if self._waiting:
-            moments.append(self._retry_at)
-        return min((moment for moment in moments if moment is not None), default=None)
+        moments = (actions.wake_at, self._token_refresh_at(), self._retry_at)
+        return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+    async def _start_or_refresh(self, actions: Actions) -> None:
+        """Start containers, or bring the volumes of running containers up to date.
+
+        The network of containers that an earlier kubelet started is taken over as well.
+        """
+        if actions.start:
+            if await self._prepare():
+                for name in actions.start:
+                    await self._start(name)
+        elif self._containers.processes and (self._network is None or not self._are_volumes_current):
+            await self._prepare()
+
+    def _token_refresh_at(self) -> float | None:
+        return self._services.objects.token_refresh_at(self.pod.metadata.uid)
 
     def _decide(self) -> Actions:
         now = self._services.clock.now()
@@ -285,11 +300,11 @@ class PodWorker:
         except (StartFailed, OSError, ValueError) as error:
             self._event("Warning", "Failed", f"Error: {error}", name)
             ended = Termination(START_FAILED, "StartError", str(error), 0.0, services.clock.now())
-            self._containers.save(name, replace(record, started_at=now, ended=ended))
+            self._containers.save_if_possible(name, replace(record, started_at=now, ended=ended))
             return
         self._failures = 0
         self._event("Normal", "Started", f"Started container {name}", name)
-        self._containers.save(name, replace(record, started_at=services.clock.now()))
+        self._containers.save_if_possible(name, replace(record, started_at=services.clock.now()))
         self._containers.watch(container, process, self._network.address, hook=True)
 
     def _devices(self, container: Container) -> tuple[int, ...]:
@@ -395,11 +410,6 @@ class PodWorker:
         if container:
             regarding = replace(regarding, field_path=f"spec.containers{{{container}}}")
         self._services.recorder.event(regarding, type_, reason, message)
-
-    @property
-    def is_settled(self) -> bool:
-        """Return True if no container of the pod runs."""
-        return self._containers.is_settled
 
     def running(self, container: str) -> RunningContainer | None:
         """Return a running container, or None."""
