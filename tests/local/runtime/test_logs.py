@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.kube.clock import WallClock
-from quorate.local.runtime.containers.logs import LONGEST_LINE_BYTES, LogWriter, last_lines, make_pipes
+from quorate.local.runtime.containers.logs import (
+    LONGEST_LINE_BYTES,
+    ROTATED_BYTES,
+    LogWriter,
+    last_lines,
+    make_pipes,
+)
 from quorate.local.runtime.containers.processes import Attempt
 
 
@@ -52,3 +58,11 @@ def test_a_log_has_every_byte_in_order(tmp_path_factory: object, pieces: list[by
 def test_the_end_of_a_log_is_a_message(tmp_path: Path) -> None:
     log_of(tmp_path, [b"one\ntwo ", b"words\n"])
     assert last_lines(Attempt(tmp_path, "uid", "main", 0).log) == "one\ntwo words\n"
+
+
+def test_a_log_that_cannot_be_rotated_grows_on(tmp_path: Path) -> None:
+    log = Attempt(tmp_path, "uid", "main", 0).log
+    (log.parent / f"{log.name}.old").mkdir(parents=True)
+    lines = log_of(tmp_path, [b"x" * 9_999 + b"\n"] * (ROTATED_BYTES // 10_000 + 2) + [b"last\n"])
+    assert len(lines) == ROTATED_BYTES // 10_000 + 3
+    assert lines[-1][3] == b"last"

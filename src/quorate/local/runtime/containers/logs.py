@@ -44,7 +44,7 @@ class LogWriter:
             self._loop.add_reader(pipe, self._on_readable, stream)
 
     def _on_readable(self, stream: str) -> None:
-        """Copy what one read returns, so that one container does not hold up others."""
+        """Copy the output that one read of a pipe returns: a loud container must not block the event loop."""
         try:
             content = os.read(self._pipes[stream], READ_BYTES)
         except BlockingIOError:
@@ -69,10 +69,16 @@ class LogWriter:
                 self._rotate()
 
     def _rotate(self) -> None:
-        """Begin a new file, and keep the one before."""
+        """Begin a new log file, and keep the log file so far."""
+        log = self._attempt.log
+        try:
+            if log.exists():
+                log.replace(log.with_suffix(".log.old"))
+            new = _open(log)
+        except OSError:
+            return  # such as a full disk: the open file is used until the next try
         os.close(self._log)
-        self._attempt.log.replace(self._attempt.log.with_suffix(".log.old"))
-        self._log = _open(self._attempt.log)
+        self._log = new
 
     def copy_stream(self, stream: str) -> None:
         """Copy what a pipe holds."""
