@@ -188,6 +188,18 @@ def test_probes_hooks_and_deadlines_decide(tmp_path: Path) -> None:
     run_story(tmp_path, story)
 
 
+def test_the_command_of_a_probe_ends_at_its_timeout(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        probe = {"exec": {"command": ["sleep", "2000"]}, "timeoutSeconds": 1, "periodSeconds": 1000}
+        await world.run_pod("p", one_container("exec sleep 1000", readinessProbe=probe))
+        await world.running("p")
+        await world.until_event("p", "Unhealthy", "Readiness probe failed: command timed out after 1s")
+        assert "sleep 1000" in world.programs()
+        assert "sleep 2000" not in world.programs()
+
+    run_story(tmp_path, story)
+
+
 def test_the_node_is_this_machine_and_says_what_is_different(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         await world.run_pod("p", one_container("true"))

@@ -113,8 +113,21 @@ class World:
         events = await self.client.list(EVENTS, "default")
         return {(e["reason"], e["message"]) for e in events.items if e["involvedObject"]["name"] == name}
 
+    async def until_event(self, name: str, reason: str, message: str) -> None:
+        """Return once a pod has an event with this reason and message."""
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                if (reason, message) in await self.messages(name):
+                    return
+                await asyncio.sleep(0.05)
+
     def processes(self) -> dict[tuple[str, str, int], list[int]]:
         return marked_processes(self.state)
+
+    def programs(self) -> set[str]:
+        """Return the arguments of the processes of all containers."""
+        pids = (pid for pids in self.processes().values() for pid in pids)
+        return {Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip() for pid in pids}
 
 
 @asynccontextmanager

@@ -11,7 +11,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -232,6 +233,21 @@ async def wait_for_end(process: int) -> None:
         loop.remove_reader(descriptor)
         os.close(descriptor)
     is_running(process)  # reaps a child
+
+
+@asynccontextmanager
+async def killed_at_the_end(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
+    """Kill a process and those of its session when the block ends, unless the process has ended.
+
+    ``nsenter`` alone would leave its child, the command, in the container.
+    """
+    try:
+        yield
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
 
 
 def end_processes(state: Path) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.local.runtime.containers.processes import killed_at_the_end
 from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
 from quorate.local.runtime.network.types import PodNetwork, PodNetworkError
 from quorate.local.runtime.pod_types import Container, Handler, HttpGetAction, IntOrString
@@ -73,14 +74,11 @@ async def _exec(command: tuple[str, ...], running: RunningContainer) -> HandlerR
         start_new_session=True,
     )
     assert process.stdout is not None
-    try:
+    async with killed_at_the_end(process):
         output = await process.stdout.read(OUTPUT_BYTES)
         while await process.stdout.read(OUTPUT_BYTES):
             pass  # the rest is not kept
         code = await process.wait()
-    finally:
-        if process.returncode is None:
-            process.kill()
     return HandlerResult(code == 0, output.decode(errors="replace"))
 
 

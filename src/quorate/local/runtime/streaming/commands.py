@@ -4,14 +4,13 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import signal
 import struct
 import termios
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from quorate.local.runtime.containers.processes import killed_at_the_end
 from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
 from quorate.local.runtime.streaming.inbox import Inbox
 
@@ -117,7 +116,7 @@ async def _run_with_pipes(container: RunningContainer, options: CommandOptions, 
         env=dict(container.environment),
         start_new_session=True,
     )
-    async with _ended_at_the_end(process):
+    async with killed_at_the_end(process):
         copies = []
         if process.stdout is not None:
             copies.append(_copy_output(process.stdout.read, "stdout", client))
@@ -152,7 +151,7 @@ async def _run_with_terminal(
 
     client.sizes.follow(resize)
     try:
-        async with _ended_at_the_end(process):
+        async with killed_at_the_end(process):
             output = _copy_output(lambda size: _read_terminal(master, size), "stdout", client)
             return await _wait(process, [output], _copy_to_terminal(master, client))
     finally:
@@ -198,18 +197,6 @@ async def _wait(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@asynccontextmanager
-async def _ended_at_the_end(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
-    """Kill the process and those it started, unless it has ended."""
-    try:
-        yield
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
 
 
 async def _copy_output(read: Callable[[int], Awaitable[bytes]], stream: str, client: ClientStreams) -> None:
