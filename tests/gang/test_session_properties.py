@@ -153,7 +153,7 @@ def test_lost_devices_do_not_matter_to_gangs_that_request_none(
 @few
 @given(worlds(), profiles)
 def test_no_gang_waits_for_free_resources(given_: Json, profile: str) -> None:
-    """A gang of equal members that was not placed does not fit the free resources after the session."""
+    """An admitted gang of equal members that was not placed does not fit what is free after the session."""
     conf = {
         "actions": "allocate, backfill",
         "tiers": [["priority", "gang", "conformance"], ["predicates", "nodeorder"]],
@@ -164,6 +164,9 @@ def test_no_gang_waits_for_free_resources(given_: Json, profile: str) -> None:
     for gang in world.fresh_model().gangs.values():
         if gang.is_pending or gang.task_counts.best_effort or len(gang.shapes) != 1 or gang.role_minima:
             continue
+        counts = gang.task_counts
+        if profile == "design" and counts.by_status[TaskStatus.RELEASING] and not counts.ready:
+            continue  # its new members wait until it is admitted anew, which is when these are gone
         if gang.task_counts.valid < gang.min_member:
             continue
         missing = max(1, gang.min_member - gang.task_counts.ready)
