@@ -1,8 +1,8 @@
-"""Cancellation that is not lost when the work ends with an error at the same moment."""
+"""Cancellation of tasks: one that no error hides, and one that waits until the tasks have ended."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import TypeVar
+from collections.abc import Collection, Coroutine
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -23,3 +23,10 @@ async def run_cancellable(work: Coroutine[None, None, T]) -> T:
         if caller.cancelling() > before:
             raise asyncio.CancelledError from None
         raise
+
+
+async def end_tasks(tasks: Collection[asyncio.Future[Any]]) -> None:
+    """Cancel the tasks and wait until they have ended, with whatever result."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

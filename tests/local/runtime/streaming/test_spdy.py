@@ -104,6 +104,7 @@ class FixedConnection:
         self.written = b""
 
     async def read(self) -> bytes:
+        await asyncio.sleep(0)
         return self._pieces.pop(0) if self._pieces else b""
 
     async def write(self, content: bytes) -> None:

@@ -128,10 +128,7 @@ class BridgeNetwork:
         return await self.run_in(self.node.network, function)
 
     async def run_in(self, namespace: Path, function: Callable[[], socket]) -> socket:
-        try:
-            return await self._threads.run(namespace, function)
-        except OSError as error:
-            raise PodNetworkError(f"no network at {namespace}: {error}") from error
+        return await self._threads.run(namespace, function)
 
     def _allocate(self) -> int:
         """Return the next free place in the network, so that an address is not reused soon."""

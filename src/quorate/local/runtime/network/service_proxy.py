@@ -17,7 +17,7 @@ from quorate.kube.log import logger
 from quorate.local.controllers.services.types import HEADLESS, Service
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
 from quorate.local.runtime.network.cluster_view import ClusterView, PortedEndpoint
-from quorate.local.runtime.network.types import API_SERVICE, PodNetworkError
+from quorate.local.runtime.network.types import API_SERVICE
 from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, relay
 
 Address = tuple[str, int]
@@ -122,7 +122,7 @@ class ServiceProxy:
         """Return False, and log why, if the address cannot be used."""
         try:
             listening = await self._network.run_in_node(lambda: listening_socket(address))
-        except PodNetworkError as error:
+        except OSError as error:
             log.warning("service address unusable", address=f"{address[0]}:{address[1]}", error=str(error))
             self._targets.pop(address, None)
             return False
@@ -142,7 +142,7 @@ class ServiceProxy:
         try:
             backend = await self._connect(target, client)
             await relay(client, backend)
-        except (OSError, TimeoutError, PodNetworkError):
+        except OSError:
             client[1].transport.abort()  # the client sees a reset, as from a host without the process
         finally:
             self._connections -= 1
@@ -157,7 +157,7 @@ class ServiceProxy:
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     return await self._open(chosen)
-            except (OSError, TimeoutError):
+            except OSError:
                 if not others:
                     raise
                 remaining = replace(remaining, endpoints=others)

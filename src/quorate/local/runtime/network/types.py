@@ -67,5 +67,5 @@ class PodNetwork(Protocol):
     async def open_socket(self, uid: str | None = None) -> socket:
         """Return a new TCP socket in the network of the node, or of a pod, not connected, not blocking.
 
-        Probes connect to the address of a pod from the network of the node. Raises ``PodNetworkError``.
+        Probes connect to the address of a pod from the network of the node. Raises OSError without a network.
         """

@@ -8,7 +8,7 @@ from typing import Final
 
 from quorate.local.runtime.containers.processes import killed_at_the_end
 from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
-from quorate.local.runtime.network.types import PodNetwork, PodNetworkError
+from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.pod_types import Container, Handler, HttpGetAction, IntOrString
 
 OUTPUT_BYTES: Final = 10240
@@ -40,7 +40,7 @@ async def run_handler(handler: Handler, target: ProbeTarget, timeout_s: float) -
         return HandlerResult(
             False, f"command timed out after {timeout_s:g}s" if handler.exec else _deadline(timeout_s)
         )
-    except (OSError, PodNetworkError, ValueError, OverflowError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         return HandlerResult(False, str(error))
 
 

@@ -34,6 +34,12 @@ class Inbox:
         self._ended = True
         self._changed.set()
 
+    def discard(self) -> None:
+        """Drop the unread bytes and those that still arrive: nothing reads the stream any more."""
+        self._chunks.clear()
+        self._size = 0
+        self.end()
+
     async def get(self) -> bytes:
         """Return the next bytes, or empty bytes at the end."""
         while not self._chunks and not self._ended:

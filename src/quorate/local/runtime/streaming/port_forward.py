@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from quorate.kube.manager.cancellation import end_tasks
 from quorate.local.runtime.relay import CHUNK_BYTES, Streams
 from quorate.local.runtime.streaming.inbox import Inbox
 from quorate.local.runtime.streaming.remote_command import payload
@@ -23,28 +24,27 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 async def forward_over_spdy(connection: ByteConnection, connect: Connect, pod: str) -> None:
-    """Serve until the client disconnects: it opens two streams for each connection, for data and errors."""
+    """Serve until the client disconnects: it opens two streams for each connection, for data and errors.
+
+    Raises ``ProtocolError``.
+    """
     waiting: dict[str, dict[str, SpdyStream]] = {}  # by request and type
-    async with asyncio.TaskGroup() as tasks:
+    forwards: set[asyncio.Task[None]] = set()
 
-        def on_stream(stream: SpdyStream) -> None:
-            request = stream.headers.get("requestid", "")
-            pair = waiting.setdefault(request, {})
-            pair[stream.headers.get("streamtype", "")] = stream
-            if pair.keys() >= {"data", "error"}:
-                del waiting[request]
-                forwards.add(
-                    task := tasks.create_task(_forward_pair(pair["data"], pair["error"], connect, pod))
-                )
-                task.add_done_callback(forwards.discard)
+    def on_stream(stream: SpdyStream) -> None:
+        request = stream.headers.get("requestid", "")
+        pair = waiting.setdefault(request, {})
+        pair[stream.headers.get("streamtype", "")] = stream
+        if pair.keys() >= {"data", "error"}:
+            del waiting[request]
+            task = asyncio.create_task(_forward_pair(pair["data"], pair["error"], connect, pod))
+            forwards.add(task)
+            task.add_done_callback(forwards.discard)
 
-        forwards: set[asyncio.Task[None]] = set()
-        session = SpdySession(connection, on_stream)
-        try:
-            await session.run()
-        finally:
-            for task in forwards:
-                task.cancel()
+    try:
+        await SpdySession(connection, on_stream).run()
+    finally:
+        await end_tasks(forwards)
 
 
 async def _forward_pair(data: SpdyStream, error: SpdyStream, connect: Connect, pod: str) -> None:
@@ -112,18 +112,20 @@ async def forward_over_channels(
             target = await connect(port)
         except OSError as problem:
             await send(2 * index + 1, _problem(port, pod, problem))
-            return
-        await forward(inboxes[index], lambda content: send(2 * index, content), target)
+        else:
+            await forward(inboxes[index], lambda content: send(2 * index, content), target)
+        finally:
+            inboxes[index].discard()
 
-    serving = asyncio.gather(*(serve(index, port) for index, port in enumerate(ports)))
-    receiving = asyncio.create_task(_receive(websocket, inboxes))
+    serving = [asyncio.create_task(serve(index, port)) for index, port in enumerate(ports)]
+    either: list[asyncio.Future[Any]] = [
+        asyncio.gather(*serving),
+        asyncio.create_task(_receive(websocket, inboxes)),
+    ]
     try:
-        either: list[asyncio.Future[Any]] = [serving, receiving]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (serving, receiving):
-            task.cancel()
-        await asyncio.gather(serving, receiving, return_exceptions=True)
+        await end_tasks([*either, *serving])
         await websocket.close()
 
 

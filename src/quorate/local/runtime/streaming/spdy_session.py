@@ -50,7 +50,8 @@ class SpdyStream:
             await self._session.send(data_frame(self._id, content[start : start + CHUNK_BYTES]))
 
     async def close(self) -> None:
-        """End the direction to the client."""
+        """End the direction to the client, and drop what the client still sends."""
+        self.inbox.discard()
         if not self._closed:
             self._closed = True
             await self._session.send(data_frame(self._id, b"", fin=True))
