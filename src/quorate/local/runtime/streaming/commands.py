@@ -6,19 +6,23 @@ import fcntl
 import os
 import struct
 import termios
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
+from quorate.kube.manager.cancellation import end_tasks
 from quorate.local.runtime.containers.processes import killed_at_the_end
 from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
 from quorate.local.runtime.streaming.inbox import Inbox
 
 Json = dict[str, Any]
+Read = Callable[[int], Awaitable[bytes]]
+"""Returns at most so many bytes, and empty bytes at the end."""
 
 CHUNK_BYTES: Final = 32 * 1024
 DRAIN_S: Final = 2.0
-"""How long output is read after the end of a command; a process that it left behind may hold it open."""
+"""How long output is awaited after the end of a command; a process that it left behind may hold it open."""
 TIOCSPTLCK: Final = 0x40045431
 TIOCGPTPEER: Final = 0x5441
 NON_ZERO_EXIT: Final = "NonZeroExitCode"
@@ -58,7 +62,7 @@ class ClientStreams(Protocol):
     """The streams of a client, whatever the protocol."""
 
     stdin: Inbox
-    sizes: "TerminalSizes"
+    sizes: TerminalSizes
 
     async def write(self, stream: str, content: bytes) -> None:
         """Send to stdout or stderr.  Raises OSError if the client has disconnected."""
@@ -73,9 +77,9 @@ async def run_command(container: RunningContainer, options: CommandOptions, clie
         if options.tty:
             return exit_status(await _run_with_terminal(container, options, client))
         return exit_status(await _run_with_pipes(container, options, client))
+    except ConnectionError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, ConnectionError):
-            raise
         return failure(f"error executing command in container: {error}")
 
 
@@ -117,14 +121,13 @@ async def _run_with_pipes(container: RunningContainer, options: CommandOptions, 
         start_new_session=True,
     )
     async with killed_at_the_end(process):
-        copies = []
-        if process.stdout is not None:
-            copies.append(_copy_output(process.stdout.read, "stdout", client))
-        if process.stderr is not None:
-            copies.append(_copy_output(process.stderr.read, "stderr", client))
-        if process.stdin is not None:
-            return await _wait(process, copies, _copy_input(process.stdin, client))
-        return await _wait(process, copies, None)
+        outputs = {
+            stream: reader.read
+            for stream, reader in (("stdout", process.stdout), ("stderr", process.stderr))
+            if reader is not None
+        }
+        copying = _copy_input(process.stdin, client) if process.stdin is not None else None
+        return await _wait(process, outputs, copying, client)
 
 
 async def _run_with_terminal(
@@ -146,14 +149,13 @@ async def _run_with_terminal(
     os.set_blocking(master, False)
 
     def resize(columns: int, rows: int) -> None:
-        size = struct.pack("HHHH", min(rows, 0xFFFF), min(columns, 0xFFFF), 0, 0)
-        fcntl.ioctl(master, termios.TIOCSWINSZ, size)
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    client.sizes.follow(resize)
     try:
         async with killed_at_the_end(process):
-            output = _copy_output(lambda size: _read_terminal(master, size), "stdout", client)
-            return await _wait(process, [output], _copy_to_terminal(master, client))
+            client.sizes.follow(resize)
+            outputs = {"stdout": partial(_read_terminal, master)}
+            return await _wait(process, outputs, _copy_to_terminal(master, client), client)
     finally:
         client.sizes.follow(None)
         os.close(master)
@@ -171,37 +173,40 @@ def _open_terminal(container: RunningContainer) -> tuple[int, int]:
 
 async def _wait(
     process: asyncio.subprocess.Process,
-    copies: Sequence[Awaitable[None]],
-    stdin: Awaitable[None] | None,
+    outputs: Mapping[str, Read],
+    stdin: Coroutine[Any, Any, None] | None,
+    client: ClientStreams,
 ) -> int:
     """Return the exit code, once the output has been copied.
 
     Raises OSError if the client has disconnected.
     """
-    output: asyncio.Future[Any] = asyncio.gather(*copies)
-    tasks: list[asyncio.Future[Any]] = [output]
+    sending: set[str] = set()  # streams with output that the client has not taken yet
+
+    async def copy(stream: str, read: Read) -> None:
+        while chunk := await read(CHUNK_BYTES):
+            sending.add(stream)
+            await client.write(stream, chunk)
+            sending.discard(stream)
+
+    copies = [asyncio.create_task(copy(stream, read)) for stream, read in outputs.items()]
+    ended = asyncio.create_task(process.wait())
+    output = asyncio.gather(*copies)
+    either: list[asyncio.Future[Any]] = [ended, output]
+    tasks = [*either, *copies]
     if stdin is not None:
-        tasks.append(asyncio.ensure_future(stdin))
+        tasks.append(asyncio.create_task(stdin))
     try:
-        ended: asyncio.Future[int] = asyncio.ensure_future(process.wait())
-        tasks.append(ended)
-        either: list[asyncio.Future[Any]] = [ended, output]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if output.done():
             output.result()
             await ended
-        else:
+        await asyncio.wait([output], timeout=DRAIN_S)
+        while sending and not output.done():
             await asyncio.wait([output], timeout=DRAIN_S)
         return ended.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _copy_output(read: Callable[[int], Awaitable[bytes]], stream: str, client: ClientStreams) -> None:
-    while chunk := await read(CHUNK_BYTES):
-        await client.write(stream, chunk)
+        await end_tasks(tasks)
 
 
 async def _copy_input(writer: asyncio.StreamWriter, client: ClientStreams) -> None:
@@ -209,6 +214,7 @@ async def _copy_input(writer: asyncio.StreamWriter, client: ClientStreams) -> No
         while chunk := await client.stdin.get():
             writer.write(chunk)
             await writer.drain()
+    client.stdin.discard()
     writer.close()
 
 
@@ -226,14 +232,14 @@ async def _read_terminal(master: int, size: int) -> bytes:
 
 async def _copy_to_terminal(master: int, client: ClientStreams) -> None:
     loop = asyncio.get_running_loop()
-    while chunk := await client.stdin.get():
-        while chunk:
-            try:
-                chunk = chunk[os.write(master, chunk) :]
-            except BlockingIOError:
-                await _ready(master, loop.add_writer, loop.remove_writer)
-            except OSError:
-                return
+    with contextlib.suppress(OSError):  # no process has the terminal any more
+        while chunk := await client.stdin.get():
+            while chunk:
+                try:
+                    chunk = chunk[os.write(master, chunk) :]
+                except BlockingIOError:
+                    await _ready(master, loop.add_writer, loop.remove_writer)
+    client.stdin.discard()
 
 
 async def _ready(descriptor: int, add: Callable[..., None], remove: Callable[[int], Any]) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 from contextlib import suppress
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from aiohttp import WSMessage, WSMsgType, web
@@ -28,6 +28,7 @@ SPDY_PROTOCOLS: Final = BINARY_PROTOCOLS[1:]
 STATUS_PROTOCOLS: Final = ("v5.", "v4.")  # others have the text of an error instead of a Status
 MAX_MESSAGE_BYTES: Final = 1 << 20
 STREAM_TIMEOUT_S: Final = 30.0
+UINT16: Final = msgspec.Meta(ge=0, le=0xFFFF)
 
 
 class WebSocketStreams:
@@ -106,8 +107,8 @@ def resize(sizes: TerminalSizes, content: bytes) -> None:
 
 
 class TerminalSize(msgspec.Struct):
-    width: int = msgspec.field(name="Width")
-    height: int = msgspec.field(name="Height")
+    width: Annotated[int, UINT16] = msgspec.field(name="Width")
+    height: Annotated[int, UINT16] = msgspec.field(name="Height")
 
 
 class SpdyStreams:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -13,11 +13,18 @@ from aiohttp import hdrs, web
 from quorate.api.meta import at_epoch
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
+from quorate.kube.manager.cancellation import end_tasks
 from quorate.local.runtime.containers.types import ContainerIndex, RunningContainer
-from quorate.local.runtime.network.types import PodNetwork, PodNetworkError
+from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams
 from quorate.local.runtime.streaming import port_forward
-from quorate.local.runtime.streaming.commands import ClientStreams, CommandOptions, exit_status, run_command
+from quorate.local.runtime.streaming.commands import (
+    ClientStreams,
+    CommandOptions,
+    Json,
+    exit_status,
+    run_command,
+)
 from quorate.local.runtime.streaming.container_logs import (
     InvalidLogOption,
     LogOptions,
@@ -69,7 +76,7 @@ class KubeletServer:
             return await self._route(request)
         except Refused as refusal:
             return web.Response(status=refusal.code, text=str(refusal))
-        except (ProtocolError, ConnectionError, TimeoutError, PodNetworkError) as error:
+        except (ProtocolError, ConnectionError, TimeoutError) as error:
             log.info("stream ended", path=request.path, reason=str(error) or type(error).__name__)
             return NoResponse() if request.get(UPGRADED) else web.Response(status=500, text=str(error))
 
@@ -119,8 +126,7 @@ class KubeletServer:
         return response
 
     def _log_path(self, namespace: str, pod: str, container: str, *, previous: bool) -> Path:
-        if self._containers.pod_uid(namespace, pod) is None:
-            raise Refused(404, f'pod "{namespace}/{pod}" not found')
+        self._uid(namespace, pod)
         logs = self._containers.logs(namespace, pod, container)
         if logs is None:
             raise Refused(404, f'container "{container}" not found in pod "{pod}"')
@@ -134,8 +140,7 @@ class KubeletServer:
         return path
 
     def _running(self, namespace: str, pod: str, container: str) -> RunningContainer:
-        if self._containers.pod_uid(namespace, pod) is None:
-            raise Refused(404, f'pod "{namespace}/{pod}" not found')
+        self._uid(namespace, pod)
         running = self._containers.running(namespace, pod, container)
         if running is None:
             raise Refused(500, f'container not found ("{container}")')
@@ -148,61 +153,22 @@ class KubeletServer:
             websocket = await _open_websocket(request, WEBSOCKET_PROTOCOLS)
             client = WebSocketStreams(websocket)
             await client.open(options)
-            await self._run_while_connected(container, options, client, client.receive())
+            await _run_while_connected(container, options, client, client.receive())
             return websocket
         _require_spdy(request)
         protocol = _stream_protocol(request, SPDY_PROTOCOLS)
         connection = await _switch_to_spdy(request, protocol)
         streams = SpdyStreams(options, protocol)
-
-        async def receive() -> None:
-            await SpdySession(connection, streams.on_stream).run()
-
-        receiving = asyncio.create_task(receive())
-        sizes: asyncio.Task[None] | None = None
+        receiving = asyncio.create_task(SpdySession(connection, streams.on_stream).run())
+        tasks = [receiving]
         try:
             await streams.opened()
-            sizes = asyncio.create_task(streams.receive_sizes())
-            await self._run_while_connected(container, options, streams, receiving)
+            tasks.append(asyncio.create_task(streams.receive_sizes()))
+            await _run_while_connected(container, options, streams, receiving)
         finally:
-            for task in (receiving, sizes):
-                if task is not None:
-                    task.cancel()
+            await end_tasks(tasks)
             connection.close()
         return NoResponse()
-
-    async def _run_while_connected(
-        self, container: RunningContainer, options: CommandOptions, client: ClientStreams, receiving: Any
-    ) -> None:
-        """Run the command, or attach without one, until it ends or the client has disconnected."""
-        running = asyncio.ensure_future(
-            run_command(container, options, client)
-            if options.command
-            else self._attach(container, options, client)
-        )
-        connected = asyncio.ensure_future(receiving)
-        try:
-            await asyncio.wait([running, connected], return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                await client.finish(running.result())
-        finally:
-            for task in (running, connected):
-                task.cancel()
-            await asyncio.gather(running, connected, return_exceptions=True)
-
-    async def _attach(
-        self, container: RunningContainer, options: CommandOptions, client: ClientStreams
-    ) -> dict[str, Any]:
-        """Send what the container writes from now on, until it ends."""
-
-        async def copy(stream: str) -> None:
-            attached = LogOptions(follow=True, tail_lines=0, stream=stream)
-            async for chunk in log_chunks(container.log, attached, lambda: _is_alive(container.pid)):
-                await client.write(stream, chunk)
-
-        wanted = [stream for stream in ("stdout", "stderr") if getattr(options, stream)]
-        await asyncio.gather(*(copy(stream) for stream in wanted))
-        return exit_status(0)
 
     async def _port_forward(self, request: web.BaseRequest, namespace: str, pod: str) -> web.StreamResponse:
         uid = self._uid(namespace, pod)
@@ -234,7 +200,7 @@ class KubeletServer:
         """Connect the client to a port of the pod: after the upgrade all bytes are those of the port."""
         try:
             target = await self._connect(self._uid(namespace, pod), port_number(port))
-        except (OSError, ValueError, TimeoutError) as error:
+        except (OSError, ValueError) as error:
             raise Refused(HTTPStatus.BAD_GATEWAY, str(error) or "no answer") from error
         connection = UpgradedConnection(request)
         await connection.switch((("Connection", "Upgrade"), ("Upgrade", TUNNEL)))
@@ -249,11 +215,12 @@ class KubeletServer:
         try:
             await forward(inbox, connection.write, target)
         finally:
-            receiving.cancel()
+            await end_tasks([receiving])
             connection.close()
         return NoResponse()
 
     def _uid(self, namespace: str, pod: str) -> str:
+        """Return the uid of a pod of this node.  Raises ``Refused`` (404)."""
         uid = self._containers.pod_uid(namespace, pod)
         if uid is None:
             raise Refused(404, f'pod "{namespace}/{pod}" not found')
@@ -292,6 +259,40 @@ async def serve_kubelet(state: Path, server: KubeletServer) -> AsyncIterator[Non
         await runner.cleanup()
         with suppress(OSError):
             path.unlink(missing_ok=True)
+
+
+async def _run_while_connected(
+    container: RunningContainer, options: CommandOptions, client: ClientStreams, receiving: Awaitable[None]
+) -> None:
+    """Run the command, or attach without one, until it ends or the client has disconnected."""
+    if not (options.command and options.stdin):
+        client.stdin.discard()
+    run = run_command if options.command else _attach
+    running = asyncio.ensure_future(run(container, options, client))
+    connected = asyncio.ensure_future(receiving)
+    try:
+        await asyncio.wait([running, connected], return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            await client.finish(running.result())
+    finally:
+        await end_tasks([running, connected])
+
+
+async def _attach(container: RunningContainer, options: CommandOptions, client: ClientStreams) -> Json:
+    """Send what the container writes from now on, until it ends."""
+
+    async def copy(stream: str) -> None:
+        attached = LogOptions(follow=True, tail_lines=0, stream=stream)
+        async for chunk in log_chunks(container.log, attached, lambda: _is_alive(container.pid)):
+            await client.write(stream, chunk)
+
+    wanted = [stream for stream in ("stdout", "stderr") if getattr(options, stream)]
+    copies = [asyncio.create_task(copy(stream)) for stream in wanted]
+    try:
+        await asyncio.gather(*copies)
+    finally:
+        await end_tasks(copies)
+    return exit_status(0)
 
 
 def _is_alive(pid: int) -> bool:
