@@ -139,3 +139,8 @@ def test_options_are_read_from_the_query(query: dict[str, str], expected: LogOpt
 def test_invalid_options_are_refused(query: dict[str, str]) -> None:
     with pytest.raises(InvalidLogOption):
         read_options(query, NOW)
+
+
+@pytest.mark.parametrize("seconds", ["9" * 14, "9" * 400])
+def test_a_time_before_all_logs_is_no_limit(seconds: str) -> None:
+    assert read_options({"sinceSeconds": seconds}, NOW).since < stamp(0)

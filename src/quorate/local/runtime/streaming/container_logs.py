@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 
 CHUNK_BYTES: Final = 64 * 1024
 POLL_S: Final = 0.1
+MAX_SINCE_S: Final = 10**9  # before which no container wrote a log
 PARTIAL: Final = b"P"
 
 
@@ -41,7 +42,7 @@ def read_options(query: Mapping[str, str], now: datetime) -> LogOptions:
     if seconds is not None and since:
         raise InvalidLogOption("at most one of `sinceTime` or `sinceSeconds` may be specified")
     if seconds is not None:
-        since = _stamp(now.timestamp() - seconds)
+        since = _stamp(now.timestamp() - min(seconds, MAX_SINCE_S))
     elif since:
         try:
             since = _stamp(datetime.fromisoformat(since).timestamp())
