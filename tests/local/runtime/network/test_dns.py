@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import dns.flags
 import dns.message
+import dns.name
 import dns.rcode
 import dns.rdatatype
 import pytest
@@ -145,6 +146,14 @@ def test_names_that_exist(name: str, type_: str, expected: list[str]) -> None:
 )
 def test_names_that_do_not_exist_are_answered_at_once(name: str) -> None:
     assert ask(name).rcode() == dns.rcode.NXDOMAIN
+
+
+@pytest.mark.parametrize("namespace", [b"a\\9", b"\xff", b"a.b", b" "])
+def test_a_namespace_that_is_no_name_has_no_pods(namespace: bytes) -> None:
+    name = dns.name.Name([b"10-244-0-7", namespace, b"pod", b"cluster", b"local", b""])
+    wire = respond(dns.message.make_query(name, "A").to_wire())
+    assert wire is not None
+    assert dns.message.from_wire(wire).rcode() == dns.rcode.NXDOMAIN
 
 
 def test_a_loop_of_external_names_ends() -> None:

@@ -60,7 +60,7 @@ def _lookup_in_zone(cluster: Cluster, labels: tuple[str, ...], type_: str) -> An
     match labels:
         case () | ("svc" | "pod",) | (_, "svc" | "pod"):
             return NO_DATA
-        case (address, _, "pod"):
+        case (address, namespace, "pod") if namespace.replace("-", "").isalnum():
             return _pod_address(".".join((*labels, CLUSTER_DOMAIN)), address, type_)
         case (*rest, service_name, namespace, "svc"):
             service = cluster.service(Key(namespace, service_name))
