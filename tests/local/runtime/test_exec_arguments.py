@@ -5,14 +5,10 @@ from quorate.local.runtime.containers.types import RunningContainer, exec_argume
 
 def test_a_command_runs_in_the_namespaces_and_the_working_directory_of_the_container() -> None:
     container = RunningContainer(
-        pod_uid="u",
-        name="main",
-        attempt=0,
         pid=4711,
         log=Path("/state/0.log"),
         environment={},
         working_directory="/data",
-        tty=False,
     )
     tool, *arguments = exec_arguments(container, ("ls", "-l"))
     assert Path(tool).name == "nsenter"

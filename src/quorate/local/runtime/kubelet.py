@@ -150,10 +150,6 @@ class Kubelet:
         worker = self._workers.get(Uid(uid))
         return None if worker is None else worker.pod.metadata.key
 
-    def container_names(self, namespace: str, pod: str) -> Sequence[str]:
-        worker = self._worker(namespace, pod)
-        return [container.name for container in worker.pod.spec.containers] if worker else []
-
     def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
         worker = self._worker(namespace, pod)
         return worker.running(container) if worker else None

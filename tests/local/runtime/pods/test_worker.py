@@ -68,7 +68,7 @@ class World:
 
 
 def run_story(state: Path, story: Callable[[World], Awaitable[None]]) -> None:
-    """Run a story with the worker of a pod, whose container an earlier kubelet started."""
+    """Run a story with the worker of a pod with a container that an earlier kubelet started."""
 
     async def run() -> None:
         clock, rng = VirtualClock(1_800_000_000.0), random.Random(1)

@@ -1,4 +1,4 @@
-"""Commands whose client is slow, or sends what it may not."""
+"""Commands of slow clients, and terminal sizes that clients may not send."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ class SlowClient:
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="enters the namespaces of this process, which needs root")
 def test_a_slow_client_receives_the_whole_output_of_a_command_that_has_ended() -> None:
-    here = RunningContainer("uid", "main", 0, os.getpid(), Path("/dev/null"), {}, "/", False)
+    here = RunningContainer(os.getpid(), Path("/dev/null"), {}, "/")
     client = SlowClient()
     size = 150_000  # fits into the buffers, so that the command ends at once
     command = ("head", "-c", str(size), "/dev/zero")

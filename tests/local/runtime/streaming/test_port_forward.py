@@ -29,7 +29,7 @@ async def refuse(port: int) -> Streams:
 
 
 def serve(*pieces: bytes) -> list[Frame]:
-    """Return what the server sends to a client whose connections all fail."""
+    """Return what the server sends to a client if all its connections fail."""
     connection = FixedConnection(pieces)
     asyncio.run(asyncio.wait_for(forward_over_spdy(connection, refuse, "web"), DEADLINE_S))
     return list(FrameReader().feed(connection.written))
@@ -95,6 +95,6 @@ def test_the_client_learns_that_the_pod_has_no_network_any_more(tmp_path: Path) 
         ):
             received = [message.data async for message in websocket]
         await network.close()
-        return received[-1]
+        return bytes(received[-1])
 
     assert asyncio.run(run()).startswith(b"\x01error forwarding port 80 to pod uid: [Errno 2] No such file")

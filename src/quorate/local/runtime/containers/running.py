@@ -94,14 +94,10 @@ class ContainerProcess:
         if init_pid is None or not is_running(self.process):
             return None
         return RunningContainer(
-            pod_uid=self.attempt.pod_uid,
-            name=self.attempt.container,
-            attempt=self.attempt.number,
             pid=init_pid,
             log=self.attempt.log,
             environment=_environment(init_pid),
             working_directory=working_directory,
-            tty=False,
         )
 
     async def ended(self, started_at: float, *, from_log: bool) -> Termination:

@@ -13,22 +13,16 @@ from quorate.api.meta import Key
 class RunningContainer:
     """A container with a running process."""
 
-    pod_uid: str
-    name: str
-    attempt: int  # 0 for the first start, as the restart count
     pid: int  # of the init process of the container's PID namespace, as the kubelet sees it
     log: Path  # in CRI format
     environment: Mapping[str, str]
     working_directory: str
-    tty: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerLogs:
     """The log files of a container in order of its attempts; a file of an old attempt may be deleted."""
 
-    pod_uid: str
-    name: str
     latest: Path | None  # None: the container has not been started
     previous: Path | None
     is_running: bool  # the latest log may still grow
@@ -42,9 +36,6 @@ class ContainerIndex(Protocol):
 
     def pod_key(self, uid: str) -> Key | None:
         """Return the namespace and the name of a pod on this node, or None if the node has no such pod."""
-
-    def container_names(self, namespace: str, pod: str) -> Sequence[str]:
-        """Return the names of the containers of a pod, without init containers, in order of the spec."""
 
     def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
         """Return a container, init and ephemeral ones included, or None unless it runs."""

@@ -425,8 +425,6 @@ class PodWorker:
         record = self._containers.records.get(container)
         number = record.attempt if record else -1
         return ContainerLogs(
-            pod_uid=self.pod.metadata.uid,
-            name=container,
             latest=self.files.log(container, number),
             previous=self.files.log(container, number - 1),
             is_running=container in self._containers.processes,
