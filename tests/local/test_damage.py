@@ -14,8 +14,8 @@ from quorate.cli.queueing_cluster import _patiently
 from quorate.kube.errors import Unreachable
 from quorate.local.directory import ClusterDirectory, DirectoryUnusable
 from quorate.local.server.connections import MIN_FILES, FileLimitTooLow, raise_file_limit
-from quorate.local.server.storage.revision_record import DatabaseUnusable
-from quorate.local.server.storage.store import Key, StorageFailed, Store
+from quorate.local.server.storage.database import DatabaseUnusable, StorageFailed
+from quorate.local.server.storage.store import Key, Store
 from tests.kube.virtual_clock import VirtualClock
 from tests.local.api_client import ApiClient, run_with_server
 
@@ -40,7 +40,9 @@ async def fill(path: Path, count: int, *, stop: bool = True) -> Store:
 
 def limit_pages(store: Store, pages: int) -> None:
     """Let the database be full beyond a number of pages, as a disk is."""
-    store._executor.submit(store._database.execute, f"PRAGMA max_page_count = {pages}").result()
+    store._database._executor.submit(
+        store._database._connection.execute, f"PRAGMA max_page_count = {pages}"
+    ).result()
 
 
 def test_a_full_disk_refuses_writes_and_is_logged_once_until_there_is_room(
@@ -95,7 +97,7 @@ def test_a_compaction_on_a_full_disk_stops_no_later_write_and_revives_no_object(
         key = Key("configmaps", "default", "a")
         entry = await store.create(key, a_config_map("a"))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("quorate.local.server.storage.store._delete_compacted", refuse)
+            patch.setattr("quorate.local.server.storage.database._delete_compacted", refuse)
             for _ in range(250):
                 entry = await store.update(key, a_config_map("a"), entry.revision)
         await store.delete(key, entry.revision)
@@ -169,11 +171,12 @@ def test_a_database_that_cannot_be_read_is_said(tmp_path: Path, content: bytes) 
         Store(path)
 
 
-def test_rows_that_are_not_json_are_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"\xff\0", b'"\xff"', b"[]", b'{"metadata":5}'])
+def test_rows_that_are_not_objects_are_said(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "cluster.db"
     asyncio.run(fill(path, 2))
     with sqlite3.connect(path) as database:
-        database.execute("UPDATE revisions SET object = x'ff00'")
+        database.execute("UPDATE revisions SET object = ?", (content,))
     database.close()
     with pytest.raises(DatabaseUnusable, match="the file is damaged"):
         Store(path)

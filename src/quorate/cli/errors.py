@@ -34,7 +34,7 @@ KNOWN: Final = {
     ),
     "quorate.local.directory.DirectoryUnusable": "",
     "quorate.local.server.connections.FileLimitTooLow": "",
-    "quorate.local.server.storage.revision_record.DatabaseUnusable": "",
+    "quorate.local.server.storage.database.DatabaseUnusable": "",
     "quorate.cli.dashboard.history.history.UnusableHistory": "",
     "quorate.observe.serving.CannotListen": "",
 }

@@ -64,7 +64,8 @@ from quorate.local.server.requests.context import RequestContext, ServerContext
 from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.requests.responses import ApiResponse, Encoding
 from quorate.local.server.requests.usage import simulated_usage
-from quorate.local.server.storage.store import StorageFailed, Store, TooLarge, Unstorable
+from quorate.local.server.storage.database import StorageFailed
+from quorate.local.server.storage.store import Store, TooLarge, Unstorable
 from quorate.local.server.storage.version_conversion import Converter, converter_for
 
 log = logging.getLogger(__name__)

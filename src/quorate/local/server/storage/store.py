@@ -5,17 +5,14 @@ the latest revision of each object and all changes since the last compaction, so
 in the past, also after a restart.
 
 Writes are checked one after another against the latest state (compare-and-swap on the revision), committed
-in groups by one thread, and published to readers and watches only after SQLite has committed them.  With
-``synchronous=NORMAL`` a crash of the process loses no write.  A power failure may lose the last writes but
-never their order: the log then ends earlier and has no gaps.
+in groups by one thread, and published to readers and watches only after SQLite has committed them.
 """
 
 import asyncio
-import sqlite3
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -24,23 +21,10 @@ import msgspec
 
 from quorate.kube.log import logger
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
-from quorate.local.server.storage.revision_record import DatabaseUnusable, RevisionRecord
+from quorate.local.server.storage.database import Database, StorageFailed
 
 Json = dict[str, Any]
 T = TypeVar("T")
-
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS revisions (
-    revision   INTEGER PRIMARY KEY,
-    resource   TEXT NOT NULL,        -- pods, jobs.batch
-    namespace  TEXT NOT NULL,        -- empty: cluster-scoped
-    name       TEXT NOT NULL,
-    object     BLOB                  -- JSON without apiVersion and kind; NULL: deleted
-);
-CREATE TABLE IF NOT EXISTS compaction (
-    revision   INTEGER NOT NULL      -- changes up to this revision are no longer kept
-);
-"""
 
 
 class Key(NamedTuple):
@@ -102,18 +86,6 @@ class TooLarge(Exception):
     """The object is larger than MAX_OBJECT_BYTES."""
 
 
-class StorageFailed(Exception):
-    """The database cannot be written, for example because the disk is full; nothing was stored."""
-
-    def __init__(self, path: Path | str, problem: str, is_full: bool) -> None:
-        super().__init__(path, problem, is_full)
-        self.path, self.problem, self.is_full = path, problem, is_full
-
-    def __str__(self) -> str:
-        remedy = "; make room there: what was stored before is intact" if self.is_full else ""
-        return f"the object cannot be stored: {self.path}: {self.problem}{remedy}"
-
-
 class RevisionCompacted(Exception):
     """The requested revision is older than the log."""
 
@@ -169,15 +141,11 @@ class Store:
         """``path``: the database file, or ":memory:".
 
         ``min_history``: the number of changes that the log keeps, or fewer if their objects exceed
-        ``history_bytes``.
+        ``history_bytes``.  Raises DatabaseUnusable.
         """
         self._min_history = min_history
         self._max_history_bytes = history_bytes
         self._history_bytes = 0  # of the new objects of _history
-        self._path = path
-        self.is_writable = True
-        """False from a write that the database refused to one that succeeds"""
-        self._obsolete: list[tuple[int]] = []  # compacted revisions that are still in the database
         self._resources: dict[str, _ResourceLog] = defaultdict(_ResourceLog)
         self._history: list[Change] = []  # all changes in memory, by revision
         self._compacted_revision = 0  # the last revision with a compacted change
@@ -185,16 +153,12 @@ class Store:
         self._reported: dict[tuple[Key, str], int] = {}  # the revision with the last logged fault, by part
         self._write_queue: asyncio.Queue[_Write] = asyncio.Queue()
         self._commit_task: asyncio.Task[None] | None = None
-        self._executor = ThreadPoolExecutor(1, "store")
-        self._record: RevisionRecord | None = None
-        try:
-            self._database = self._executor.submit(_open_database, path).result()
+        with ExitStack() as on_failure:
+            self._database = Database(path)
+            on_failure.callback(self._database.close)
             self._load_rows()
-            if path != ":memory:":
-                self._record = RevisionRecord(Path(path).with_suffix(".revision"), self.revision)
-        except (sqlite3.Error, msgspec.DecodeError, LookupError, TypeError) as error:
-            self._executor.shutdown()
-            raise DatabaseUnusable(path, _advice(error)) from error
+            self._database.open_record(self.revision)
+            on_failure.pop_all()
 
     async def start(self) -> None:
         self._commit_task = asyncio.create_task(self._commit_forever())
@@ -205,12 +169,14 @@ class Store:
             await self._write_queue.join()
             self._commit_task.cancel()
             await asyncio.gather(self._commit_task, return_exceptions=True)
-        self._executor.submit(self._database.close).result()
-        self._executor.shutdown()
-        if self._record is not None:
-            self._record.close()
+        self._database.close()
 
     # Reads: the latest committed state, without waiting.
+
+    @property
+    def is_writable(self) -> bool:
+        """False from a write that the database refused to one that succeeds."""
+        return self._database.is_writable
 
     @property
     def oldest_revision(self) -> int:
@@ -318,15 +284,11 @@ class Store:
         accepted, conflicts = self._assign_revisions(group)
         rows = [(c.revision, *c.key, c.new.data if c.new else None) for c, _ in accepted]
         try:
-            await self._run_in_thread(lambda: _insert_rows(self._database, rows))
-        except sqlite3.Error as error:  # no write of the group took effect
-            failure = self._writing_failed(error)
+            await self._database.insert(rows)
+        except StorageFailed as error:  # no write of the group took effect
             for write in group:
-                _fail(write, failure)
+                _fail(write, error)
             return
-        self.is_writable = True
-        if self._record is not None and accepted:
-            self._record.write(accepted[-1][0].revision)
         for change, write in accepted:
             self._publish(change)
             if not write.result.done():
@@ -338,13 +300,6 @@ class Store:
             changed.set()
         if len(self._history) > 2 * self._min_history or self._history_bytes > 2 * self._max_history_bytes:
             await self._compact()
-
-    def _writing_failed(self, error: sqlite3.Error) -> StorageFailed:
-        """Return the failure of writes; log the first one until a write succeeds."""
-        if self.is_writable:
-            logger(__name__).error("the database cannot be written", file=str(self._path), problem=str(error))
-        self.is_writable = False
-        return StorageFailed(self._path, str(error), error.sqlite_errorcode == sqlite3.SQLITE_FULL)
 
     def _assign_revisions(self, group: Sequence[_Write]) -> tuple[list[tuple[Change, _Write]], list[_Write]]:
         """Assign revisions to the writes of a group; return them, and the writes that conflict."""
@@ -388,15 +343,8 @@ class Store:
             self._resources[resource].changes = self._resources[resource].after(self._compacted_revision)
         # Revisions that a dropped change replaced, and deletion markers, are obsolete.
         replaced = [(change.old.revision,) for change in dropped if change.old]
-        self._obsolete += replaced + [(change.revision,) for change in dropped if not change.new]
-        try:
-            await self._run_in_thread(
-                lambda: _delete_compacted(self._database, self._compacted_revision, self._obsolete)
-            )
-        except sqlite3.Error as error:  # the next compaction deletes them
-            self._writing_failed(error)
-        else:
-            self._obsolete = []
+        obsolete = replaced + [(change.revision,) for change in dropped if not change.new]
+        await self._database.compact(self._compacted_revision, obsolete)
 
     def _first_kept(self) -> int:
         """Return the index of the oldest change that a compaction keeps."""
@@ -408,32 +356,23 @@ class Store:
             first -= 1
         return first
 
-    async def _run_in_thread(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._executor, work)
-
     def _load_rows(self) -> None:
-        rows = self._executor.submit(_read_rows, self._database).result()
+        """Load the stored revisions.  Raises DatabaseUnusable."""
+        rows = self._database.read_rows()
         self._compacted_revision = rows.compacted
-        for revision, resource, namespace, name, data in rows.revisions:
-            key = Key(resource, namespace, name)
-            old = self.get(key)
-            new = None if data is None else Entry(key, revision, data, _labels(msgspec.json.decode(data)))
-            self._publish(Change(revision, key, old, new))
+        try:
+            for revision, resource, namespace, name, data in rows.revisions:
+                key = Key(resource, namespace, name)
+                old = self.get(key)
+                new = None if data is None else Entry(key, revision, data, _labels(msgspec.json.decode(data)))
+                self._publish(Change(revision, key, old, new))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise self._database.unusable(error) from error
         self.revision = max(self.revision, self._compacted_revision)
         self._history = [change for change in self._history if change.revision > self._compacted_revision]
         self._history_bytes = sum(map(_size, self._history))
         for log in self._resources.values():
             log.changes = log.after(self._compacted_revision)
-
-
-def _advice(error: Exception) -> str:
-    """Return what is wrong with the database, and what a user can do."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is not None and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        return f"{error} (is there room on the disk?)"
-    if code is not None and code & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-        return f"{error} (this user must be allowed to write the file and its directory)"
-    return f"{error}: the file is damaged (restore it, or `quorate local reset` for an empty cluster)"
 
 
 def _size(change: Change) -> int:
@@ -468,39 +407,3 @@ def _labels(obj: Json) -> dict[str, str]:
 def _fail(write: _Write, error: Exception) -> None:
     if not write.result.done():  # the client may have disconnected
         write.result.set_exception(error)
-
-
-# The functions below run in the store's thread, the only one that uses the database.
-
-
-class _Rows(NamedTuple):
-    compacted: int
-    revisions: Iterable[tuple[int, str, str, str, bytes | None]]
-
-
-def _open_database(path: Path | str) -> sqlite3.Connection:
-    database = sqlite3.connect(path, isolation_level=None)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = NORMAL")
-    database.executescript(SCHEMA)
-    return database
-
-
-def _read_rows(database: sqlite3.Connection) -> _Rows:
-    (compacted,) = database.execute("SELECT coalesce(max(revision), 0) FROM compaction").fetchone()
-    query = "SELECT revision, resource, namespace, name, object FROM revisions ORDER BY revision"
-    return _Rows(compacted, database.execute(query).fetchall())
-
-
-def _insert_rows(database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    with database:
-        database.execute("BEGIN")
-        database.executemany("INSERT INTO revisions VALUES (?, ?, ?, ?, ?)", rows)
-
-
-def _delete_compacted(database: sqlite3.Connection, compacted: int, obsolete: Sequence[tuple[int]]) -> None:
-    with database:
-        database.execute("BEGIN")
-        database.execute("DELETE FROM compaction")
-        database.execute("INSERT INTO compaction VALUES (?)", (compacted,))
-        database.executemany("DELETE FROM revisions WHERE revision = ?", obsolete)
