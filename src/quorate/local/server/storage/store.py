@@ -11,11 +11,11 @@ in groups by one thread, and published to readers and watches only after SQLite 
 import asyncio
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -377,6 +377,29 @@ class Store:
 
 def _size(change: Change) -> int:
     return len(change.new.data) if change.new is not None else 0
+
+
+class CompiledObjects(Generic[T]):
+    """The objects of a resource as a part of the server uses them; each revision is compiled once."""
+
+    def __init__(self, store: Store, resource: str, compile_object: Callable[[Json], T], part: str) -> None:
+        """``compile_object``: may raise any exception for an object that the ``part`` cannot use."""
+        self._store, self._resource, self._compile, self._part = store, resource, compile_object, part
+        self._by_revision: dict[int, T] = {}
+        self._revision = 0  # of the resource when the objects were compiled
+
+    def all(self) -> Collection[T]:
+        """Return what was compiled from each object, by name; an object that cannot be used is left out."""
+        revision = self._store.last_revision(self._resource)
+        if revision != self._revision:
+            compiled = self._store.usable(self._resource, self._of, self._part)
+            self._by_revision, self._revision = dict(compiled), revision
+        return self._by_revision.values()
+
+    def _of(self, entry: Entry) -> tuple[int, T]:
+        if entry.revision in self._by_revision:
+            return entry.revision, self._by_revision[entry.revision]
+        return entry.revision, self._compile(entry.decode())
 
 
 def with_contents(entry: Entry, obj: Json) -> Entry:

@@ -40,28 +40,17 @@ async def enforce(
 
 
 def _matching_version(context: RequestContext, match: Match, attributes: AdmissionAttributes) -> Kind | None:
-    if match.excluded and _covers(match.excluded, attributes):
+    if matching.is_covered(match.excluded, attributes, attributes.request_kind):
         return None
     if not match.rules:  # of a binding, which matches what its policy does
-        server = context.server
-        selected = matching.matches_selectors(server, match, attributes)
+        selected = matching.matches_selectors(context.server, match, attributes)
         return attributes.request_kind if selected else None
     version = matching.matching_version(context.server, match, attributes)
     if version is None or not any(match.names):
         return version
     named = zip(match.rules, match.names, strict=True)
-    kinds = [rule for rule, names in named if not names or attributes.name in names]
-    return version if _covers(kinds, attributes) else None
-
-
-def _covers(rules: Sequence[Any], attributes: AdmissionAttributes) -> bool:
-    kind, namespaced = attributes.request_kind, bool(attributes.namespace) and not attributes.is_namespace
-    return any(
-        rule.matches(
-            attributes.operation, kind.group, kind.version, kind.plural, attributes.subresource, namespaced
-        )
-        for rule in rules
-    )
+    covering = [rule for rule, names in named if not names or attributes.name in names]
+    return version if matching.is_covered(covering, attributes, attributes.request_kind) else None
 
 
 def _violations(

@@ -13,7 +13,7 @@ from quorate.local.server.admission.policies.expressions import (
     unsupported,
 )
 from quorate.local.server.admission.webhooks.configurations import OperationRule, compile_rule
-from quorate.local.server.storage.store import Entry, Key, Store
+from quorate.local.server.storage.store import CompiledObjects, Store
 
 Json = dict[str, Any]
 
@@ -66,34 +66,16 @@ class AdmissionPolicies:
     """The policies that bindings put in force."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._compiled: dict[Key, tuple[int, Any]] = {}
+        self._policies = CompiledObjects(store, POLICIES, compile_policy, "admission policies")
+        self._bindings = CompiledObjects(store, BINDINGS, _compile_binding, "admission policy bindings")
 
     def in_force(self) -> Sequence[tuple[Policy, Binding]]:
         """Return each binding with its policy, by name."""
-        if not self._store.entries(BINDINGS):
+        bindings = self._bindings.all()
+        if not bindings:
             return ()
-        policies = {
-            policy.name: policy for policy in self._store.usable(POLICIES, self._policy, "admission policies")
-        }
-        bindings = self._store.usable(BINDINGS, self._binding, "admission policy bindings")
-        return [(policies[each.policy], each) for each in bindings if each.policy in policies]
-
-    def _policy(self, entry: Entry) -> Policy:
-        revision, policy = self._compiled.get(entry.key, (0, None))
-        if revision != entry.revision:
-            policy = compile_policy(entry.decode())
-            self._compiled[entry.key] = (entry.revision, policy)
-        assert isinstance(policy, Policy)
-        return policy
-
-    def _binding(self, entry: Entry) -> Binding:
-        revision, binding = self._compiled.get(entry.key, (0, None))
-        if revision != entry.revision:
-            binding = _compile_binding(entry.decode())
-            self._compiled[entry.key] = (entry.revision, binding)
-        assert isinstance(binding, Binding)
-        return binding
+        policies = {policy.name: policy for policy in self._policies.all()}
+        return [(policies[binding.policy], binding) for binding in bindings if binding.policy in policies]
 
 
 def compile_policy(policy: Json) -> Policy:

@@ -1,12 +1,12 @@
 """Webhook configurations, compiled once for each revision."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from quorate.local.server.admission.webhooks.match_conditions import MatchCondition, compile_condition
 from quorate.local.server.registry.validation.formats import REVIEW_VERSIONS
-from quorate.local.server.storage.store import Entry, Key, Store
+from quorate.local.server.storage.store import CompiledObjects, Store
 
 Json = dict[str, Any]
 
@@ -65,22 +65,18 @@ class WebhookConfigurations:
     """The registered webhooks in the order of calls: by configuration name, then as listed."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._compiled: dict[Key, tuple[int, tuple[Webhook, ...]]] = {}
+        self._webhooks = {
+            resource: CompiledObjects(store, resource, _compile_webhooks, "admission webhooks")
+            for resource in (MUTATING, VALIDATING)
+        }
 
     def for_resource(self, resource: str) -> Sequence[Webhook]:
         """Return the webhooks of a resource, ``MUTATING`` or ``VALIDATING``."""
-        configurations = self._store.usable(resource, self._webhooks, "admission webhooks")
-        return [webhook for webhooks in configurations for webhook in webhooks]
+        return [webhook for webhooks in self._webhooks[resource].all() for webhook in webhooks]
 
-    def _webhooks(self, entry: Entry) -> Iterable[Webhook]:
-        revision, webhooks = self._compiled.get(entry.key, (0, ()))
-        if revision != entry.revision:
-            webhooks = tuple(
-                _compile_webhook(configuration) for configuration in entry.decode().get("webhooks", ())
-            )
-            self._compiled[entry.key] = (entry.revision, webhooks)
-        return webhooks
+
+def _compile_webhooks(configuration: Json) -> tuple[Webhook, ...]:
+    return tuple(map(_compile_webhook, configuration.get("webhooks", ())))
 
 
 def _compile_webhook(configuration: Json) -> Webhook:

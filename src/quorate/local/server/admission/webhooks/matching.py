@@ -48,21 +48,22 @@ def _version_in_rules(
     server: ServerContext, webhook: ResourceMatch, attributes: AdmissionAttributes
 ) -> Kind | None:
     """Return the requested version if a rule matches it, else another version that a rule matches."""
-    if _is_covered(webhook, attributes, attributes.request_kind):
+    if is_covered(webhook.rules, attributes, attributes.request_kind):
         return attributes.request_kind
     if webhook.exact_versions or attributes.kind is not attributes.request_kind:
         return None
     same = (kind for kind in server.registry if kind.resource == attributes.request_kind.resource)
-    return next((kind for kind in same if _is_covered(webhook, attributes, kind)), None)
+    return next((kind for kind in same if is_covered(webhook.rules, attributes, kind)), None)
 
 
-def _is_covered(webhook: ResourceMatch, attributes: AdmissionAttributes, kind: Kind) -> bool:
+def is_covered(rules: Sequence[OperationRule], attributes: AdmissionAttributes, kind: Kind) -> bool:
+    """Return True if one of the rules matches the operation on objects of a kind."""
     namespaced = bool(attributes.namespace) and not attributes.is_namespace
     return any(
         rule.matches(
             attributes.operation, kind.group, kind.version, kind.plural, attributes.subresource, namespaced
         )
-        for rule in webhook.rules
+        for rule in rules
     )
 
 
