@@ -5,11 +5,18 @@ from typing import Any, Final
 
 from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.durations import human_duration
-from quorate.local.objects.tables.layout import NAME, TableLayout, age_of, columns
-from quorate.local.objects.tables.workloads import NONE, selector_text
+from quorate.local.objects.tables.layout import (
+    NAME,
+    NONE,
+    UNKNOWN,
+    UNSET,
+    TableLayout,
+    age_of,
+    columns,
+    name_with_default,
+)
+from quorate.local.objects.tables.workloads import selector_text
 
-UNSET: Final = "<unset>"
-UNKNOWN: Final = "<unknown>"
 _DEFAULT_CLASS: Final = "ingressclass.kubernetes.io/is-default-class"
 _METRIC_FIELDS: Final = {
     "ContainerResource": "containerResource",
@@ -92,15 +99,13 @@ INGRESS = TableLayout((NAME, *columns("Class,Hosts,Address,Ports,Age")), _ingres
 
 
 def _ingress_class(obj: Json, now: float) -> list[Any]:
-    metadata, spec = obj["metadata"], obj.get("spec") or {}
-    marked = (metadata.get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
+    spec = obj.get("spec") or {}
     parameters = spec.get("parameters")
     kind = NONE
     if parameters:
         group = f".{parameters['apiGroup']}" if "apiGroup" in parameters else ""
         kind = f"{parameters.get('kind', '')}{group}/{parameters.get('name', '')}"
-    name = f"{metadata['name']} (default)" if marked else metadata["name"]
-    return [name, spec.get("controller", ""), kind, age_of(obj, now)]
+    return [name_with_default(obj, _DEFAULT_CLASS), spec.get("controller", ""), kind, age_of(obj, now)]
 
 
 INGRESS_CLASS = TableLayout((NAME, *columns("Controller,Parameters,Age")), _ingress_class)

@@ -13,6 +13,9 @@ from quorate.local.objects.tables.json_path import compile_path
 Cells = Callable[[Json, float], list[Any]]
 """a function that returns an object's cells in column order; the second argument is epoch seconds"""
 
+NONE = "<none>"
+UNKNOWN = "<unknown>"
+UNSET = "<unset>"
 NAME = Column("Name", "string", "", "name", "unique name within a namespace")
 
 
@@ -38,6 +41,13 @@ def columns(names: str, wide: str = "") -> tuple[Column, ...]:
         for priority, listed in enumerate((names, wide))
         for name, _, kind in (text.partition(":") for text in listed.split(",") if text)
     )
+
+
+def name_with_default(obj: Json, annotation: str) -> str:
+    """Return the name of a class, followed by (default) if the annotation marks it as the default class."""
+    metadata = obj["metadata"]
+    is_default = (metadata.get("annotations") or {}).get(annotation) == "true"
+    return f"{metadata['name']} (default)" if is_default else str(metadata["name"])
 
 
 def age_of(obj: Json, now: float) -> str:
@@ -177,7 +187,7 @@ _ESCAPED_FOR_HTML = {ord(character): f"\\u{ord(character):04x}" for character in
 
 def _date(text: str, now: float) -> str:
     if not text:
-        return "<unknown>"
+        return UNKNOWN
     try:
         return human_duration(now - epoch(text))
     except ValueError:
@@ -186,4 +196,4 @@ def _date(text: str, now: float) -> str:
 
 def plain_cells(obj: Json, now: float) -> list[Any]:
     """Return name and age, which every object has."""
-    return [obj["metadata"]["name"], age(obj["metadata"].get("creationTimestamp"), now)]
+    return [obj["metadata"]["name"], age_of(obj, now)]

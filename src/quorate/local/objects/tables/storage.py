@@ -5,7 +5,15 @@ from typing import Any, Final
 
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
-from quorate.local.objects.tables.layout import NAME, TableLayout, age_of, columns
+from quorate.local.objects.tables.layout import (
+    NAME,
+    NONE,
+    UNSET,
+    TableLayout,
+    age_of,
+    columns,
+    name_with_default,
+)
 
 _SHORT: Final = {
     "ReadWriteOnce": "RWO",
@@ -14,7 +22,6 @@ _SHORT: Final = {
     "ReadWriteOncePod": "RWOP",
 }  # in display order
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
-_UNSET: Final = "<unset>"
 
 
 def _modes(given: Iterable[str]) -> str:
@@ -38,10 +45,10 @@ def _volume(obj: Json, now: float) -> list[Any]:
         _phase(obj),
         f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
         spec.get("storageClassName", ""),
-        spec.get("volumeAttributesClassName") or _UNSET,
+        spec.get("volumeAttributesClassName") or UNSET,
         (obj.get("status") or {}).get("reason", ""),
         age_of(obj, now),
-        spec.get("volumeMode") or _UNSET,
+        spec.get("volumeMode") or UNSET,
     ]
 
 
@@ -67,9 +74,9 @@ def _claim(obj: Json, now: float) -> list[Any]:
         (status.get("capacity") or {}).get("storage", "") if bound else "",
         _modes(status.get("accessModes") or ()) if bound else "",
         spec.get("storageClassName", ""),
-        spec.get("volumeAttributesClassName") or _UNSET,
+        spec.get("volumeAttributesClassName") or UNSET,
         age_of(obj, now),
-        spec.get("volumeMode") or _UNSET,
+        spec.get("volumeMode") or UNSET,
     ]
 
 
@@ -83,10 +90,8 @@ CLAIM = TableLayout(
 
 
 def _class(obj: Json, now: float) -> list[Any]:
-    metadata = obj["metadata"]
-    marked = (metadata.get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
     return [
-        f"{metadata['name']} (default)" if marked else metadata["name"],
+        name_with_default(obj, _DEFAULT_CLASS),
         obj.get("provisioner", ""),
         obj.get("reclaimPolicy", ""),
         obj.get("volumeBindingMode", ""),
@@ -114,9 +119,9 @@ def _csi_driver(obj: Json, now: float) -> list[Any]:
         spec.get("attachRequired", True),
         spec.get("podInfoOnMount", False),
         spec.get("storageCapacity", False),
-        _UNSET if tokens is None else ",".join(each.get("audience", "") for each in tokens),
+        UNSET if tokens is None else ",".join(each.get("audience", "") for each in tokens),
         spec.get("requiresRepublish", False),
-        ",".join(spec.get("volumeLifecycleModes") or ()) or "<none>",
+        ",".join(spec.get("volumeLifecycleModes") or ()) or NONE,
         age_of(obj, now),
     ]
 

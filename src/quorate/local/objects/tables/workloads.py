@@ -1,12 +1,10 @@
 """Table layouts of workloads: jobs, and sets of pods."""
 
-from typing import Any, Final
+from typing import Any
 
 from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.durations import age, epoch, human_duration
-from quorate.local.objects.tables.layout import NAME, TableLayout, age_of, columns
-
-NONE: Final = "<none>"
+from quorate.local.objects.tables.layout import NAME, NONE, TableLayout, age_of, columns
 
 
 def selector_text(selector: Json | None) -> str:

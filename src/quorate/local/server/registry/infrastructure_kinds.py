@@ -8,205 +8,129 @@ from quorate.local.server.registry.kinds import STATUS, Kind, StorageConversion,
 from quorate.local.server.storage import autoscaler_versions
 
 ADMISSION = "admissionregistration.k8s.io"
+DEVICES_GROUP = "resource.k8s.io"
 FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
 NETWORKING = "networking.k8s.io"
 STORAGE_GROUP = "storage.k8s.io"
 
 Json = dict[str, Any]
 
+
+def v1_kind(
+    group: str, kind: str, plural: str, *short_names: str, namespaced: bool = False, **more: object
+) -> Kind:
+    return Kind(group, "v1", kind, plural, namespaced, short_names=short_names, **more)  # type: ignore[arg-type]
+
+
+def returned_kind(group: str, kind: str, plural: str, *short_names: str, **more: object) -> Kind:
+    """Return a kind of which DELETE returns the deleted object."""
+    return v1_kind(group, kind, plural, *short_names, return_deleted_object=True, **more)  # type: ignore[arg-type]
+
+
 CLUSTER = (
-    Kind(
+    v1_kind(
         "",
-        "v1",
         "Endpoints",
         "endpoints",
-        True,
-        short_names=("ep",),
+        "ep",
+        namespaced=True,
         list_kind="EndpointsList",
         allow_create_on_update=True,
     ),
-    Kind(
-        "discovery.k8s.io",
-        "v1",
-        "EndpointSlice",
-        "endpointslices",
-        True,
-        tracks_generation=True,
-    ),
-    Kind(
+    v1_kind("discovery.k8s.io", "EndpointSlice", "endpointslices", namespaced=True, tracks_generation=True),
+    v1_kind(
         ADMISSION,
-        "v1",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
-        False,
         categories=("api-extensions",),
         tracks_generation=True,
     ),
-    Kind(
+    v1_kind(
         ADMISSION,
-        "v1",
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
-        False,
         categories=("api-extensions",),
         tracks_generation=True,
     ),
-    Kind(
+    v1_kind(
         ADMISSION,
-        "v1",
         "ValidatingAdmissionPolicy",
         "validatingadmissionpolicies",
-        False,
         categories=("api-extensions",),
         subresources=(STATUS,),
         tracks_generation=True,
         require_resource_version=True,
     ),
-    Kind(
+    v1_kind(
         ADMISSION,
-        "v1",
         "ValidatingAdmissionPolicyBinding",
         "validatingadmissionpolicybindings",
-        False,
         categories=("api-extensions",),
         tracks_generation=True,
         require_resource_version=True,
     ),
-    Kind(
+    v1_kind(
         "apiregistration.k8s.io",
-        "v1",
         "APIService",
         "apiservices",
-        False,
         categories=("api-extensions",),
         subresources=(STATUS,),
     ),
-    Kind(
+    v1_kind(
         "policy",
-        "v1",
         "PodDisruptionBudget",
         "poddisruptionbudgets",
-        True,
-        short_names=("pdb",),
+        "pdb",
+        namespaced=True,
         subresources=(STATUS,),
         tracks_generation=True,
     ),
-    Kind(
-        NETWORKING,
-        "v1",
-        "NetworkPolicy",
-        "networkpolicies",
-        True,
-        short_names=("netpol",),
-        tracks_generation=True,
+    v1_kind(
+        NETWORKING, "NetworkPolicy", "networkpolicies", "netpol", namespaced=True, tracks_generation=True
     ),
-    Kind(
+    v1_kind(
         NETWORKING,
-        "v1",
         "Ingress",
         "ingresses",
-        True,
-        short_names=("ing",),
+        "ing",
+        namespaced=True,
         subresources=(STATUS,),
         tracks_generation=True,
     ),
-    Kind(NETWORKING, "v1", "IngressClass", "ingressclasses", False, tracks_generation=True),
-    Kind(
+    v1_kind(NETWORKING, "IngressClass", "ingressclasses", tracks_generation=True),
+    v1_kind(FLOW_CONTROL, "FlowSchema", "flowschemas", subresources=(STATUS,), tracks_generation=True),
+    v1_kind(
         FLOW_CONTROL,
-        "v1",
-        "FlowSchema",
-        "flowschemas",
-        False,
-        subresources=(STATUS,),
-        tracks_generation=True,
-    ),
-    Kind(
-        FLOW_CONTROL,
-        "v1",
         "PriorityLevelConfiguration",
         "prioritylevelconfigurations",
-        False,
         subresources=(STATUS,),
         tracks_generation=True,
     ),
 )
 
 STORAGE = (
-    Kind(
-        "",
-        "v1",
-        "PersistentVolume",
-        "persistentvolumes",
-        False,
-        short_names=("pv",),
-        subresources=(STATUS,),
-        return_deleted_object=True,
+    returned_kind("", "PersistentVolume", "persistentvolumes", "pv", subresources=(STATUS,)),
+    returned_kind(
+        "", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", namespaced=True, subresources=(STATUS,)
     ),
-    Kind(
-        "",
-        "v1",
-        "PersistentVolumeClaim",
-        "persistentvolumeclaims",
-        True,
-        short_names=("pvc",),
-        subresources=(STATUS,),
-        return_deleted_object=True,
-    ),
-    Kind(
+    returned_kind(STORAGE_GROUP, "StorageClass", "storageclasses", "sc"),
+    returned_kind(STORAGE_GROUP, "CSIDriver", "csidrivers", require_resource_version=True),
+    returned_kind(STORAGE_GROUP, "CSINode", "csinodes", require_resource_version=True),
+    returned_kind(
         STORAGE_GROUP,
-        "v1",
-        "StorageClass",
-        "storageclasses",
-        False,
-        short_names=("sc",),
-        return_deleted_object=True,
-    ),
-    Kind(
-        STORAGE_GROUP,
-        "v1",
-        "CSIDriver",
-        "csidrivers",
-        False,
-        require_resource_version=True,
-        return_deleted_object=True,
-    ),
-    Kind(
-        STORAGE_GROUP,
-        "v1",
-        "CSINode",
-        "csinodes",
-        False,
-        require_resource_version=True,
-        return_deleted_object=True,
-    ),
-    Kind(
-        STORAGE_GROUP,
-        "v1",
         "CSIStorageCapacity",
         "csistoragecapacities",
-        True,
+        namespaced=True,
         require_resource_version=True,
-        return_deleted_object=True,
     ),
-    Kind(
+    returned_kind(
         STORAGE_GROUP,
-        "v1",
         "VolumeAttachment",
         "volumeattachments",
-        False,
         subresources=(STATUS,),
         require_resource_version=True,
-        return_deleted_object=True,
     ),
-    Kind(
-        STORAGE_GROUP,
-        "v1",
-        "VolumeAttributesClass",
-        "volumeattributesclasses",
-        False,
-        short_names=("vac",),
-        return_deleted_object=True,
-    ),
+    returned_kind(STORAGE_GROUP, "VolumeAttributesClass", "volumeattributesclasses", "vac"),
 )
 
 
@@ -235,39 +159,25 @@ AUTOSCALING = (
 )
 
 
-def device_kind(kind: str, plural: str, namespaced: bool, **more: object) -> Kind:
-    return Kind(
-        "resource.k8s.io",
-        "v1",
-        kind,
-        plural,
-        namespaced,
-        return_deleted_object=True,
-        **more,  # type: ignore[arg-type]
-    )
-
-
 DEVICES = (
-    device_kind("DeviceClass", "deviceclasses", False, tracks_generation=True),
-    device_kind("ResourceClaim", "resourceclaims", True, subresources=(STATUS,)),
-    device_kind("ResourceClaimTemplate", "resourceclaimtemplates", True),
-    device_kind(
+    returned_kind(DEVICES_GROUP, "DeviceClass", "deviceclasses", tracks_generation=True),
+    returned_kind(DEVICES_GROUP, "ResourceClaim", "resourceclaims", namespaced=True, subresources=(STATUS,)),
+    returned_kind(DEVICES_GROUP, "ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True),
+    returned_kind(
+        DEVICES_GROUP,
         "ResourceSlice",
         "resourceslices",
-        False,
         selectable_fields={"spec.nodeName": "", "spec.driver": ""},
         tracks_generation=True,
     ),
 )
 
 CERTIFICATES = (
-    Kind(
+    v1_kind(
         "certificates.k8s.io",
-        "v1",
         "CertificateSigningRequest",
         "certificatesigningrequests",
-        False,
-        short_names=("csr",),
+        "csr",
         subresources=(Subresource("approval", STATUS.verbs), STATUS),
         selectable_fields={"spec.signerName": ""},
     ),
