@@ -56,7 +56,10 @@ def without_empty(message: Message, obj: Json) -> Json:
 
 @cache
 def always_written(message: Message) -> tuple[Json, tuple[tuple[str, Callable[[], Any]], ...]]:
-    """Return scalars and other fields that JSON has always: their empty values, and functions for these."""
+    """Return the fields that JSON has although they are empty.
+
+    Scalars have their empty values; other fields have functions that return a new empty value.
+    """
     scalars: Json = {}
     parts: list[tuple[str, Callable[[], Any]]] = []
     for field in message.fields:
@@ -123,7 +126,7 @@ def _omit_empty(message: Message, obj: Json, recurse: _Recursion) -> Json:
 
 
 def _in_schemas(schema: Message, recurse: _Recursion, value: Any) -> Any:
-    """Return a schema, a list or a map of schemas; any alternative stays."""
+    """Apply ``recurse`` to a schema or to each schema of a list; return any other value as it is."""
     match value:
         case dict():
             return recurse(schema, value)

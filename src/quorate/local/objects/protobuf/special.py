@@ -76,7 +76,10 @@ def _schema_or_bool_message(value: Json | bool) -> Json:
 
 
 def _field(name: str, absent: object = None) -> SpecialForm:
-    """Return the form of a message that is the value of one field in JSON."""
+    """Return the form of a message whose JSON is the value of its field ``name``, such as a quantity's text.
+
+    ``absent``: the JSON of a message without the field.
+    """
     return SpecialForm(lambda message: message.get(name, absent), lambda value: {name: value})
 
 

@@ -8,7 +8,7 @@ from quorate.local.server.registry.defaults import cluster as cluster_defaults
 from quorate.local.server.registry.defaults import infrastructure as infrastructure_defaults
 from quorate.local.server.registry.defaults import pods as pod_defaults
 from quorate.local.server.registry.defaults import workloads as workload_defaults
-from quorate.local.server.registry.defaults.constants import set_constants
+from quorate.local.server.registry.defaults.constants import new_status, set_constants
 from quorate.local.server.registry.kinds import Strategy
 from quorate.local.server.registry.validation import (
     api_extensions,
@@ -43,7 +43,7 @@ RELATIONS_OF_FIELD_RULES = (
 STRATEGIES: dict[str, Strategy] = {
     "customresourcedefinitions.apiextensions.k8s.io": Strategy(
         default=definition.set_defaults,
-        prepare_for_create=cluster_defaults.clear_status,
+        prepare_for_create=new_status(),
         validate=api_extensions.validate_definition,
         validate_create=api_extensions.validate_new_definition,
         validate_update=api_extensions.validate_definition_update,
@@ -70,7 +70,7 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "cronjobs.batch": Strategy(
         default=workload_defaults.default_cron_job,
-        prepare_for_create=workload_defaults.clear_status,
+        prepare_for_create=new_status(),
         validate=validate_as("CronJob"),
         validate_create=validate_as("CronJob.create"),
     ),
@@ -91,24 +91,24 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "replicationcontrollers": Strategy(
         default=workload_defaults.default_replication_controller,
-        prepare_for_create=workload_defaults.prepare_replication_controller_for_create,
+        prepare_for_create=new_status(replicas=0),
         validate=validate_as("ReplicationController"),
     ),
     "deployments.apps": Strategy(
         default=workload_defaults.default_deployment,
-        prepare_for_create=workload_defaults.clear_status,
+        prepare_for_create=new_status(),
         validate=validate_as("Deployment"),
         validate_update=validate_update_as("Deployment.update"),
     ),
     "replicasets.apps": Strategy(
         default=workload_defaults.default_replica_set,
-        prepare_for_create=workload_defaults.clear_status,
+        prepare_for_create=new_status(),
         validate=validate_as("ReplicaSet"),
         validate_update=validate_update_as("Deployment.update"),
     ),
     "statefulsets.apps": Strategy(
         default=workload_defaults.default_stateful_set,
-        prepare_for_create=workload_defaults.clear_status,
+        prepare_for_create=new_status(),
         validate=validate_as("StatefulSet"),
         validate_update=workloads.validate_stateful_set_update,
     ),
@@ -140,7 +140,7 @@ STRATEGIES: dict[str, Strategy] = {
         validate_update=validate_update_as("PriorityClass.update"),
     ),
     "resourcequotas": Strategy(
-        prepare_for_create=cluster_defaults.clear_status,
+        prepare_for_create=new_status(),
         validate=validate_as("ResourceQuota"),
         validate_update=validate_update_as("ResourceQuota.update"),
         validate_status=validate_status_as("ResourceQuota.status"),
@@ -178,18 +178,18 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "poddisruptionbudgets.policy": Strategy(
         default=set_constants("PodDisruptionBudget"),
-        prepare_for_create=cluster_defaults.clear_status,
+        prepare_for_create=new_status(),
         validate=validate_as("PodDisruptionBudget"),
     ),
     "persistentvolumes": Strategy(
         default=set_constants("PersistentVolume"),
-        prepare_for_create=cluster_defaults.set_pending,
+        prepare_for_create=new_status(phase="Pending"),
         validate=validate_as("PersistentVolume"),
         validate_update=storage.validate_volume_update,
     ),
     "persistentvolumeclaims": Strategy(
         default=set_constants("PersistentVolumeClaim"),
-        prepare_for_create=cluster_defaults.set_pending,
+        prepare_for_create=new_status(phase="Pending"),
         validate=validate_as("PersistentVolumeClaim"),
         validate_update=storage.validate_claim_update,
     ),
@@ -208,7 +208,7 @@ STRATEGIES: dict[str, Strategy] = {
         validate_update=validate_update_as("CSIStorageCapacity.update"),
     ),
     "volumeattachments.storage.k8s.io": Strategy(
-        prepare_for_create=infrastructure_defaults.set_detached,
+        prepare_for_create=new_status(attached=False),
         validate=validate_as("VolumeAttachment"),
         validate_update=validate_update_as("VolumeAttachment.update"),
     ),
@@ -218,18 +218,18 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "horizontalpodautoscalers.autoscaling": Strategy(
         default=infrastructure_defaults.default_autoscaler,
-        prepare_for_create=infrastructure_defaults.clear_autoscaler_status,
+        prepare_for_create=new_status(desiredReplicas=0),
         validate=validate_as("HorizontalPodAutoscaler"),
         validate_status=validate_status_as("HorizontalPodAutoscaler.status"),
     ),
     "horizontalpodautoscalers.autoscaling/v1": Strategy(
         default=infrastructure_defaults.default_autoscaler_v1,
-        prepare_for_create=infrastructure_defaults.clear_autoscaler_status_v1,
+        prepare_for_create=new_status(currentReplicas=0, desiredReplicas=0),
         validate=validate_as("HorizontalPodAutoscalerV1"),
         validate_status=validate_status_as("HorizontalPodAutoscaler.status"),
     ),
     "ingresses.networking.k8s.io": Strategy(
-        prepare_for_create=infrastructure_defaults.clear_load_balancer, validate=validate_as("Ingress")
+        prepare_for_create=new_status(loadBalancer={}), validate=validate_as("Ingress")
     ),
     "ingressclasses.networking.k8s.io": Strategy(
         default=set_constants("IngressClass"),
@@ -238,7 +238,7 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "resourceclaims.resource.k8s.io": Strategy(
         default=infrastructure_defaults.default_claim,
-        prepare_for_create=cluster_defaults.clear_status,
+        prepare_for_create=new_status(),
         validate=validate_as("ResourceClaim"),
         validate_update=validate_update_as("ResourceClaim.update"),
         validate_status=validate_status_as("ResourceClaim.status"),
@@ -253,7 +253,7 @@ STRATEGIES: dict[str, Strategy] = {
         validate=validate_as("ResourceSlice"), validate_update=validate_update_as("ResourceSlice.update")
     ),
     "certificatesigningrequests.certificates.k8s.io": Strategy(
-        prepare_for_create=cluster_defaults.clear_status,
+        prepare_for_create=new_status(),
         prepare_for_update=infrastructure_defaults.keep_request,
         prepare_for_status_update=infrastructure_defaults.prepare_request_status,
         validate=validate_as("CertificateSigningRequest"),
@@ -261,7 +261,7 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(
         default=set_constants("ValidatingAdmissionPolicy"),
-        prepare_for_create=cluster_defaults.clear_status,
+        prepare_for_create=new_status(),
         validate=validate_as("ValidatingAdmissionPolicy"),
         warnings=infrastructure.policy_warnings,
     ),
@@ -275,7 +275,7 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "apiservices.apiregistration.k8s.io": Strategy(
         default=set_constants("APIService"),
-        prepare_for_create=cluster_defaults.clear_status,
+        prepare_for_create=new_status(),
         validate=validate_as("APIService"),
     ),
     "endpoints": Strategy(default=set_constants("Endpoints"), validate=validate_as("Endpoints")),

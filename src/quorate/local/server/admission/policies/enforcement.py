@@ -40,6 +40,7 @@ async def enforce(
 
 
 def _matching_version(context: RequestContext, match: Match, attributes: AdmissionAttributes) -> Kind | None:
+    """Return the version of the kind in which a policy or a binding matches; None if it does not match."""
     if matching.is_covered(match.excluded, attributes, attributes.request_kind):
         return None
     if not match.rules:  # of a binding, which matches what its policy does
@@ -60,7 +61,7 @@ def _violations(
     sent: AdmissionAttributes,
     requested: AdmissionAttributes,
 ) -> Iterator[tuple[str, str]]:
-    """Yield message and reason of what a request violates."""
+    """Yield the message and the reason of each validation of a policy that a request violates."""
     request = review.admission_request(context.server.new_uid(), context.user, sent, requested)
     inputs = {
         "object": request.get("object"),

@@ -47,9 +47,9 @@ class Expression:
     text: str
     program: cel.Expression
     fields: Mapping[str, FieldTree]
-    """what it can read of each input"""
+    """the fields that the expression can read, by input"""
     variables: frozenset[str]
-    """variables of the policy that it names"""
+    """the variables of the policy that the expression names"""
 
 
 def compile_expression(text: str, want: cel.Type = cel.Type.DYN) -> Expression:
@@ -100,7 +100,7 @@ class Evaluation:
         return self._evaluate(expression)
 
     def _needed(self, names: Iterable[str]) -> set[str]:
-        """Return the variables that others need, directly or not."""
+        """Return the variables ``names``, and those that these variables need, directly or not."""
         needed: set[str] = set()
         left = list(names)
         while left:

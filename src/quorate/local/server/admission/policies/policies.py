@@ -28,7 +28,7 @@ class Match:
     rules: tuple[OperationRule, ...]
     excluded: tuple[OperationRule, ...]
     names: tuple[frozenset[str], ...]
-    """of the objects of each rule; empty: all"""
+    """the names of the objects that each rule matches; an empty set matches all objects"""
     exact_versions: bool
     namespace_selector: Json
     object_selector: Json

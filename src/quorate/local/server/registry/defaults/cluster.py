@@ -58,10 +58,6 @@ def default_limit_range(obj: Json) -> None:
             item["defaultRequest"] = requests
 
 
-def clear_status(obj: Json) -> None:
-    obj["status"] = {}
-
-
 def default_service(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     set_missing(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
@@ -104,7 +100,3 @@ def default_network_policy(obj: Json) -> None:
     for rule in (*spec.get("ingress", ()), *spec.get("egress", ())):
         for port in rule.get("ports", ()):
             port.setdefault("protocol", "TCP")
-
-
-def set_pending(obj: Json) -> None:
-    obj["status"] = {"phase": "Pending"}

@@ -1,4 +1,4 @@
-"""Defaults that are constants, by kind and path of the field.
+"""Defaults that are constants, by kind and path of the field, and the status of new objects.
 
 In a path, ``[]`` stands for each item of a list, and ``?`` for an object that is not created if it is absent.
 """
@@ -73,6 +73,15 @@ def set_constants(kind: str) -> Callable[[Json], None]:
                 parent.setdefault(name, copy.copy(value))
 
     return set_defaults
+
+
+def new_status(**fields: object) -> Callable[[Json], None]:
+    """Return the function that sets the status of a new object, which its creator cannot set."""
+
+    def set_status(obj: Json) -> None:
+        obj["status"] = copy.deepcopy(fields)
+
+    return set_status
 
 
 def _objects(obj: Json, parents: list[str]) -> Iterator[Json]:

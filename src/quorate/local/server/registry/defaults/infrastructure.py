@@ -54,22 +54,6 @@ def _alternatives(request: Json) -> Iterator[Json]:
     yield from request.get("firstAvailable", ())
 
 
-def clear_autoscaler_status(obj: Json) -> None:
-    obj["status"] = {"desiredReplicas": 0}
-
-
-def clear_autoscaler_status_v1(obj: Json) -> None:
-    obj["status"] = {"currentReplicas": 0, "desiredReplicas": 0}
-
-
-def set_detached(obj: Json) -> None:
-    obj["status"] = {"attached": False}
-
-
-def clear_load_balancer(obj: Json) -> None:
-    obj["status"] = {"loadBalancer": {}}
-
-
 def keep_request(new: Json, old: Json) -> None:
     """Restore the spec of a certificate request, which never changes."""
     new["spec"] = old["spec"]

@@ -52,12 +52,8 @@ def prepare_daemon_set_for_update(new: Json, old: Json) -> None:
     """Count the changes of the template in an annotation, as clients of older versions expect."""
     count = old["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
     changed = new["spec"].get("template") != old["spec"]["template"]
-    generation = int(count) + 1 if count.isdecimal() and changed else count
+    generation = int(count) + 1 if changed and count.isdecimal() and len(count) < 20 else count
     new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(generation)
-
-
-def prepare_replication_controller_for_create(obj: Json) -> None:
-    obj["status"] = {"replicas": 0}
 
 
 def default_replication_controller(obj: Json) -> None:
@@ -82,10 +78,6 @@ def default_pod_template(owner: Json) -> None:
     template = owner.setdefault("template", {})
     template.setdefault("metadata", {})
     default_pod_spec(template.setdefault("spec", {}))
-
-
-def clear_status(obj: Json) -> None:
-    obj["status"] = {}
 
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"

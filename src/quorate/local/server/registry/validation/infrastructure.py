@@ -18,12 +18,13 @@ from quorate.local.server.registry.validation.resource_amounts import positive_a
 INVALID_PATH_PARTS: Final = ("//", "/./", "/../", "%2f", "%2F")
 INVALID_PATH_ENDS: Final = ("/..", "/.")
 METRIC_SOURCES: Final = {
-    "object": "Object",
-    "external": "External",
-    "pods": "Pods",
-    "resource": "Resource",
-    "containerResource": "ContainerResource",
+    "Object": "object",
+    "External": "external",
+    "Pods": "pods",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
 }
+"""The fields of a metric's sources, by type."""
 NODE_SELECTIONS: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 DECISIONS: Final = ("Approved", "Denied")
 
@@ -97,10 +98,10 @@ def scale_to_zero(autoscaler: Json, path: str, _: Scope) -> Causes:
 
 @relation
 def metric_source(metric: Json, path: str, scope: Scope) -> Causes:
-    present = [field for field in METRIC_SOURCES if field in metric]
-    expected = next((field for field, name in METRIC_SOURCES.items() if name == metric.get("type")), "")
+    present = [field for field in METRIC_SOURCES.values() if field in metric]
+    expected = METRIC_SOURCES.get(metric.get("type", ""), "")
     if not expected and metric.get("type"):
-        yield not_supported(f"{path}.type", metric["type"], sorted(METRIC_SOURCES.values()))
+        yield not_supported(f"{path}.type", metric["type"], sorted(METRIC_SOURCES))
     elif expected and expected not in present:
         yield required(f"{path}.{expected}", "must populate information for the given metric source")
     if len(present) > 1:
