@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from quorate.local.objects.crd import structural_schema
 from quorate.local.objects.crd.schema import Schema, compile_schema, object_merge_type
-from quorate.local.objects.crd.schema_decoding import decode_schema
 from quorate.local.objects.schema_types import Json, MapOf
 from quorate.local.server import errors
 from quorate.local.server.errors import Cause
@@ -76,20 +75,16 @@ class Definition:
 
 
 def set_defaults(definition: Json) -> None:
-    """Set defaults of a definition and decode its schemas, in place.  Raises StatusError(400)."""
+    """Set defaults of a definition, in place."""
     spec = definition["spec"]
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
     names.setdefault("singular", kind.lower())
     names.setdefault("listKind", f"{kind}List")
     spec.setdefault("conversion", {"strategy": "None"})
-    for index, version in enumerate(spec.get("versions") or []):
+    for version in spec.get("versions") or []:
         if version.get("deprecated") is False:
             del version["deprecated"]
-        schema = version.get("schema") or {}
-        if "openAPIV3Schema" in schema:
-            path = f"spec.versions[{index}].schema.openAPIV3Schema"
-            schema["openAPIV3Schema"] = decode_schema(schema["openAPIV3Schema"], path)
 
 
 def compile_definition(definition: Json) -> Definition:
