@@ -187,3 +187,36 @@ def test_an_object_without_schema_may_have_any_spec() -> None:
         assert (await client.send("DELETE", f"{WIDGETS}/a"))[0] == 200
 
     run_with_server(scenario)
+
+
+@pytest.mark.parametrize(
+    ("widget", "problem"),
+    [
+        pytest.param({"spec": {"size": "x"}}, ".spec.size is not an integer", id="replicas"),
+        pytest.param({"status": {"labels": ["a"]}}, "the label selector is not a string", id="selector"),
+        pytest.param({"spec": "text"}, "spec in .spec.size is not an object", id="above the replicas"),
+    ],
+)
+def test_an_object_with_values_of_other_types_is_not_scaled(
+    widget: Json, problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(client: ApiClient) -> None:
+        definition = a_definition()
+        definition["spec"]["versions"] = definition["spec"]["versions"][:1]
+        definition["spec"]["versions"][0] |= {
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            "subresources": {
+                "scale": {
+                    "specReplicasPath": ".spec.size",
+                    "statusReplicasPath": ".status.size",
+                    "labelSelectorPath": ".status.labels",
+                }
+            },
+        }
+        await define(client, definition)
+        await client.create(WIDGETS, {"metadata": {"name": "a"}} | widget)
+        code, status = await client.send("PATCH", f"{WIDGETS}/a/scale", {"spec": {"replicas": 1}})
+        assert (code, status["message"]) == (500, problem)
+
+    run_with_server(scenario)
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []

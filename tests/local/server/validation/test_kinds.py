@@ -36,6 +36,20 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
         ("configmaps", {"data": {"a": "x" * 2**20}}, []),
         ("configmaps", {"data": {"a": "x" * 2**20, "b": "x"}}, [" TooLong"]),
         ("secrets", {"type": "kubernetes.io/tls", "data": {"tls.crt": ""}}, ["data[tls.key] Required"]),
+        (
+            "validatingwebhookconfigurations.admissionregistration.k8s.io",
+            {
+                "webhooks": [
+                    {
+                        "name": "a.example.com",
+                        "admissionReviewVersions": ["v1"],
+                        "sideEffects": "None",
+                        "clientConfig": {"url": "https://[::1"},
+                    }
+                ]
+            },
+            ["webhooks[0].clientConfig.url Invalid"],
+        ),
         ("namespaces", {"spec": {"finalizers": ["a b"]}}, ["spec.finalizers[0] Invalid"]),
         ("nodes", {"spec": {"taints": [{"key": "a"}]}}, ["spec.taints[0].effect Required"]),
         (

@@ -4,7 +4,7 @@ from typing import Any
 
 from quorate.local.objects.tables.workloads import labels_text, selector_text
 from quorate.local.server.admission.webhooks import dispatch as webhooks
-from quorate.local.server.errors import conflict, invalid, invalid_value
+from quorate.local.server.errors import conflict, internal, invalid, invalid_value
 from quorate.local.server.handlers import update
 from quorate.local.server.handlers.patch import patch_function
 from quorate.local.server.registry.builtin import typed
@@ -68,11 +68,11 @@ def _to_scale(kind: Kind, obj: Json) -> Json:
     assert paths is not None, "only a kind with paths lists the subresource"
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     metadata = {name: obj["metadata"][name] for name in names if name in obj["metadata"]}
-    status: Json = {"replicas": _value_at(obj, paths.status_replicas) or 0}
+    status: Json = {"replicas": _replicas(obj, paths.status_replicas)}
     selector = _value_at(obj, paths.label_selector) if paths.label_selector else None
     if selector:
         status["selector"] = _selector_text(selector)
-    spec = {"replicas": _value_at(obj, paths.spec_replicas) or 0}
+    spec = {"replicas": _replicas(obj, paths.spec_replicas)}
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -82,11 +82,27 @@ def _to_scale(kind: Kind, obj: Json) -> Json:
     }
 
 
-def _selector_text(selector: Json | str) -> str:
-    """Return a label selector, the plain labels of a ReplicationController or a text as text."""
+def _selector_text(selector: Any) -> str:
+    """Return a label selector, the plain labels of a ReplicationController or a text as text.
+
+    Raises StatusError(500) for any other value, which a custom resource may have.
+    """
     if isinstance(selector, str):
         return selector
+    if not isinstance(selector, dict):
+        raise internal("the label selector is not a string")
     return selector_text(selector) if selector.keys() <= LABEL_SELECTOR else labels_text(selector)
+
+
+def _replicas(obj: Json, path: str) -> int:
+    """Return the integer at a path; 0 if there is none.
+
+    Raises StatusError(500) for any other value, which a custom resource may have.
+    """
+    value = _value_at(obj, path)
+    if value is not None and type(value) is not int:
+        raise internal(f"{path} is not an integer")
+    return value or 0
 
 
 def _value_at(obj: Json, path: str) -> Any:
@@ -97,9 +113,12 @@ def _value_at(obj: Json, path: str) -> Any:
 
 
 def _set_value(obj: Json, path: str, value: Any) -> None:
+    """Set the value at a path.  Raises StatusError(500) if a field on the path is not an object."""
     *above, last = path.removeprefix(".").split(".")
     for name in above:
         obj = obj.setdefault(name, {})
+        if not isinstance(obj, dict):
+            raise internal(f"{name} in {path} is not an object")
     obj[last] = value
 
 

@@ -33,7 +33,11 @@ def url_or_service(config: Json, path: str, _: Scope) -> Causes:
 
 def _url(text: str, path: str) -> Causes:
     form = "; desired format: https://host[/path]"
-    url = urlsplit(text)
+    try:
+        url = urlsplit(text)
+    except ValueError as error:
+        yield invalid_value(path, text, f"url must be a valid URL: {error}{form}")
+        return
     if url.scheme != "https":
         yield invalid_value(path, url.scheme, f"'https' is the only allowed URL scheme{form}")
     if not url.netloc:
