@@ -76,7 +76,7 @@ def _schema_or_bool_message(value: Json | bool) -> Json:
 
 
 def _field(name: str, absent: object = None) -> SpecialForm:
-    """Return the form of a message that is the value of its field ``name`` in JSON, such as a quantity's text.
+    """Return the form of a message that is the value of its field ``name`` in JSON, such as a quantity.
 
     ``absent``: the JSON of a message without the field.
     """
