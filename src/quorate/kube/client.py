@@ -8,7 +8,6 @@ only the fields we read: patch existing objects, and replace only objects that w
 import asyncio
 import functools
 import io
-import os
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from enum import StrEnum
@@ -31,10 +30,12 @@ from quorate.kube.errors import (
     error_from_answer,
 )
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
+from quorate.kube.manager.cancellation import end_tasks
 from quorate.kube.object_faults import ObjectFault, ObjectFaults
 from quorate.kube.own_writes import OwnWrites
 from quorate.kube.resources import Body, Resource, T, metadata_of
 from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.connection_errors import unreachable
 from quorate.kube.rest.connector import Connector, Permit
 from quorate.kube.rest.decoding import (
     Bookmark,
@@ -129,9 +130,7 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._session is not None, "exited without being entered"
-        for write in self._writes:
-            write.cancel()
-        await asyncio.gather(*self._writes, return_exceptions=True)
+        await end_tasks(self._writes)
         await self._session.close()
         self._session = None
 
@@ -359,7 +358,7 @@ class Client:
                 answer = await response.read()
             code = response.status
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._unreachable(request, error) from error
+            raise unreachable(request, self.config.server, error) from error
         finally:
             self._on_response(method, path, code, clock() - began)
         if response.status >= 400:
@@ -407,7 +406,7 @@ class Client:
             await self.config.credentials.refresh(authorization)  # for the caller's next attempt
             raise
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._unreachable(request, error) from error
+            raise unreachable(request, self.config.server, error) from error
 
     async def _start_watch(
         self, path: str, opening: aiohttp.client._RequestContextManager
@@ -453,19 +452,6 @@ class Client:
     def _query(self, dry_run: bool) -> dict[str, str]:
         return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})
 
-    def _unreachable(self, request: str, error: Exception) -> Unreachable:
-        sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-        match error:
-            case aiohttp.ClientSSLError():
-                problem = f"{error} (does the kubeconfig's certificate-authority belong to this server?)"
-            case aiohttp.ClientConnectorError():
-                problem = f"{_reason(error.os_error) or error} (is the API server running?)"
-            case TimeoutError():
-                problem = str(error) or "the deadline passed"
-            case _:
-                problem = str(error) or repr(error)
-        return Unreachable(request, self.config.server, problem, sent)
-
 
 def _retrieve_exception(write: asyncio.Task[bytes]) -> None:
     """Retrieve the exception of a write after its caller was cancelled: otherwise asyncio logs it."""
@@ -489,12 +475,6 @@ def _namespace_of(body: Body) -> str:
         namespace: str = body.get("metadata", {}).get("namespace", "")
         return namespace
     return metadata_of(body).namespace  # type: ignore[arg-type]
-
-
-def _reason(error: OSError) -> str:
-    """Return the error text of the operating system; empty if it has none."""
-    known = error.errno is not None and error.errno > 0
-    return (os.strerror(error.errno) if known else error.strerror or "").lower()  # type: ignore[arg-type]
 
 
 @functools.lru_cache(maxsize=64)

@@ -26,6 +26,7 @@ from typing import Final, cast
 from aiohttp import StreamReader, web
 
 from quorate.kube.log import logger
+from quorate.kube.manager.cancellation import end_tasks
 from quorate.kube.serving.malformed_requests import http_logger
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -346,9 +347,7 @@ async def bounded_server(
         try:
             yield listening[0].getsockname()[1]
         finally:
-            for task in accepting:
-                task.cancel()
-            await asyncio.gather(*accepting, return_exceptions=True)
+            await end_tasks(accepting)
             await server.close()
             await runner.cleanup()
     finally:

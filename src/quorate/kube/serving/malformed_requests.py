@@ -29,16 +29,9 @@ class MalformedRequests(logging.Filter):
         self._log_from = now + LOG_INTERVAL_S
         problem = f": {error.message}" if isinstance(error, HttpProcessingError) else ""
         first_line = problem.partition("\n")[0]
-        text = f"requests refused that are not HTTP, total {self._total}{first_line}"
-        warning = {
-            "levelno": logging.WARNING,
-            "levelname": "WARNING",
-            "msg": text,
-            "args": (),
-            "exc_info": None,
-        }
-        for name, value in warning.items():
-            setattr(record, name, value)
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg = f"requests refused that are not HTTP, total {self._total}{first_line}"
+        record.args, record.exc_info = (), None
         return True
 
 
