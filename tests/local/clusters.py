@@ -39,6 +39,7 @@ async def api_server(
     port: int = 0,
     keep: int = 10_000,
     converters: Mapping[str, Converter] = NO_CONVERTERS,
+    kubelet_socket: Path | None = None,
 ) -> AsyncIterator[RunningServer]:
     """Run a server on a free loopback port; using the same path twice is a restart."""
     ids = random.Random()
@@ -49,6 +50,7 @@ async def api_server(
         lambda: str(uuid.UUID(int=ids.getrandbits(128))),
         converters,
         KEYS,
+        kubelet_socket=kubelet_socket,
     )
     await server.start("127.0.0.1", port, tls)
     try:

@@ -1,9 +1,16 @@
 """log, exec and proxy of pods without a process of this machine."""
 
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
 import pytest
 
 from quorate.local.server.handlers.pod_streams import proxied_path
-from tests.local.api_client import ApiClient, run_with_server
+from tests.local.api_client import ApiClient, connect, run_with_server
+from tests.local.clusters import api_server
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -56,6 +63,49 @@ def test_without_a_kubelet_the_answer_says_so() -> None:
             503,
             "the cluster has no kubelet (quorate local up --runtime process)",
         )
+
+    run_with_server(scenario)
+
+
+def test_a_body_without_a_length_is_forwarded_decoded_and_whole(tmp_path: Path) -> None:
+    content = b"content " * 100
+    received = b""
+
+    async def kubelet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal received
+        received = await reader.readuntil(b"\r\n\r\n") + await reader.readexactly(len(content))
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        writer.close()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield gzip.compress(content)
+
+    async def run() -> None:
+        path = tmp_path / "kubelet.sock"
+        async with (
+            await asyncio.start_unix_server(kubelet, path),
+            api_server(kubelet_socket=path) as server,
+            connect(server) as client,
+            aiohttp.ClientSession(headers={"Authorization": f"Bearer {server.token}"}) as http,
+        ):
+            await create_pod(client, "bubblewrap://0")
+            url = f"{server.url}/api/v1/nodes/node-1/proxy/run"
+            async with http.post(url, data=chunks(), headers={"Content-Encoding": "gzip"}) as response:
+                assert response.status == 204
+
+    asyncio.run(run())
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert body == content
+    assert f"Content-Length: {len(content)}".encode() in head
+    assert b"gzip\r\n" not in head
+    assert b"Bearer" not in head
+
+
+def test_a_simulated_node_says_that_it_has_no_kubelet() -> None:
+    async def scenario(client: ApiClient) -> None:
+        await create_pod(client, "simulated://0")
+        code, status = await client.send("GET", "/api/v1/nodes/node-1/proxy/healthz")
+        assert (code, status["message"].partition(":")[0]) == (400, "node node-1 has no kubelet")
 
     run_with_server(scenario)
 

@@ -99,13 +99,25 @@ async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> 
     return response
 
 
+def forwarded_headers(request: web.BaseRequest) -> list[tuple[str, str]]:
+    """Return the headers of a request without credentials, and without those that its connection has used.
+
+    The body has been decoded, so Content-Encoding is left out.
+    """
+    left_out = (*HOP_BY_HOP_HEADERS, "authorization", "content-encoding")
+    return [
+        (name, value)
+        for name, value in request.headers.items()
+        if name.lower() not in left_out and not name.lower().startswith("impersonate-")
+    ]
+
+
 def _proxied_headers(request: web.BaseRequest, user: User) -> CIMultiDict[str]:
     """Return the headers of the request without credentials, and with the user."""
     headers = CIMultiDict(
         (name, value)
-        for name, value in request.headers.items()
-        if name.lower() not in (*HOP_BY_HOP_HEADERS, "authorization")
-        and not name.lower().startswith(("x-remote-", "impersonate-"))
+        for name, value in forwarded_headers(request)
+        if not name.lower().startswith("x-remote-")
     )
     headers.add(USER, user.name)
     if user.uid:

@@ -8,7 +8,8 @@ import aiohttp
 import msgspec
 from aiohttp import hdrs, web
 
-from quorate.local.server.aggregation.proxy import HOP_BY_HOP_HEADERS
+from quorate.local.server.aggregation.proxy import forwarded_headers
+from quorate.local.server.backend_client import SERVICE_NAME_LABEL
 from quorate.local.server.errors import StatusError, bad_request, not_found
 from quorate.local.server.kubelet_client import KubeletClient, request_head
 from quorate.local.server.requests.context import RequestContext
@@ -20,7 +21,6 @@ Json = dict[str, Any]
 STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
 PROXIED: Final = frozenset({"nodes", "pods", "services"})
 SIMULATED: Final = "simulated://"  # the container runtime of simulated nodes
-SERVICE_NAME_LABEL: Final = "kubernetes.io/service-name"
 UPGRADE_HEADERS: Final = ("connection", "origin", "upgrade", "x-stream-protocol-version")
 
 
@@ -99,9 +99,14 @@ def _require_process(context: RequestContext, pod: Json, what: str) -> None:
     name, node_name = pod["metadata"]["name"], pod["spec"].get("nodeName")
     if not node_name:
         raise bad_request(f"pod {name} does not have a host assigned")
-    if _is_simulated(context.server.store, node_name):
+    _require_kubelet(context, node_name, f"pod {name} has no {what}")
+
+
+def _require_kubelet(context: RequestContext, node: str, problem: str) -> None:
+    """Raise StatusError(400), which begins with ``problem``, if the node is simulated."""
+    if _is_simulated(context.server.store, node):
         raise bad_request(
-            f"pod {name} has no {what}: node {node_name} simulates its pods and runs no process for them "
+            f"{problem}: node {node} simulates its pods and runs no process for them "
             "(quorate local up --runtime process runs pods as processes)"
         )
 
@@ -138,10 +143,12 @@ async def _proxy(
     """Forward a request to a port of a pod, to a pod of a service, or to the kubelet of a node."""
     path = proxied_path(request.raw_path)
     if context.kind.resource == "nodes":
-        node = _get(context, "nodes", "", context.name.partition(":")[0])
-        pod: Json = {"metadata": {"name": "-"}, "spec": {"nodeName": node["metadata"]["name"]}}
-        _require_process(context, pod, "kubelet")
-        return await kubelet.forward(request, _forwarded_head(request, path, "kubelet"), context.body)
+        node = context.name.partition(":")[0]
+        _get(context, "nodes", "", node)
+        _require_kubelet(context, node, f"node {node} has no kubelet")
+        return await kubelet.forward(
+            request, _forwarded_head(request, context, path, "kubelet"), context.body
+        )
     scheme, name, port = _split_name(context.name)
     if scheme == "https":
         raise bad_request("the proxy reaches ports with HTTP only")
@@ -151,7 +158,7 @@ async def _proxy(
         number = _pod_port(_get(context, "pods", context.namespace, name), port)
     pod = _get(context, "pods", context.namespace, name)
     _require_process(context, pod, "port")
-    head = _forwarded_head(request, path, f"{pod.get('status', {}).get('podIP', name)}:{number}")
+    head = _forwarded_head(request, context, path, f"{pod.get('status', {}).get('podIP', name)}:{number}")
     return await kubelet.tunnel(request, f"{context.namespace}/{name}/{number}", head, context.body)
 
 
@@ -159,10 +166,9 @@ def proxied_path(raw_path: str) -> str:
     """Return the path and query after the subresource proxy, also if a name before it is proxy."""
     path, separator, query = raw_path.partition("?")
     segments = path.split("/")
-    start = (
-        7 if segments[3:4] == ["namespaces"] else 5
-    )  # after /api/v1/namespaces/N/pods/P or /api/v1/nodes/N
-    return "/" + "/".join(segments[start + 1 :]) + separator + query
+    # After /api/v1/namespaces/N/pods/P/proxy or /api/v1/nodes/N/proxy.
+    start = 8 if segments[3:4] == ["namespaces"] else 6
+    return "/" + "/".join(segments[start:]) + separator + query
 
 
 def _split_name(text: str) -> tuple[str, str, str]:
@@ -216,17 +222,11 @@ def _endpoint(context: RequestContext, name: str, port: str) -> tuple[str, int]:
     raise StatusError(503, "ServiceUnavailable", f'no endpoints available for service "{name}"')
 
 
-def _forwarded_head(request: web.BaseRequest, path: str, host: str) -> bytes:
+def _forwarded_head(request: web.BaseRequest, context: RequestContext, path: str, host: str) -> bytes:
     """Return the head of the forwarded request: without credentials, and for one response only."""
     upgrade = request.headers.get(hdrs.UPGRADE, "")
-    headers = [("Host", host)]
-    headers += [
-        (name, value)
-        for name, value in request.headers.items()
-        if name.lower() not in (*HOP_BY_HOP_HEADERS, "authorization")
-        and not name.lower().startswith("impersonate-")
-    ]
+    headers = [("Host", host), *forwarded_headers(request)]
     headers += [("Connection", "Upgrade"), ("Upgrade", upgrade)] if upgrade else [("Connection", "close")]
     if request.body_exists:
-        headers.append(("Content-Length", request.headers.get(hdrs.CONTENT_LENGTH, "0")))
+        headers.append(("Content-Length", str(len(context.body))))
     return request_head(request.method, path, headers)
