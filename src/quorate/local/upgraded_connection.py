@@ -15,7 +15,7 @@ UPGRADED: Final = web.RequestKey("upgraded", bool)
 
 
 class UpgradedConnection:
-    """Takes over the connection of a request; the handler then returns ``NO_RESPONSE``."""
+    """Takes over the connection of a request; the handler then returns ``NoResponse``."""
 
     def __init__(self, request: web.BaseRequest) -> None:
         if request.transport is None:

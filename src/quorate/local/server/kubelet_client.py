@@ -1,9 +1,8 @@
 """Requests of the API server to the kubelet of this machine, over a Unix socket."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,12 +11,13 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from quorate.kube.manager.cancellation import end_tasks
 from quorate.local.server.errors import StatusError, bad_request, internal_error
+from quorate.local.unix_socket import short_socket_path
 from quorate.local.upgraded_connection import CHUNK_BYTES, NoResponse, UpgradedConnection
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_ERROR_BYTES: Final = 64 * 1024
-MAX_SOCKET_PATH_BYTES: Final = 100
 ANSWER_TIMEOUT_S: Final = 30.0
 SWITCHING_PROTOCOLS: Final = 101
 UNUSABLE_ANSWER: Final = (
@@ -46,18 +46,20 @@ class KubeletClient:
     @asynccontextmanager
     async def get(self, path: str, query: str) -> AsyncIterator[aiohttp.ClientResponse]:
         """Yield a successful response.  Raises StatusError."""
-        with self._socket_path() as socket:
-            connector = aiohttp.UnixConnector(socket)
-            async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout()) as session:
-                try:
-                    response = await session.get(URL(f"http://kubelet{path}?{query}", encoded=True))
-                except aiohttp.ClientError as error:
-                    raise _unreachable(error) from error
-                async with response:
-                    if response.status != 200:
-                        content = await response.content.read(MAX_ERROR_BYTES)
-                        raise _error(response.status, content)
-                    yield response
+        url = URL(f"http://kubelet{path}?{query}", encoded=True)
+        async with AsyncExitStack() as stack:
+            try:
+                with self._socket_path() as socket:
+                    connector = aiohttp.UnixConnector(socket)
+                    session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout())
+                    await stack.enter_async_context(session)
+                    response = await session.get(url)
+            except (OSError, aiohttp.ClientError) as error:
+                raise _unreachable(error) from error
+            async with response:
+                if response.status != 200:
+                    raise _error(response.status, await response.content.read(MAX_ERROR_BYTES))
+                yield response
 
     async def upgrade(self, request: web.BaseRequest, path: str, headers: Headers) -> web.StreamResponse:
         """Pass the upgrade of a request on to the kubelet, and then the bytes of both sides.
@@ -112,42 +114,23 @@ class KubeletClient:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        with self._socket_path() as socket:
-            try:
+        try:
+            with self._socket_path() as socket:
                 reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_HEAD_BYTES)
-            except OSError as error:
-                raise _unreachable(error) from error
+        except OSError as error:
+            raise _unreachable(error) from error
         try:
             yield reader, writer
         finally:
             writer.close()
 
-    def _socket_path(self) -> "_SocketPath":
+    def _socket_path(self) -> AbstractContextManager[str]:
+        """Return the path of the socket in a short form.  Raises StatusError without a kubelet."""
         if self._socket is None:
             raise StatusError(
                 503, "ServiceUnavailable", "the cluster has no kubelet (quorate local up --runtime process)"
             )
-        return _SocketPath(self._socket)
-
-
-class _SocketPath:
-    """The path of a socket, in a form that is short enough for the kernel while the block lasts."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._directory: int | None = None
-
-    def __enter__(self) -> str:
-        if len(os.fsencode(self._path)) <= MAX_SOCKET_PATH_BYTES:
-            return str(self._path)
-        with suppress(OSError):
-            self._directory = os.open(self._path.parent, os.O_PATH)
-            return f"/proc/self/fd/{self._directory}/{self._path.name}"
-        return str(self._path)
-
-    def __exit__(self, *_: object) -> None:
-        if self._directory is not None:
-            os.close(self._directory)
+        return short_socket_path(self._socket)
 
 
 def request_head(method: str, path: str, headers: Headers) -> bytes:
@@ -175,9 +158,7 @@ async def _relay(
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
         client.close()
 
 

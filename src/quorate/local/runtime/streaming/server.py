@@ -1,7 +1,6 @@
 """The HTTP server of a kubelet, on a Unix socket: logs, exec, attach and port-forward of its containers."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
@@ -44,6 +43,7 @@ from quorate.local.runtime.streaming.remote_command import (
 from quorate.local.runtime.streaming.spdy import ProtocolError
 from quorate.local.runtime.streaming.spdy_session import SpdySession
 from quorate.local.runtime.streaming.stats import UsageStatistics
+from quorate.local.unix_socket import short_socket_path
 from quorate.local.upgraded_connection import UPGRADED, NoResponse, UpgradedConnection
 
 SOCKET: Final = "kubelet.sock"
@@ -247,12 +247,8 @@ async def serve_kubelet(state: Path, server: KubeletServer) -> AsyncIterator[Non
         web.Server(server.handle, handler_cancellation=True, access_log=None), shutdown_timeout=SHUTDOWN_S
     )
     await runner.setup()
-    # Paths of sockets have at most 107 bytes; that of the directory may be longer.
-    directory = os.open(state, os.O_PATH)
-    try:
-        await web.UnixSite(runner, f"/proc/self/fd/{directory}/{SOCKET}").start()
-    finally:
-        os.close(directory)
+    with short_socket_path(path) as short_path:
+        await web.UnixSite(runner, short_path).start()
     try:
         yield
     finally:
