@@ -29,9 +29,8 @@ class MalformedRequests(logging.Filter):
         self._log_from = now + LOG_INTERVAL_S
         problem = f": {error.message}" if isinstance(error, HttpProcessingError) else ""
         first_line = problem.partition("\n")[0]
-        record.levelno, record.levelname = logging.WARNING, "WARNING"
-        record.msg = f"requests refused that are not HTTP, total {self._total}{first_line}"
-        record.args, record.exc_info = (), None
+        text = f"requests refused that are not HTTP, total {self._total}{first_line}"
+        vars(record).update(levelno=logging.WARNING, levelname="WARNING", msg=text, args=(), exc_info=None)
         return True
 
 

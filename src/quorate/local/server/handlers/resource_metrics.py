@@ -23,12 +23,8 @@ MAX_NANOS: Final = NANOS * 2**60
 
 
 async def list_pods(context: RequestContext) -> ApiResponse:
-    selector = selectors.parse(
-        context.kind, context.query.get("labelSelector", ""), context.query.get("fieldSelector", "")
-    )
-    entries = context.server.store.entries("pods", context.namespace)
-    metrics = await _pod_metrics(context, [entry for entry in entries if selector.matches(entry)])
-    return _list(context, metrics)
+    pods = _selected(context, context.server.store.entries("pods", context.namespace))
+    return _list(context, await _pod_metrics(context, pods))
 
 
 async def get_pod(context: RequestContext) -> ApiResponse:
@@ -40,10 +36,7 @@ async def get_pod(context: RequestContext) -> ApiResponse:
 
 
 async def list_nodes(context: RequestContext) -> ApiResponse:
-    selector = selectors.parse(
-        context.kind, context.query.get("labelSelector", ""), context.query.get("fieldSelector", "")
-    )
-    nodes = [entry for entry in context.server.store.entries("nodes") if selector.matches(entry)]
+    nodes = _selected(context, context.server.store.entries("nodes"))
     return _list(context, await _node_metrics(context, nodes))
 
 
@@ -53,6 +46,13 @@ async def get_node(context: RequestContext) -> ApiResponse:
         raise context.not_found()
     (metrics,) = await _node_metrics(context, [entry])
     return responses.document(context, _typed(context, metrics))
+
+
+def _selected(context: RequestContext, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries that the selectors of the request match."""
+    query = context.query
+    selector = selectors.parse(context.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+    return [entry for entry in entries if selector.matches(entry)]
 
 
 def _list(context: RequestContext, items: list[Json]) -> ApiResponse:
@@ -91,7 +91,9 @@ async def _pod_metrics(context: RequestContext, entries: Sequence[Entry]) -> lis
 
 
 async def _node_metrics(context: RequestContext, nodes: Sequence[Entry]) -> list[Json]:
-    pods = await _running(context, context.server.store.entries("pods"))
+    names = {entry.key.name for entry in nodes}
+    running = await _running(context, context.server.store.entries("pods"))
+    pods = [pod for pod in running if pod["spec"]["nodeName"] in names]
     usage = await _usage_by_pod(context, pods)
     totals: dict[str, tuple[int, int]] = {}
     for pod in pods:
