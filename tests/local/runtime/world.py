@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from quorate.api.meta import Key
-from quorate.cli.run.process_runtime import why_not_real
+from quorate.cli.run.process_runtime import why_no_pod_networks
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import untyped
@@ -48,7 +48,7 @@ def unavailable_reason() -> str:
 runs_processes = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason() or "pods can run")
 
 
-why_no_namespaces = functools.cache(why_not_real)
+why_no_namespaces = functools.cache(why_no_pod_networks)
 runs_in_namespaces = pytest.mark.skipif(
     bool(why_no_namespaces()), reason=why_no_namespaces() or "pods can run"
 )

@@ -19,7 +19,7 @@ from quorate.cli.run.follow import OnObserved, ignore
 from quorate.cli.run.formatting import plural
 from quorate.cli.run.observation import ObservedCluster
 from quorate.cli.run.outcome import Completed, Deadlocked, Outcome
-from quorate.cli.run.process_runtime import Runtime, RuntimeOptions, why_not_real
+from quorate.cli.run.process_runtime import Runtime, RuntimeOptions, why_no_pod_networks
 from quorate.cli.run.report import first_submission, outcome_lines, print_outcome
 from quorate.cli.run.screen import open_console
 from quorate.cli.run.what_if import what_if
@@ -99,7 +99,7 @@ def _runtime(console: Console, real: bool | None, speed: float) -> Runtime:
     """Return how the pods of the second run are run.  Raises ``UsageError`` if they cannot be as asked."""
     if real is False or (real is None and speed != 1):
         return Runtime.SIMULATED
-    reason = why_not_real()
+    reason = why_no_pod_networks()
     if reason and real:
         raise UsageError(f"--real: {reason}")
     if reason:

@@ -87,7 +87,7 @@ class RuntimeOptions:
         return pools, ProcessRuntime(name, resources, _parse_images(self.images))
 
 
-def why_not_real() -> str:
+def why_no_pod_networks() -> str:
     """Return why pods cannot run as processes with networks of their own here, or an empty string."""
     with tempfile.TemporaryDirectory() as state:
         try:
