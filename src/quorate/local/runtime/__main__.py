@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -65,14 +66,9 @@ async def serve(configuration: KubeletConfiguration, reason: str) -> None:
         Client(rest, rng, field_manager="kubelet") as client,
         run_pod_network(Path(configuration.state), client, clock, reason) as network,
     ):
-        services = _services(configuration, client, clock, rng, network)
-        node = NodeDescription(
-            configuration.node_name,
-            services.network.node_address,
-            capacity(services.state, configuration.resources),
-            ISOLATION,
-            _remarks(services),
-        )
+        amounts = capacity(Path(configuration.state), configuration.resources)
+        services = _services(configuration, amounts, client, clock, rng, network)
+        node = NodeDescription(services.name, network.node_address, amounts, ISOLATION, _remarks(services))
         kubelet = Kubelet(services)
         async with serve_kubelet(services.state, KubeletServer(services.state, kubelet, network, clock)):
             await _run(client, clock, node, kubelet)
@@ -104,13 +100,12 @@ async def _keep_node(client: Client, clock: WallClock, node: NodeDescription) ->
 
 def _services(
     configuration: KubeletConfiguration,
+    amounts: Mapping[str, str],
     client: Client,
     clock: WallClock,
     rng: random.Random,
     network: PodNetwork,
 ) -> NodeServices:
-    state = Path(configuration.state)
-    amounts = capacity(state, configuration.resources)
     cgroups = find_cgroups()
     remove_unused(cgroups, clock.now())
     return NodeServices(
@@ -118,7 +113,7 @@ def _services(
         client=client,
         clock=clock,
         rng=rng,
-        state=state,
+        state=Path(configuration.state),
         network=network,
         tools=find_tools(),
         images={name: Path(root) for name, root in configuration.images.items()},

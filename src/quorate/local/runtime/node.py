@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from quorate.api import codec
 from quorate.api.meta import Condition, Key, at_epoch, with_condition
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
@@ -65,15 +68,7 @@ def node_status(node: NodeDescription, stored: Sequence[Condition], now: float) 
     conditions = tuple(stored)
     healthy = [Condition(type=t, status=s, reason=r, message=_message(t, m)) for t, s, r, m in HEALTHY]  # type: ignore[arg-type]
     for condition in (*node.remarks, *healthy):
-        new = Condition(
-            type=condition.type,
-            status=condition.status,
-            reason=condition.reason,
-            message=condition.message,
-            last_transition_time=moment,
-        )
-        conditions = with_condition(conditions, new)
-    encoded = [{**_as_json(condition), "lastHeartbeatTime": moment} for condition in conditions]
+        conditions = with_condition(conditions, replace(condition, last_transition_time=moment))
     return {
         "capacity": dict(node.capacity),
         "allocatable": dict(node.capacity),
@@ -81,23 +76,13 @@ def node_status(node: NodeDescription, stored: Sequence[Condition], now: float) 
             {"type": "InternalIP", "address": node.address},
             {"type": "Hostname", "address": node.name},
         ],
-        "conditions": encoded,
+        "conditions": [{**codec.to_builtins(c), "lastHeartbeatTime": moment} for c in conditions],
         "nodeInfo": node_info(node.isolation),
     }
 
 
 def _message(type_: str, message: str) -> str:
     return "kubelet is posting ready status" if type_ == "Ready" else message
-
-
-def _as_json(condition: Condition) -> dict[str, Any]:
-    return {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time,
-    }
 
 
 async def heartbeat(client: Client, clock: Clock, node: NodeDescription) -> None:

@@ -5,23 +5,21 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from quorate.api import codec
-from quorate.api.meta import Key, ObjectMeta, Struct, Uid
+from quorate.api import codec, core
+from quorate.api.meta import Key, Struct, Uid
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
-from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import Resource
+from quorate.kube.informer import Informer
+from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource, T
+from quorate.local.controllers.services.types import SERVICES, Service
 from quorate.local.runtime.pod_types import (
-    CLAIMS,
     CONFIG_MAPS,
     SECRETS,
-    SERVICES,
     VOLUMES,
     ConfigMap,
     Pod,
     Secret,
-    Service,
     TokenSource,
 )
 from quorate.local.runtime.volumes.content import VolumeError
@@ -30,8 +28,7 @@ TOKEN_REFRESH: Final = 0.8  # of the lifetime, as a kubelet
 MIN_TOKEN_LIFETIME_S: Final = 600
 
 
-class ServiceAccount(Struct):
-    metadata: ObjectMeta
+class ServiceAccount(core.ServiceAccount):
     automount_service_account_token: bool = True
 
 
@@ -70,15 +67,8 @@ class ApiObjects:
 
     def subscribe(self, on_change: Callable[[str, Key], None]) -> None:
         """Call ``on_change`` with the kind and the key of each ConfigMap and Secret that changes."""
-
-        def config_map(change: Change[ConfigMap]) -> None:
-            on_change("ConfigMap", change.key)
-
-        def secret(change: Change[Secret]) -> None:
-            on_change("Secret", change.key)
-
-        self._config_maps.subscribe(config_map)
-        self._secrets.subscribe(secret)
+        self._config_maps.subscribe(lambda change: on_change("ConfigMap", change.key))
+        self._secrets.subscribe(lambda change: on_change("Secret", change.key))
 
     def services(self) -> Iterable[Service]:
         return self._services
@@ -87,25 +77,16 @@ class ApiObjects:
         return self._authority
 
     async def config_map(self, namespace: str, name: str) -> ConfigMap | None:
-        try:
-            return await self._client.get(CONFIG_MAPS, Key(namespace, name))
-        except NotFound:
-            return None
+        return await self._find(CONFIG_MAPS, Key(namespace, name))
 
     async def secret(self, namespace: str, name: str) -> Secret | None:
-        try:
-            return await self._client.get(SECRETS, Key(namespace, name))
-        except NotFound:
-            return None
+        return await self._find(SECRETS, Key(namespace, name))
 
     async def automounts(self, pod: Pod) -> bool:
         """Return True unless the pod's service account wants no token in its pods."""
         key = Key(pod.metadata.namespace, pod.spec.service_account_name or "default")
-        try:
-            account = await self._client.get(SERVICE_ACCOUNTS, key)
-        except NotFound:
-            return True
-        return account.automount_service_account_token
+        account = await self._find(SERVICE_ACCOUNTS, key)
+        return account is None or account.automount_service_account_token
 
     async def token(self, pod: Pod, source: TokenSource) -> str:
         """Return a token of the pod's service account, a new one before the last expires."""
@@ -143,18 +124,21 @@ class ApiObjects:
         return min((at for (pod, _, _), (_, at) in self._tokens.items() if pod == uid), default=None)
 
     def forget(self, uid: Uid) -> None:
-        """Drop what is kept for a pod."""
+        """Drop the tokens of a pod."""
         for identity in [identity for identity in self._tokens if identity[0] == uid]:
             del self._tokens[identity]
 
     async def claim_path(self, namespace: str, name: str) -> Path | None:
         """Return the directory of a claim's volume, or None if it has none on this machine."""
+        claim = await self._find(PERSISTENT_VOLUME_CLAIMS, Key(namespace, name))
+        if claim is None or not claim.spec.volume_name:
+            return None
+        volume = await self._find(VOLUMES, Key("", claim.spec.volume_name))
+        source = None if volume is None else volume.spec.host_path or volume.spec.local
+        return Path(source.path) if source is not None else None
+
+    async def _find(self, resource: Resource[T], key: Key) -> T | None:
         try:
-            claim = await self._client.get(CLAIMS, Key(namespace, name))
-            if not claim.spec.volume_name:
-                return None
-            volume = await self._client.get(VOLUMES, Key("", claim.spec.volume_name))
+            return await self._client.get(resource, key)
         except NotFound:
             return None
-        source = volume.spec.host_path or volume.spec.local
-        return Path(source.path) if source is not None else None

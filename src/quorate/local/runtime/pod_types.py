@@ -1,4 +1,7 @@
-"""Pods with all fields that the kubelet of the process runtime reads and writes."""
+"""Pods and the objects they refer to, with all fields that the kubelet of the process runtime uses.
+
+They extend the pods of ``local.nodes``, which extend those of ``api.core``.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -292,20 +295,9 @@ class PersistentVolume(Struct):
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
 
 
-class ClaimSpec(Struct):
-    volume_name: str = ""
-
-
-class PersistentVolumeClaim(Struct):
-    metadata: ObjectMeta
-    spec: ClaimSpec = ClaimSpec()
-
-
-class ConfigMap(Struct):
+class ConfigMap(core.ConfigMap):
     """A ConfigMap; binary data is base64."""
 
-    metadata: ObjectMeta
-    data: Mapping[str, str] = {}
     binary_data: Mapping[str, str] = {}
 
 
@@ -316,25 +308,7 @@ class Secret(Struct):
     data: Mapping[str, str] = {}
 
 
-class ServicePort(Struct):
-    port: Int32
-    name: str = ""
-    protocol: str = "TCP"
-
-
-class ServiceSpec(Struct):
-    cluster_ip: str = msgspec.field(default="", name="clusterIP")
-    ports: tuple[ServicePort, ...] = ()
-
-
-class Service(Struct):
-    metadata: ObjectMeta
-    spec: ServiceSpec = ServiceSpec()
-
-
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, ConfigMap)
 SECRETS = Resource("", "v1", "secrets", "Secret", True, Secret)
-SERVICES = Resource("", "v1", "services", "Service", True, Service)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, PersistentVolume)
-CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, PersistentVolumeClaim)

@@ -4,21 +4,23 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from quorate.api.quantity import NANOS, InvalidQuantity, Quantity, parse_quantity
+from quorate.local.controllers.services.types import HEADLESS, Service
+from quorate.local.runtime.network.types import API_SERVICE
 from quorate.local.runtime.pod_types import (
     ConfigMap,
     Container,
-    EnvVar,
     EnvVarSource,
     KeySelector,
     ObjectSelector,
     Pod,
     ResourceFieldSelector,
     Secret,
-    Service,
 )
+
+T = TypeVar("T", ConfigMap, Secret)
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REFERENCE: Final = re.compile(r"\$(\$|\(([^)]*)\))")
@@ -70,61 +72,42 @@ def environment_of(
     result = service_variables(pod, services)
     for source in container.env_from:
         if source.config_map_ref is not None:
-            found = _object("configmap", pod, source.config_map_ref, objects.config_maps)
-            values: Mapping[str, str] = found.data if isinstance(found, ConfigMap) else {}
+            config_map = _object("configmap", source.config_map_ref, objects.config_maps)
+            values: Mapping[str, str] = config_map.data if config_map else {}
         elif source.secret_ref is not None:
-            secret = _object("secret", pod, source.secret_ref, objects.secrets)
-            values = _decoded(secret) if isinstance(secret, Secret) else {}
+            secret = _object("secret", source.secret_ref, objects.secrets)
+            values = _decoded(secret) if secret else {}
         else:
             continue
         result |= {source.prefix + name: value for name, value in values.items() if "=" not in name}
-    declared: dict[str, str] = {}
     for variable in container.env:
-        value = _value(pod, container, variable, declared, result, objects, facts)
-        if value is not None:
-            declared[variable.name] = value
-    return result | declared
-
-
-def _value(
-    pod: Pod,
-    container: Container,
-    variable: EnvVar,
-    declared: Mapping[str, str],
-    inherited: Mapping[str, str],
-    objects: ReferencedObjects,
-    facts: PodFacts,
-) -> str | None:
-    """Return the value of a variable, or None if an optional source does not exist."""
-    if variable.value_from is None:
-        return expand(variable.value, {**inherited, **declared})
-    return _referenced(pod, container, variable.value_from, objects, facts)
+        if variable.value_from is None:
+            result[variable.name] = expand(variable.value, result)
+        elif (value := _referenced(pod, container, variable.value_from, objects, facts)) is not None:
+            result[variable.name] = value
+    return result
 
 
 def _referenced(
     pod: Pod, container: Container, source: EnvVarSource, objects: ReferencedObjects, facts: PodFacts
 ) -> str | None:
+    """Return the value that a variable refers to, or None if an optional source does not exist."""
     if source.field_ref is not None:
         return pod_field(pod, source.field_ref.field_path, facts)
     if source.resource_field_ref is not None:
         return resource_field(pod, container, source.resource_field_ref, facts)
     if source.config_map_key_ref is not None:
         selector = source.config_map_key_ref
-        found = _object("configmap", pod, selector, objects.config_maps)
-        return _key("ConfigMap", pod, selector, found.data if isinstance(found, ConfigMap) else None)
+        config_map = _object("configmap", selector, objects.config_maps)
+        return _key("ConfigMap", pod, selector, config_map.data if config_map else None)
     if source.secret_key_ref is not None:
         selector = source.secret_key_ref
-        secret = _object("secret", pod, selector, objects.secrets)
-        return _key("Secret", pod, selector, _decoded(secret) if isinstance(secret, Secret) else None)
+        secret = _object("secret", selector, objects.secrets)
+        return _key("Secret", pod, selector, _decoded(secret) if secret else None)
     return ""
 
 
-def _object(
-    kind: str,
-    pod: Pod,
-    selector: KeySelector | ObjectSelector,
-    objects: Mapping[str, ConfigMap | None] | Mapping[str, Secret | None],
-) -> ConfigMap | Secret | None:
+def _object(kind: str, selector: KeySelector | ObjectSelector, objects: Mapping[str, T | None]) -> T | None:
     found = objects.get(selector.name)
     if found is None and not selector.optional:
         raise ConfigError(f'{kind} "{selector.name}" not found')
@@ -215,10 +198,9 @@ def service_variables(pod: Pod, services: Iterable[Service]) -> dict[str, str]:
     result: dict[str, str] = {}
     for service in services:
         key = service.metadata.key
-        is_master = key.namespace == "default" and key.name == "kubernetes"
         wanted = pod.spec.enable_service_links and key.namespace == pod.metadata.namespace
         address = service.spec.cluster_ip
-        if address in ("", "None") or not service.spec.ports or not (is_master or wanted):
+        if address in ("", HEADLESS) or not service.spec.ports or not (wanted or key == API_SERVICE):
             continue
         result |= _of_service(key.name, address, service)
     return result

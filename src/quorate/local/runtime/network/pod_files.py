@@ -92,9 +92,9 @@ def _merged_options(base: Sequence[str], configured: Iterable[dict[str, str]]) -
     return tuple(options.values())
 
 
-def pod_hostname(request: PodNetworkRequest) -> str:
-    """Return the hostname of a pod, cut as a kubelet cuts it."""
-    return (request.hostname or request.name)[:MAX_HOSTNAME_LENGTH].rstrip("-.")
+def pod_hostname(name: str, hostname: str) -> str:
+    """Return the hostname of a pod, cut as a kubelet cuts it; ``hostname`` is that of its spec, or empty."""
+    return (hostname or name)[:MAX_HOSTNAME_LENGTH].rstrip("-.")
 
 
 def hosts_text(request: PodNetworkRequest, address: str, host_text: str) -> str:
@@ -113,7 +113,7 @@ def hosts_text(request: PodNetworkRequest, address: str, host_text: str) -> str:
 
 
 def _own_names(request: PodNetworkRequest) -> Iterator[str]:
-    hostname = pod_hostname(request)
+    hostname = pod_hostname(request.name, request.hostname)
     if request.subdomain:
         yield f"{hostname}.{request.subdomain}.{request.namespace}.svc.{CLUSTER_DOMAIN}"
     yield hostname

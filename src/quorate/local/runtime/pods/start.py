@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from quorate.local.controllers.services.types import Service
 from quorate.local.runtime.containers.environment import (
     DEFAULT_PATH,
     PodFacts,
@@ -18,9 +19,10 @@ from quorate.local.runtime.containers.environment import (
 from quorate.local.runtime.containers.processes import Attempt
 from quorate.local.runtime.containers.sandbox import Sandbox
 from quorate.local.runtime.machine import device_files, device_variables
+from quorate.local.runtime.network.pod_files import pod_hostname
 from quorate.local.runtime.network.types import API_SERVICE, PodNetworkNamespace
 from quorate.local.runtime.node_services import NodeServices
-from quorate.local.runtime.pod_types import Container, Pod, SecurityContext, Service
+from quorate.local.runtime.pod_types import Container, Pod, SecurityContext
 from quorate.local.runtime.volumes.mounts import PodVolumes, mounts_of
 
 
@@ -41,17 +43,16 @@ def why_refused(pod: Pod, container: Container) -> str:
 
 def ignored_fields(pod: Pod, *, is_root: bool) -> list[str]:
     """Return the fields of a pod's spec that have no effect; ``is_root``: processes may change users."""
-    spec, names = pod.spec, []
-    if spec.share_process_namespace:
-        names.append("shareProcessNamespace")
-    if spec.host_pid:
-        names.append("hostPID")
-    if spec.set_hostname_as_fqdn:
-        names.append("setHostnameAsFQDN")
-    context = spec.security_context
-    unknown = (context.fs_group is not None, bool(context.supplemental_groups), bool(context.sysctls))
-    fields = ("fsGroup", "supplementalGroups", "sysctls")
-    names += [f"securityContext.{name}" for name, is_set in zip(fields, unknown, strict=True) if is_set]
+    spec, context = pod.spec, pod.spec.security_context
+    fields = {
+        "shareProcessNamespace": spec.share_process_namespace,
+        "hostPID": spec.host_pid,
+        "setHostnameAsFQDN": spec.set_hostname_as_fqdn,
+        "securityContext.fsGroup": context.fs_group is not None,
+        "securityContext.supplementalGroups": context.supplemental_groups,
+        "securityContext.sysctls": context.sysctls,
+    }
+    names = [name for name, is_set in fields.items() if is_set]
     names += _ignored_in_context(context, "securityContext", is_root=is_root)
     for container in (*spec.init_containers, *spec.containers):
         path = f"containers[{container.name}]"
@@ -87,7 +88,7 @@ class ContainerStart:
 
     @property
     def image_message(self) -> str:
-        """Return what an event says of the image: it is not pulled."""
+        """Return the message of the event ``Pulled``: the image is not pulled."""
         root = self.services.image_root(self.container.image)
         files = "the files of this machine are" if root == Path("/") else f"the files in {root} are"
         return f'Container image "{self.container.image}" is not pulled: {files} used in its place'
@@ -115,7 +116,7 @@ class ContainerStart:
         return replace(service, spec=replace(service.spec, cluster_ip=host, ports=ports))
 
     def _hostname(self) -> str:
-        return (self.pod.spec.hostname or self.pod.metadata.name)[:63].rstrip("-.")
+        return pod_hostname(self.pod.metadata.name, self.pod.spec.hostname)
 
     def sandbox(self, environment: Mapping[str, str], termination_log: Path, layers: Path) -> Sandbox:
         """Return the sandbox of the container.  Raises ``VolumeError`` or OSError."""
@@ -145,6 +146,6 @@ class ContainerStart:
         return [expand(word, environment) for word in (*self.container.command, *self.container.args)]
 
     def _id(self, own: int | None, of_pod: int | None) -> int | None:
-        """Return the user or group id to change to, or None to keep that of the kubelet."""
+        """Return the user or group id of the container, or None for the id of the kubelet."""
         wanted = own if own is not None else of_pod
         return wanted if self.services.is_root else None
