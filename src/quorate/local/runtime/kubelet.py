@@ -1,16 +1,14 @@
 """The kubelet of this machine: one worker for each pod that is bound to its node."""
 
 import asyncio
-import os
 import signal
-from collections.abc import Sequence
 from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.local.runtime.containers.files import PodFiles, pods_with_files
-from quorate.local.runtime.containers.processes import marked_processes
+from quorate.local.runtime.containers.processes import marked_processes, signal_processes
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
 from quorate.local.runtime.node_services import NodeServices
 from quorate.local.runtime.pod_types import PODS, Pod
@@ -40,7 +38,7 @@ class Kubelet:
         self._log = logger(__name__).bind(node=services.name)
 
     async def run(self) -> None:
-        """Adopt what runs, end what has no pod, and work until stopped."""
+        """Take over running containers, end the containers of deleted pods, and run pods until stopped."""
         for (uid, container, number), pids in (
             await asyncio.to_thread(marked_processes, self._services.state)
         ).items():
@@ -110,7 +108,7 @@ class Kubelet:
             if worker.expects(container, number):
                 taken[container, number] = pids[0]
             else:
-                _kill(pids)
+                signal_processes(pids, signal.SIGKILL)
         return taken
 
     async def _end_leftovers(self) -> None:
@@ -118,7 +116,7 @@ class Kubelet:
         for uid, attempts in self._found.items():
             self._log.info("processes of a deleted pod ended", uid=uid)
             for pids in attempts.values():
-                _kill(pids)
+                signal_processes(pids, signal.SIGKILL)
         self._found.clear()
         for uid in await asyncio.to_thread(pods_with_files, self._services.state):
             if Uid(uid) not in self._workers:
@@ -157,11 +155,3 @@ class Kubelet:
     def logs(self, namespace: str, pod: str, container: str) -> ContainerLogs | None:
         worker = self._worker(namespace, pod)
         return worker.logs(container) if worker else None
-
-
-def _kill(pids: Sequence[int]) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue

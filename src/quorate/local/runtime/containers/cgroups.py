@@ -1,7 +1,7 @@
 """Limits of containers, where this process may write control groups of version 2 or 1."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,6 +36,10 @@ class Cgroups:
     @property
     def limits_memory(self) -> bool:
         return self.unified is not None or "memory" in self.controllers
+
+    @property
+    def parents(self) -> Iterable[Path]:
+        return self.controllers.values() if self.unified is None else (self.unified,)
 
     def create(self, attempt: Attempt, limits: Mapping[str, Quantity]) -> list[Path]:
         """Make the groups of an attempt; return the files to which its first process writes its id.
@@ -79,8 +83,7 @@ class Cgroups:
 
     def remove(self, attempt: Attempt) -> None:
         """Remove the groups of an attempt that has ended."""
-        parents = [self.unified] if self.unified is not None else self.controllers.values()
-        for parent in parents:
+        for parent in self.parents:
             try:
                 (parent / _name(attempt)).rmdir()
             except OSError:
@@ -92,8 +95,7 @@ def remove_unused(cgroups: Cgroups, now: float) -> None:
 
     A young group may be one that another kubelet has just made for a process to come.
     """
-    parents = [cgroups.unified] if cgroups.unified is not None else cgroups.controllers.values()
-    for group in (group for parent in parents for group in parent.iterdir()):
+    for group in (group for parent in cgroups.parents for group in parent.iterdir()):
         try:
             if group.is_dir() and now - group.stat().st_mtime > YOUNG_S:
                 group.rmdir()
@@ -102,7 +104,7 @@ def remove_unused(cgroups: Cgroups, now: float) -> None:
 
 
 def find_cgroups() -> Cgroups:
-    """Return the groups that this process may write; none, if it may not."""
+    """Return the directories in which this process may make control groups, if there are any."""
     unified = ROOT / PARENT
     try:
         available = (ROOT / "cgroup.controllers").read_text().split()

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,11 +175,14 @@ def send_signal(attempt: Attempt, process: int, number: signal.Signals) -> None:
         return  # the command does not run yet; SIGKILL follows
     else:
         targets = children_of(init_pid)[:1]
-    for target in targets:
-        try:
-            os.kill(target, number)
-        except ProcessLookupError:
-            continue
+    signal_processes(targets, number)
+
+
+def signal_processes(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to those of the processes that have not ended."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 async def wait_for_command(attempt: Attempt, process: int, bwrap: str) -> bool:
@@ -258,10 +261,7 @@ def end_processes(state: Path) -> int:
         if not found:
             break
         ended |= set(found)
-        for pid in (pid for pids in found.values() for pid in pids):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        for pids in found.values():
+            signal_processes(pids, signal.SIGKILL)
         time.sleep(END_POLL_S)
     return len(ended)

@@ -139,9 +139,7 @@ def next_actions(
     A container without an entry in ``health`` has no probe or hook that is pending.
     """
     running = {name for name, record in records.items() if record.is_running}
-    if ending is not None:
-        return _stop_in_order(pod, running)
-    if mains_ended(pod, records):
+    if ending is not None or mains_ended(pod, records):
         return _stop_in_order(pod, running)
     actions = _Plan(pod, records, health, now)
     if is_initialized(pod, records, health):

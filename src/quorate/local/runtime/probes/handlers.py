@@ -1,4 +1,4 @@
-"""What a probe or a hook does: run a command, send an HTTP request, or connect."""
+"""Run a probe or a lifecycle hook: a command, an HTTP request, a TCP connection, or a sleep."""
 
 import asyncio
 import ssl
@@ -32,7 +32,7 @@ class ProbeTarget:
 
 
 async def run_handler(handler: Handler, target: ProbeTarget, timeout_s: float) -> HandlerResult:
-    """Return what came of a handler; a failure has the message of a kubelet."""
+    """Run a probe or hook; a failed result has the message that a kubelet reports."""
     try:
         async with asyncio.timeout(timeout_s):
             return await _run(handler, target)

@@ -1,7 +1,7 @@
 """The files of configMap, secret, downwardAPI and projected volumes."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,6 +65,14 @@ async def files_of(volume: Volume, context: VolumeContext) -> Files | None:
 
     Raises ``VolumeError``.
     """
+    files = await _files(volume, context)
+    for path in files or ():
+        if not is_safe(path):
+            raise VolumeError(f"invalid path {path!r}: it must be relative and without '..'")
+    return files
+
+
+async def _files(volume: Volume, context: VolumeContext) -> Files | None:
     if volume.config_map is not None:
         return await _config_map_files(volume.config_map, volume.config_map.default_mode, context)
     if volume.secret is not None:
@@ -129,13 +137,11 @@ def _select(contents: Mapping[str, bytes], source: ConfigMapSource, mode: int) -
     missing = [item.key for item in source.items if item.key not in contents]
     if missing and not source.optional:
         raise VolumeError(f"references non-existent config key: {missing[0]}")
-    files = {
+    return {
         item.path: VolumeFile(contents[item.key], mode if item.mode is None else item.mode)
         for item in source.items
         if item.key in contents
     }
-    _check(list(files))
-    return files
 
 
 def _downward_files(source: DownwardSource, mode: int, context: VolumeContext) -> Files:
@@ -153,11 +159,4 @@ def _downward_files(source: DownwardSource, mode: int, context: VolumeContext) -
             files[item.path] = VolumeFile(text.encode(), mode if item.mode is None else item.mode)
     except ConfigError as error:
         raise VolumeError(str(error)) from error
-    _check(list(files))
     return files
-
-
-def _check(paths: Sequence[str]) -> None:
-    for path in paths:
-        if not is_safe(path):
-            raise VolumeError(f"invalid path {path!r}: it must be relative and without '..'")
