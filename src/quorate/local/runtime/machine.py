@@ -47,7 +47,10 @@ class DevicePool:
         self._taken: dict[tuple[str, str], tuple[int, ...]] = {}  # by pod uid and container
 
     def take(self, uid: str, container: str, count: int) -> tuple[int, ...] | None:
-        """Return the devices of a container, its own again if it has some; None if too few are free."""
+        """Return ``count`` devices for a container, or the devices that it already has.
+
+        Return None if fewer than ``count`` devices are free.
+        """
         if (uid, container) in self._taken:
             return self._taken[uid, container]
         if count > len(self._free):
@@ -76,7 +79,7 @@ def device_files(devices: tuple[int, ...]) -> tuple[Path, ...]:
 
 
 def device_variables(devices: tuple[int, ...]) -> dict[str, str]:
-    """Return the variables that tell programs which devices to use; without a device none is seen."""
+    """Return the variables that limit the programs of a container to its devices, or hide all devices."""
     indices = ",".join(map(str, devices))
     return {"NVIDIA_VISIBLE_DEVICES": indices or "void", "CUDA_VISIBLE_DEVICES": indices}
 

@@ -24,7 +24,7 @@ DIRECTORY: Final = "runtime"  # in that of the cluster
 
 @dataclass(frozen=True, slots=True)
 class ProcessRuntime:
-    """What the user wants of the node of this machine."""
+    """The options of the node of this machine: its name, resources and images."""
 
     node_name: str
     resources: Mapping[str, str] = field(default_factory=dict)  # instead of what the machine has
@@ -57,7 +57,7 @@ async def run_kubelet(directory: Path, runtime: ProcessRuntime, clock: Clock) ->
             logger(__name__).warning("kubelet has ended", code=code, restart_in_s=restart_in_s)
             await steady.sleep_until(steady.now() + restart_in_s)
     finally:
-        await asyncio.to_thread(end_runtime, directory)  # what a kubelet that was killed has left
+        await asyncio.to_thread(end_runtime, directory)  # of a kubelet that was killed
 
 
 async def _run_once(path: Path) -> int:
@@ -80,13 +80,13 @@ async def _run_once(path: Path) -> int:
 
 
 def end_runtime(directory: Path) -> int:
-    """End what runs of a cluster that is stopped; return how many containers ran."""
+    """End the containers and namespaces of a stopped cluster; return how many containers ran."""
     ended = end_processes(directory / DIRECTORY)
     end_namespaces(directory / DIRECTORY)
     return ended
 
 
 def delete_runtime(directory: Path) -> None:
-    """Delete the files of the kubelet of a cluster that is stopped, and end what runs of it."""
+    """End the containers and namespaces of a stopped cluster, and delete the files of its kubelet."""
     end_runtime(directory)
     shutil.rmtree(directory / DIRECTORY, ignore_errors=True)

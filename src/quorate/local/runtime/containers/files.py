@@ -1,4 +1,7 @@
-"""The kubelet's directory of one pod: records of its containers, logs and volumes."""
+"""The directory in which the kubelet keeps the files of one pod.
+
+It holds the record and the logs of each container, and the volumes of the pod.
+"""
 
 import os
 import shutil
@@ -33,7 +36,7 @@ class PodFiles:
         return Attempt(self.state, self.uid, container, number)
 
     def records(self) -> dict[str, ContainerRecord]:
-        """Return the records of the containers by name; one that cannot be read counts as absent."""
+        """Return the records of the pod's containers, by container; skip records that cannot be read."""
         records = {}
         for path in self.directory.glob(f"containers/*/{RECORD}"):
             try:
@@ -43,7 +46,7 @@ class PodFiles:
         return records
 
     def save(self, container: str, record: ContainerRecord) -> None:
-        """Replace a record atomically: a crash leaves the old one or the new one."""
+        """Replace the record of a container atomically: a crash leaves the old record or the new record."""
         directory = self.directory / "containers" / container
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = directory / f".{RECORD}"

@@ -81,26 +81,26 @@ class LogWriter:
         self._log = new
 
     def copy_stream(self, stream: str) -> None:
-        """Copy what a pipe holds."""
+        """Copy the content of the pipe of a stream."""
         while content := _read(self._pipes[stream]):
             self._append(stream, content)
 
     def copy(self) -> None:
-        """Copy what the pipes hold; the last line of each may lack its end."""
+        """Copy the content of both pipes; end a last line that has no newline."""
         for stream in STREAMS:
             self.copy_stream(stream)
             if self._partial[stream]:
                 self._append(stream, b"\n")
 
     def finish(self) -> None:
-        """Copy what the pipes still hold after the container has ended, and close the log."""
+        """Copy the rest of both pipes after the container has ended, and close the log."""
         self.copy()
         self.close()
         for stream in STREAMS:
             self._attempt.pipe(stream).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Stop reading; the container runs on."""
+        """Close pipes and log; the container runs on."""
         for pipe in self._pipes.values():
             self._loop.remove_reader(pipe)
             os.close(pipe)
@@ -129,7 +129,7 @@ def _write(log: int, content: bytes) -> None:
 
 
 def _lines(prefix: bytes, complete: bytes) -> bytes:
-    """Return whole lines with the prefix; ``complete`` is without the last line's end."""
+    """Return the lines of ``complete``, which lacks the last newline, each with the prefix."""
     full = prefix + b"F "
     if len(complete) <= LONGEST_LINE_BYTES:
         return full + complete.replace(b"\n", b"\n" + full) + b"\n"  # fast, for containers that write a lot

@@ -1,10 +1,13 @@
-"""What the kubelet keeps of a container on disk, so that the next kubelet goes on from it."""
+"""The record of a container on disk, from which the next kubelet takes the container over."""
 
 from quorate.api.meta import Struct
 
 
 class Termination(Struct, omit_defaults=False, kw_only=False):
-    """The end of one attempt; moments are seconds since the epoch."""
+    """How one attempt of a container ended: its exit code, and when it started and ended.
+
+    Times are in seconds since the epoch.
+    """
 
     exit_code: int
     reason: str
@@ -17,9 +20,9 @@ class ContainerRecord(Struct, omit_defaults=False):
     """The latest attempt of a container, written before its process starts and when it ends."""
 
     attempt: int = 0  # 0 for the first start; the restart count
-    started_at: float | None = None  # None: no process has been seen
+    started_at: float | None = None  # None: the process has not been started
     ended: Termination | None = None
-    previous: Termination | None = None  # of the attempt before
+    previous: Termination | None = None  # the end of the attempt before
     devices: tuple[int, ...] = ()  # indices of NVIDIA devices
     backoff_s: float = 0.0  # the delay between the end of this attempt and the next start
 

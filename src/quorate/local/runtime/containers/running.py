@@ -1,10 +1,11 @@
-"""One attempt of a container while its process runs: started or adopted, its log copied, its end read."""
+"""The process of a running container: start it or take it over, copy its output, and read its exit code."""
 
 import asyncio
 import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from quorate.kube.clock import Clock
 from quorate.local.runtime.containers.logs import LogWriter, last_lines, make_pipes
@@ -22,18 +23,11 @@ from quorate.local.runtime.containers.record import Termination
 from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments
 from quorate.local.runtime.containers.types import RunningContainer
 
-START_FAILED: int = 128
-UNKNOWN: int = 137
-LAUNCHERS = (
-    "bwrap: ",
-    "nsenter: ",
-    "unshare: ",
-    "mount: ",
-    "mkdir: ",
-    "ln: ",
-    "setpriv: ",
-    "sh: ",
-    "/bin/sh: ",
+START_FAILED: Final = 128
+UNKNOWN: Final = 137
+LAUNCHERS: Final = tuple(
+    f"{name}: "
+    for name in ("bwrap", "nsenter", "unshare", "mount", "mkdir", "ln", "setpriv", "sh", "/bin/sh")
 )
 
 
@@ -89,7 +83,7 @@ class ContainerProcess:
         return text
 
     def describe(self, working_directory: str) -> RunningContainer | None:
-        """Return what others need to enter the container, or None if it has ended."""
+        """Return what a command needs to enter the container, or None if the container has ended."""
         init_pid = read_status(self.attempt).init_pid
         if init_pid is None or not is_running(self.process):
             return None
@@ -101,7 +95,7 @@ class ContainerProcess:
         )
 
     async def ended(self, started_at: float, *, from_log: bool) -> Termination:
-        """Wait until the process has ended and return how; ``from_log``: its end may be the message."""
+        """Wait until the process has ended; return its ``termination``."""
         await wait_for_end(self.process)
         self._log.finish()
         return termination(self.attempt, started_at, self._clock.now(), from_log=from_log)
@@ -141,7 +135,10 @@ def _environment(init_pid: int) -> dict[str, str]:
 
 
 def termination(attempt: Attempt, started_at: float, now: float, *, from_log: bool) -> Termination:
-    """Return how an attempt that has ended has ended; its message is the end of its log, if wanted."""
+    """Return the exit code and the reason of the end of an attempt that has ended.
+
+    ``from_log``: the message of a failed attempt is the end of its log.
+    """
     code = read_status(attempt).exit_code
     if code is None:
         message = "The container could not be located when the pod was terminated"

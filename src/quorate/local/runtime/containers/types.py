@@ -1,4 +1,4 @@
-"""What the rest of the kubelet knows of containers."""
+"""Containers as the servers of the kubelet see them: running containers, their logs, and how to find both."""
 
 import shutil
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The containers of one pod: their records, and those that run with their probes, hooks and stops."""
+"""Running containers of a pod: wait for their end, run their probes and hooks, and stop them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -29,7 +29,7 @@ class RecordEvent(Protocol):
 
 
 class PodContainers:
-    """Awaits the end of each container that runs, probes it, and stops it when told to."""
+    """The containers of one pod: their records, and the tasks that watch, probe and stop those that run."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class PodContainers:
         self.records[name] = record
 
     def adopt(self, pod: Pod, processes: Processes) -> None:
-        """Take over what an earlier kubelet started, and note the end of what has ended since."""
+        """Take over the containers of an earlier kubelet, and record the end of those that have ended."""
         for name, record in list(self.records.items()):
             container = pod.container(name)
             if container is None or record.ended is not None:
@@ -149,7 +149,7 @@ class PodContainers:
     def _probe_target(
         self, container: Container, process: ContainerProcess, address: str
     ) -> ProbeTarget | None:
-        """Return what probes and hooks of a container reach, or None if it has ended."""
+        """Return the target of the probes and hooks of a container, or None if the container has ended."""
         running = process.describe(container.working_dir or "/")
         if running is None:
             return None
@@ -181,7 +181,7 @@ class PodContainers:
         self._on_change()
 
     def _with_message(self, container: Container, ended: Termination) -> Termination:
-        """Return the end of a container with the message that it has written, if it has."""
+        """Return ``ended`` with the content of the container's termination log, if there is any."""
         message = self._files.termination_message(container.name) or ended.message
         return replace(ended, message=message)
 
