@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from quorate.api.syntax import is_dns_subdomain
 from quorate.cli.errors import UsageError
 from quorate.cli.run.cluster_description import ClusterDescription, simulated_pools
 from quorate.local.nodes import NodePool
@@ -77,6 +78,8 @@ class RuntimeOptions:
             if self.node_name or self.node or self.images:
                 raise UsageError("--node-name, --node and --image need --runtime process")
             return simulated_pools(options.override(described)), None
+        if self.node_name and not is_dns_subdomain(self.node_name):
+            raise UsageError(f"--node-name: {self.node_name!r} is no name of a node (write this-machine)")
         try:
             find_tools()
         except RuntimeUnavailable as error:

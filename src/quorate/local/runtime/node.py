@@ -9,14 +9,16 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from quorate.api import codec
+from quorate.api.core import NodeStatus
 from quorate.api.meta import Condition, Key, at_epoch, with_condition
+from quorate.api.syntax import is_dns_subdomain
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable
 from quorate.kube.log import logger
 from quorate.kube.resources import LEASES, NAMESPACES, NODES
 from quorate.local.nodes.fleet import HEALTHY
-from quorate.local.nodes.registration import NOT_READY
+from quorate.local.nodes.registration import NOT_READY, replacing
 from quorate.local.runtime.machine import architecture, node_info
 
 HEARTBEAT_S: Final = 10.0
@@ -28,8 +30,7 @@ DEFAULT_NAME: Final = "local"
 def default_node_name() -> str:
     """Return the host's name as the name of its node, or ``local`` if it is not a name of the API."""
     name = socket.gethostname().lower()
-    is_valid = name.replace("-", "a").replace(".", "a").isalnum() and name[0].isalnum() and name[-1].isalnum()
-    return name if is_valid and name.isascii() else DEFAULT_NAME
+    return name if is_dns_subdomain(name) else DEFAULT_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +56,23 @@ async def register(client: Client, clock: Clock, node: NodeDescription) -> None:
         stored = await client.create(NODES, {"metadata": {"name": node.name, "labels": labels}})
     except AlreadyExists:
         stored = await client.patch(NODES, key, {"metadata": {"labels": labels}})
-    status = node_status(node, stored.status.conditions, clock.now())
+    status = node_status(node, stored.status, clock.now())
     stored = await client.patch(NODES, key, {"status": status}, subresource="status")
     if any(taint.key == NOT_READY for taint in stored.spec.taints):
         left = [taint for taint in stored.spec.taints if taint.key != NOT_READY]
         await client.patch(NODES, key, {"spec": {"taints": left or None}})
 
 
-def node_status(node: NodeDescription, stored: Sequence[Condition], now: float) -> dict[str, Any]:
-    """Return the status of the node; a condition with the stored status keeps its transition time."""
+def node_status(node: NodeDescription, stored: NodeStatus, now: float) -> dict[str, Any]:
+    """Return a patch of the stored status; a condition with the stored status keeps its transition time."""
     moment = at_epoch(float(int(now)))
-    conditions = tuple(stored)
+    conditions = stored.conditions
     healthy = [Condition(type=t, status=s, reason=r, message=_message(t, m)) for t, s, r, m in HEALTHY]  # type: ignore[arg-type]
     for condition in (*node.remarks, *healthy):
         conditions = with_condition(conditions, replace(condition, last_transition_time=moment))
     return {
-        "capacity": dict(node.capacity),
-        "allocatable": dict(node.capacity),
+        "capacity": replacing(stored.capacity, node.capacity),
+        "allocatable": replacing(stored.allocatable, node.capacity),
         "addresses": [
             {"type": "InternalIP", "address": node.address},
             {"type": "Hostname", "address": node.name},
