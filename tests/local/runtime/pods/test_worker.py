@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from quorate.api.meta import Key
 from quorate.kube.client import Client
-from quorate.kube.resources import untyped
+from quorate.kube.resources import reference, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.core_events import CORE_EVENTS, EventRecorder
 from quorate.local.runtime.containers.cgroups import Cgroups
 from quorate.local.runtime.containers.files import RECORD, PodFiles
 from quorate.local.runtime.containers.record import ContainerRecord
@@ -35,7 +37,6 @@ MANIFEST: dict[str, Any] = {
     "metadata": {"name": "p"},
     "spec": {
         "nodeName": NODE,
-        "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "containers": [{"name": "main", "image": "host", "command": ["sleep", "1000"]}],
         "volumes": [{"name": "token", "projected": {"sources": [TOKEN_SOURCE]}}],
@@ -44,13 +45,13 @@ MANIFEST: dict[str, Any] = {
 
 
 class World:
-    def __init__(self, services: NodeServices, clock: VirtualClock, worker: PodWorker) -> None:
+    def __init__(self, services: NodeServices, clock: VirtualClock, worker: PodWorker, attempt: int) -> None:
         self.services = services
         self.client = services.client
         self.clock = clock
         self.worker = worker
         self.process = subprocess.Popen(["sleep", "1000"])  # the outermost process of the container
-        self.attempt = worker.files.attempt("main", 0)
+        self.attempt = worker.files.attempt("main", attempt)
 
     def token(self) -> str:
         path = self.worker.files.volumes / "token/token"
@@ -58,6 +59,9 @@ class World:
 
     async def pod(self) -> Pod:
         return await self.client.get(PODS, Key("default", "p"))
+
+    async def event_reasons(self) -> set[str]:
+        return {event["reason"] for event in (await self.client.list(CORE_EVENTS, "default")).items}
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         async with asyncio.timeout(DEADLINE_S):
@@ -67,20 +71,28 @@ class World:
                 await asyncio.sleep(0)
 
 
-def run_story(state: Path, story: Callable[[World], Awaitable[None]]) -> None:
+def run_story(
+    state: Path,
+    story: Callable[[World], Awaitable[None]],
+    *,
+    restart_policy: str = "Never",
+    record: ContainerRecord = ContainerRecord(),  # noqa: B008
+) -> None:
     """Run a story with the worker of a pod with a container that an earlier kubelet started."""
 
     async def run() -> None:
         clock, rng = VirtualClock(1_800_000_000.0), random.Random(1)
         async with api_server() as server, _client(server.url, server.token) as client:
             await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, "default")
-            await client.create(PODS, MANIFEST, "default")
+            spec = {**MANIFEST["spec"], "restartPolicy": restart_policy}
+            await client.create(PODS, {**MANIFEST, "spec": spec}, "default")
             pod = await client.get(PODS, Key("default", "p"))
-            PodFiles(state, pod.metadata.uid).save("main", ContainerRecord(started_at=clock.now()))
+            started = replace(record, started_at=clock.now())
+            PodFiles(state, pod.metadata.uid).save("main", started)
             services = _services(state, client, clock, rng)
             worker = PodWorker(services, pod)
-            world = World(services, clock, worker)
-            working = asyncio.create_task(worker.run({("main", 0): world.process.pid}))
+            world = World(services, clock, worker, started.attempt)
+            working = asyncio.create_task(worker.run({("main", started.attempt): world.process.pid}))
             try:
                 await story(world)
             finally:
@@ -177,3 +189,26 @@ def test_a_worker_has_settled_once_the_shutdown_of_its_node_is_in_the_status(tmp
         assert (status.phase, status.reason) == ("Failed", "Terminated")
 
     run_story(tmp_path, story)
+
+
+def test_a_container_that_has_succeeded_after_a_restart_does_not_back_off(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        recording = asyncio.create_task(world.services.recorder.run())
+
+        async def has_succeeded() -> bool:
+            return (await world.pod()).status.phase == "Succeeded"
+
+        async def is_recorded() -> bool:
+            return "Last" in await world.event_reasons()
+
+        world.attempt.status_file.write_text('{"exit-code": 0}\n')
+        world.process.kill()
+        await world.until(has_succeeded)
+        regarding = reference(PODS, Key("default", "p"), (await world.pod()).metadata.uid)
+        world.services.recorder.event(regarding, "Normal", "Last", "after all others")
+        await world.until(is_recorded)
+        recording.cancel()
+        assert await world.event_reasons() == {"Last"}
+
+    record = ContainerRecord(attempt=1, backoff_s=10.0)
+    run_story(tmp_path, story, restart_policy="OnFailure", record=record)

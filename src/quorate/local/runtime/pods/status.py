@@ -164,17 +164,16 @@ def _states(
         waiting = ContainerStateWaiting(
             reason=CRASH_LOOP_BACK_OFF,
             message=f"back-off {duration(record.backoff_s)} restarting failed "
-            + describe(pod, container.name),
+            f"container={container.name} pod={full_name(pod)}",
         )
     if waiting is None:
         return ended, previous
     return ContainerState(waiting=waiting), ended
 
 
-def describe(pod: Pod, container: str) -> str:
-    """Return how a kubelet names a container of a pod in messages of its back-off."""
-    metadata = pod.metadata
-    return f"container={container} pod={metadata.name}_{metadata.namespace}({metadata.uid})"
+def full_name(pod: Pod) -> str:
+    """Return the name of a pod in a kubelet's messages about a back-off."""
+    return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
 
 
 def duration(seconds: float) -> str:

@@ -41,9 +41,10 @@ from quorate.local.runtime.pods.lifecycle import (
     mains_ended,
     next_actions,
     next_attempt,
+    restarts,
 )
 from quorate.local.runtime.pods.start import ContainerStart, ignored_fields, why_refused
-from quorate.local.runtime.pods.status import CONDITIONS, TERMINAL, PodObservation, describe, pod_status
+from quorate.local.runtime.pods.status import CONDITIONS, TERMINAL, PodObservation, full_name, pod_status
 from quorate.local.runtime.volumes.content import VolumeContext, VolumeError
 from quorate.local.runtime.volumes.mounts import (
     PodVolumes,
@@ -299,6 +300,7 @@ class PodWorker:
             )
         except (StartFailed, OSError, ValueError) as error:
             self._event("Warning", "Failed", f"Error: {error}", name)
+            services.cgroups.remove(attempt)
             ended = Termination(START_FAILED, "StartError", str(error), 0.0, services.clock.now())
             self._containers.save_if_possible(name, replace(record, started_at=now, ended=ended))
             return
@@ -323,10 +325,13 @@ class PodWorker:
         self._retry_later()
 
     def _note_backoff(self, name: str) -> None:
-        record = self._containers.records[name]
-        if record.backoff_s and self.pod.spec.restart_policy != "Never" and self._ending() is None:
-            message = f"Back-off restarting failed container {name} in pod "
-            self._event("Warning", "BackOff", message + describe(self.pod, name).partition("pod=")[2], name)
+        pod, container, records = self.pod, self.pod.container(name), self._containers.records
+        if container is None or self._ending() is not None or mains_ended(pod, records):
+            return
+        is_init = container in pod.spec.init_containers
+        if records[name].backoff_s and restarts(pod, container, records[name], is_init=is_init):
+            message = f"Back-off restarting failed container {name} in pod {full_name(pod)}"
+            self._event("Warning", "BackOff", message, name)
 
     def _stop(self, name: str, message: str) -> None:
         container = self.pod.container(name)
