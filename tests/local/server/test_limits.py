@@ -230,6 +230,22 @@ def test_values_beyond_a_limit_are_refused(method: str, path: str, body: Any, wa
     asyncio.run(scenario())
 
 
+def test_a_pod_with_an_endless_grace_period_can_be_deleted() -> None:
+    async def scenario(client: ApiClient) -> None:
+        pods = "/api/v1/namespaces/default/pods"
+        spec = {
+            "nodeName": "n",
+            "terminationGracePeriodSeconds": 1 << 60,
+            "containers": [{"name": "a", "image": "b"}],
+        }
+        for name, query in (("a", ""), ("b", f"?gracePeriodSeconds={1 << 60}")):
+            await client.create(pods, {"metadata": {"name": name}, "spec": spec})
+            code, pod = await client.send("DELETE", f"{pods}/{name}{query}")
+            assert (code, pod["metadata"]["deletionGracePeriodSeconds"]) == (200, (1 << 31) - 1)
+
+    run_with_server(scenario)
+
+
 def test_a_warning_that_is_no_header_is_left_out_as_by_kube_apiserver() -> None:
     async def scenario() -> None:
         async with api_server() as server, aiohttp.ClientSession() as session:

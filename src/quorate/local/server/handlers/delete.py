@@ -24,6 +24,8 @@ Json = dict[str, Any]
 PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
 FINALIZER_OF_POLICY = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
 OPTIONS = "DeleteOptions"
+MAX_GRACE_PERIOD_S = 2**31 - 1
+"""The longest grace period: the time of the deletion must be one that a timestamp can hold."""
 
 JOB_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove"
@@ -243,4 +245,4 @@ def grace_period(context: RequestContext, options: DeleteOptions, obj: Json) -> 
     grace = requested if requested is not None else spec.get("terminationGracePeriodSeconds", 30)
     if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0
-    return int(grace) if grace >= 0 else 1
+    return min(int(grace), MAX_GRACE_PERIOD_S) if grace >= 0 else 1

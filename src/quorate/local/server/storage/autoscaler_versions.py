@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+from quorate.local.objects.decoding import UndecodableObject, decode_object
+from quorate.local.objects.schema_types import builtin_type
+
 Json = dict[str, Any]
 
 PREFIX = "autoscaling.alpha.kubernetes.io/"
@@ -32,7 +35,7 @@ def to_v2(obj: Json) -> Json:
     parts: dict[str, Json] = {"spec": dict(obj.get("spec") or {}), "status": dict(obj.get("status") or {})}
     annotations = dict(obj["metadata"].get("annotations") or {})
     for part, field, annotation in KEPT_FIELDS:
-        kept = _decoded(annotations.pop(annotation, ""))
+        kept = _decoded(part, field, annotations.pop(annotation, ""))
         if kept:
             parts[part][field] = kept
     target = parts["spec"].pop(TARGET, None)
@@ -92,9 +95,12 @@ def _annotated(metadata: Json, annotations: Json) -> Json:
     return others | ({"annotations": annotations} if annotations else {})
 
 
-def _decoded(text: str) -> Any:
-    """Return the content of an annotation; None if it is no JSON."""
+def _decoded(part: str, field: str, text: str) -> Any:
+    """Return the content of an annotation as a field of v2; None if it is no JSON of that type."""
+    type_ = builtin_type("autoscaling/v2", "HorizontalPodAutoscaler")
+    assert type_ is not None
     try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+        autoscaler, _ = decode_object({part: {field: msgspec.json.decode(text)}}, type_)
+    except (msgspec.DecodeError, UndecodableObject):
         return None
+    return autoscaler[part].get(field)
