@@ -24,7 +24,7 @@ from quorate.local.runtime.streaming.commands import (
     exit_status,
     run_command,
 )
-from quorate.local.runtime.streaming.container_logs import (
+from quorate.local.container_logs import (
     InvalidLogOption,
     LogOptions,
     log_chunks,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorate.local.runtime.streaming.container_logs import (
+from quorate.local.container_logs import (
     CHUNK_BYTES,
     InvalidLogOption,
     LogOptions,
