@@ -103,6 +103,13 @@ async def log_chunks(path: Path, options: LogOptions, may_grow: Callable[[], boo
                 await asyncio.sleep(POLL_S)
 
 
+def one_line(written_at: datetime, text: str, options: LogOptions) -> bytes:
+    """Return the log of a container that has written one line to stdout, as a client sees it."""
+    if options.tail_lines == 0:
+        return b""
+    return _Formatter(options).feed(f"{_stamp(written_at.timestamp())} stdout F {text}\n".encode())
+
+
 def _seek(file: BinaryIO, tail_lines: int | None) -> None:
     """Move to the start of the last ``tail_lines`` lines."""
     if tail_lines is None:

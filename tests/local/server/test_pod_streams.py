@@ -4,12 +4,13 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
 from quorate.local.server.handlers.pod_streams import proxied_path
-from tests.local.api_client import ApiClient, connect, run_with_server
+from tests.local.api_client import DEADLINE_S, ApiClient, Json, connect, run_with_server
 from tests.local.clusters import api_server
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -25,7 +26,7 @@ async def create_pod(client: ApiClient, runtime: str = "", containers: int = 1) 
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", "log"), ("POST", "exec?command=true"), ("POST", "portforward")]
+    ("method", "path"), [("POST", "attach"), ("POST", "exec?command=true"), ("POST", "portforward")]
 )
 def test_a_simulated_pod_says_how_pods_run_as_processes(method: str, path: str) -> None:
     async def scenario(client: ApiClient) -> None:
@@ -37,6 +38,101 @@ def test_a_simulated_pod_says_how_pods_run_as_processes(method: str, path: str) 
             f"pod web has no {what}: node node-1 simulates its pods and runs no process for them "
             "(quorate local up --runtime process runs pods as processes)"
         )
+
+    run_with_server(scenario)
+
+
+LINE = (
+    "container c0 of pod web ran no program and has no output: "
+    "node node-1 is simulated (quorate local up --runtime process runs pods as processes)\n"
+)
+STARTED = "2026-11-28T16:00:00Z"
+RUNNING = {"running": {"startedAt": STARTED}}
+ENDED = {"terminated": {"startedAt": STARTED, "finishedAt": STARTED, "exitCode": 0}}
+BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff"}}
+
+
+async def set_state(client: ApiClient, state: Json, **fields: Any) -> None:
+    status = {"name": "c0", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    changed = {"status": {"phase": "Running", "containerStatuses": [status | fields]}}
+    code, answer = await client.send("PATCH", f"{PODS}/web/status", changed)
+    assert code == 200, answer
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        pytest.param("", LINE, id="one line"),
+        pytest.param("timestamps=true", f"{STARTED[:-1]}.000000000Z {LINE}", id="with its time"),
+        pytest.param("tailLines=1", LINE, id="the last line"),
+        pytest.param("tailLines=0", "", id="no line"),
+        pytest.param("limitBytes=9", LINE[:9], id="its first bytes"),
+        pytest.param("sinceTime=2026-11-28T16:00:01Z", "", id="nothing since later"),
+        pytest.param("stream=Stderr", "", id="nothing in stderr"),
+        pytest.param("container=c0", LINE, id="of a named container"),
+    ],
+)
+@pytest.mark.parametrize("state", [RUNNING, ENDED], ids=["running", "ended"])
+def test_the_log_of_a_simulated_pod_says_that_there_is_no_output(
+    state: Json, query: str, expected: str
+) -> None:
+    async def scenario(client: ApiClient) -> None:
+        await create_pod(client, "simulated://0")
+        await set_state(client, state)
+        assert await client.send("GET", f"{PODS}/web/log?{query}") == (200, expected)
+
+    run_with_server(scenario)
+
+
+@pytest.mark.parametrize(
+    ("state", "query", "message"),
+    [
+        (None, "", 'container "c0" in pod "web" is waiting to start: ContainerCreating'),
+        (
+            {"waiting": {"reason": "PodInitializing"}}, "",
+            'container "c0" in pod "web" is waiting to start: PodInitializing',
+        ),
+        (RUNNING, "previous=true", 'previous terminated container "c0" in pod "web" not found'),
+        (RUNNING, "container=c1", "container c1 is not valid for pod web"),
+        (RUNNING, "tailLines=-1", "tailLines: must be greater than or equal to 0"),
+    ],
+)  # fmt: skip
+def test_a_log_of_a_simulated_pod_that_there_is_not(state: Json | None, query: str, message: str) -> None:
+    async def scenario(client: ApiClient) -> None:
+        await create_pod(client, "simulated://0")
+        if state is not None:
+            await set_state(client, state)
+        code, status = await client.send("GET", f"{PODS}/web/log?{query}")
+        assert (code, status["message"]) == (400, message)
+
+    run_with_server(scenario)
+
+
+def test_a_simulated_container_that_restarts_has_a_previous_log() -> None:
+    async def scenario(client: ApiClient) -> None:
+        await create_pod(client, "simulated://0")
+        await set_state(client, BACK_OFF, lastState=ENDED)
+        assert await client.send("GET", f"{PODS}/web/log?previous=true&follow=true") == (200, LINE)
+        assert await client.send("GET", f"{PODS}/web/log?follow=true") == (200, LINE)
+
+    run_with_server(scenario)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["the container ends", "the pod is deleted"])
+def test_following_the_log_of_a_simulated_pod_ends_with_it(is_deleted: bool) -> None:
+    async def scenario(client: ApiClient) -> None:
+        await create_pod(client, "simulated://0")
+        await set_state(client, RUNNING)
+        async with asyncio.timeout(DEADLINE_S), client.stream(f"{PODS}/web/log?follow=true") as log:
+            assert (await log.readline()).decode() == LINE
+            await set_state(client, RUNNING, ready=True)
+            rest = asyncio.ensure_future(log.read())
+            assert not (await asyncio.wait([rest], timeout=0.2))[0], "the container still runs"
+            if is_deleted:
+                await client.send("DELETE", f"{PODS}/web?gracePeriodSeconds=0")
+            else:
+                await set_state(client, ENDED)
+            assert await rest == b""
 
     run_with_server(scenario)
 

@@ -13,6 +13,12 @@ from quorate.api.meta import at_epoch
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.manager.cancellation import end_tasks
+from quorate.local.container_logs import (
+    InvalidLogOption,
+    LogOptions,
+    log_chunks,
+    read_options,
+)
 from quorate.local.runtime.containers.types import ContainerIndex, RunningContainer
 from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams
@@ -23,12 +29,6 @@ from quorate.local.runtime.streaming.commands import (
     Json,
     exit_status,
     run_command,
-)
-from quorate.local.container_logs import (
-    InvalidLogOption,
-    LogOptions,
-    log_chunks,
-    read_options,
 )
 from quorate.local.runtime.streaming.inbox import Inbox
 from quorate.local.runtime.streaming.port_forward import forward, port_number

@@ -11,6 +11,7 @@ from aiohttp import hdrs, web
 from quorate.local.server.aggregation.proxy import forwarded_headers
 from quorate.local.server.backend_client import SERVICE_NAME_LABEL
 from quorate.local.server.errors import StatusError, bad_request, not_found
+from quorate.local.server.handlers.simulated_log import simulated_log
 from quorate.local.server.kubelet_client import KubeletClient, request_head
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.usage import PodUsage, read_summary
@@ -74,7 +75,8 @@ async def _log(
     container = _container(pod, context.query.get("container", ""))
     if not pod["spec"].get("nodeName"):
         return web.Response(status=204)
-    _require_process(context, pod, "log")
+    if _is_simulated(context.server.store, pod["spec"]["nodeName"]):
+        return await simulated_log(request, context, pod, container)
     path = f"/containerLogs/{context.namespace}/{context.name}/{quote(container, safe='')}"
     async with kubelet.get(path, request.rel_url.raw_query_string) as upstream:
         response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/plain"})
@@ -95,7 +97,7 @@ def _get(context: RequestContext, resource: str, namespace: str, name: str) -> J
 
 
 def _require_process(context: RequestContext, pod: Json, what: str) -> None:
-    """Raise StatusError(400) unless the pod runs as a process of a node with a kubelet."""
+    """Raise StatusError(400), which says ``what`` is missing, unless the pod's node has a kubelet."""
     name, node_name = pod["metadata"]["name"], pod["spec"].get("nodeName")
     if not node_name:
         raise bad_request(f"pod {name} does not have a host assigned")
