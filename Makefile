@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 RELEASE_STAMP := $(VENV)/.installed-release
 PAGE_STAMP := $(VENV)/.installed-page
-PAGE := src/quorate/cli/dashboard/static
+PAGE := src/quorate/dashboard/static
 NPM := PATH="$(abspath $(BIN)):$$PATH" $(abspath $(BIN))/npm --prefix dashboard --silent
 CORES  := $(shell getconf _NPROCESSORS_ONLN)
 # Two workers a core: a story waits for its cluster for most of its time.
@@ -162,7 +162,7 @@ reference: $(STAMP) ## write the pages of docs/reference that are made from the 
 	@$(BIN)/python -m quorate.cli.reference docs/reference
 
 dashboard: $(PAGE_STAMP) ## check, test and build the page of the dashboard into the package, from the types of its API
-	@$(BIN)/python -m quorate.cli.dashboard.serving.open_api >dashboard/openapi.json
+	@$(BIN)/python -m quorate.dashboard.serving.open_api >dashboard/openapi.json
 	@$(NPM) run types
 	@$(NPM) run lint
 	@$(NPM) test

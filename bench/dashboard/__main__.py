@@ -21,10 +21,10 @@ from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.host_node import HostNode
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import Topology
-from quorate.cli.dashboard.model.changes import Changed, ChangeFeed
-from quorate.cli.dashboard.model.cluster_data import ClusterData
-from quorate.cli.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, Gang, Viewer, WorkloadQuery
-from quorate.cli.dashboard.views import node_views, overview, queue_views, search, workload_views
+from quorate.dashboard.model.changes import Changed, ChangeFeed
+from quorate.dashboard.model.cluster_data import ClusterData
+from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, Gang, Viewer, WorkloadQuery
+from quorate.dashboard.views import node_views, overview, queue_views, search, workload_views
 from quorate.kube.clock import WallClock
 from quorate.kube.informer import Change
 from quorate.queueing.explanation.scope import Scope

@@ -940,13 +940,13 @@ export interface components {
             horizonS: number | null;
             tookS: number;
             problem: string;
-            starts: components["schemas"]["quorate.cli.dashboard.schema.StartEstimate"][];
+            starts: components["schemas"]["quorate.dashboard.schema.StartEstimate"][];
         };
         /**
          * StartEstimate
          * @description When a waiting workload starts, in seconds from ``Forecast.at``; None: not in that part of the runs.
          */
-        "quorate.cli.dashboard.schema.StartEstimate": {
+        "quorate.dashboard.schema.StartEstimate": {
             namespace: string;
             name: string;
             localQueue: string;

@@ -67,7 +67,7 @@ class Commands(LazyGroup):
             "Write the queues and workloads of a cluster to a file that simulate plays.",
         ),
         LazyCommand(
-            "dashboard", "quorate.cli.dashboard.command:dashboard",
+            "dashboard", "quorate.cli.dashboard:dashboard",
             "Serve a web page of queues, workloads, gangs and nodes until Ctrl-C.",
         ),
         LazyCommand(

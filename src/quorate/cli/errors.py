@@ -19,7 +19,7 @@ class UsageError(Exception):
 
 # A remedy to append to the message.  Errors are listed by name so that a command need not import them all.
 KNOWN: Final = {
-    "quorate.cli.dashboard.login.oidc.OidcError": "",
+    "quorate.dashboard.login.oidc.OidcError": "",
     "quorate.cli.errors.UsageError": "",
     "quorate.cli.files.InvalidFiles": "",
     "quorate.cli.run.apply.DefinitionNotServed": "",
@@ -35,7 +35,7 @@ KNOWN: Final = {
     "quorate.local.directory.DirectoryUnusable": "",
     "quorate.local.server.connections.FileLimitTooLow": "",
     "quorate.local.server.storage.database.DatabaseUnusable": "",
-    "quorate.cli.dashboard.history.history.UnusableHistory": "",
+    "quorate.dashboard.history.history.UnusableHistory": "",
     "quorate.observe.serving.CannotListen": "",
 }
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from quorate.cli.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation
+from quorate.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation
 
 _HEAD: Final = f"""\
 # Dashboard API

@@ -1,0 +1,282 @@
+"""``quorate dashboard``: serve the web page of a cluster."""
+
+import asyncio
+import logging
+import random
+import ssl
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+import uvloop
+
+from quorate.api.configuration.process import Address, Health, parse_address
+from quorate.api.syntax import InvalidDuration, parse_duration
+from quorate.cli.errors import UsageError
+from quorate.cli.files import Config, read_text
+from quorate.cli.process import (
+    Context,
+    Kubeconfig,
+    LogFormat,
+    Verbose,
+    raise_file_limit,
+    run_until_signal,
+    tune_garbage_collection,
+)
+from quorate.cli.simulate.live import Runs
+from quorate.cli.verbs.cluster_model import effective_configuration
+from quorate.dashboard.history.history import default_file
+from quorate.dashboard.login.oidc import OidcSettings
+from quorate.dashboard.process import Options, run_dashboard
+from quorate.dashboard.serving.server_tls import CertificateFiles, self_signed_context
+from quorate.dashboard.simulation.simulations import cluster
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock, WallClock
+from quorate.kube.log import configure, logger
+from quorate.kube.rest.config import is_in_cluster, load_anonymous_config, load_rest_config
+from quorate.kube.serving.certificates import UnusableCertificate
+from quorate.observe.serving import health_checks, serving
+
+DEFAULT_PORT: Final = 7444
+_SCOPES: Final = ("email", "groups")
+
+
+def _address(written: str) -> Address:
+    address = parse_address(written)
+    if address is None:
+        raise typer.BadParameter(f"{written!r} is no address (write :8443 or 127.0.0.1:7444)")
+    return address
+
+
+_LOGIN: Final = "Logging in"
+_SERVING: Final = "Serving"
+_HISTORY: Final = "History"
+
+
+def dashboard(
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    address: Annotated[
+        Address,
+        typer.Option(
+            metavar="ADDRESS",
+            parser=_address,
+            rich_help_panel=_SERVING,
+            help="The address to listen on. Other than on localhost: over TLS. [b]:8443[/b]: all interfaces.",
+        ),
+    ] = f"127.0.0.1:{DEFAULT_PORT}",  # type: ignore[assignment]  # a text, which the parser reads
+    tls_certificate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_SERVING,
+            help="The certificate of the server, in PEM. Default on other addresses than localhost: "
+            "self-signed.",
+        ),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", rich_help_panel=_SERVING, help="Its private key, in PEM.")
+    ] = None,
+    plain_http: Annotated[
+        bool,
+        typer.Option(
+            "--plain-http",
+            rich_help_panel=_SERVING,
+            help="Serve without TLS, behind a proxy that terminates it. Browsers log in over HTTPS only.",
+        ),
+    ] = False,
+    external_url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            rich_help_panel=_SERVING,
+            help="The URL of the page for browsers, as the issuer knows it. Default: as requests name it.",
+        ),
+    ] = "",
+    health_address: Annotated[
+        Address | None,
+        typer.Option(
+            metavar="ADDRESS",
+            parser=_address,
+            rich_help_panel=_SERVING,
+            show_default=False,
+            help="The address for the probes of the kubelet, such as :8081. Default: none.",
+        ),
+    ] = None,
+    oidc_issuer: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            rich_help_panel=_LOGIN,
+            help="The OpenID Connect issuer of the API server: users log in there. Default: none.",
+        ),
+    ] = "",
+    oidc_client_id: Annotated[
+        str,
+        typer.Option(
+            metavar="ID",
+            rich_help_panel=_LOGIN,
+            help="The client at the issuer; the API server accepts it as audience.",
+        ),
+    ] = "",
+    oidc_client_secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=_LOGIN, help="The secret of the client. Default: a public client."
+        ),
+    ] = None,
+    oidc_scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCOPE",
+            rich_help_panel=_LOGIN,
+            show_default=False,
+            help="Scopes to ask for beside openid; may be repeated. Default: email, groups.",
+        ),
+    ] = None,
+    oidc_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=_LOGIN, help="The authority of the issuer's certificate, in PEM."
+        ),
+    ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_HISTORY,
+            show_default=False,
+            help="The file of the last 30 days of samples and transitions. Default: one for each API server"
+            " in ~/.local/state/quorate, none in a pod.",
+        ),
+    ] = None,
+    prometheus: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            rich_help_panel=_HISTORY,
+            help="A Prometheus with the metrics of the controllers: charts show its series.",
+        ),
+    ] = "",
+    config: Config = None,
+    runs: Runs = "1h",
+    without_forecasts: Annotated[
+        bool,
+        typer.Option("--without-forecasts", help="Do not compute when waiting workloads would start."),
+    ] = False,
+    log_format: LogFormat = "console",
+    verbose: Verbose = False,
+) -> None:
+    """Serve a web page of queues, workloads, gangs and nodes until Ctrl-C.
+
+    Users log in with a Kubernetes token, or at the OpenID Connect issuer of the API server, and see what they
+    may list. With a kubeconfig on localhost a link is printed that logs in once with its credentials.
+
+    [b]Example:[/b] quorate dashboard
+    """  # fmt: skip
+    configure(log_format, logging.DEBUG if verbose else logging.INFO)
+    try:
+        parse_duration(runs)
+    except InvalidDuration as error:
+        raise UsageError(f"--runs {runs}: is not a duration (write 10m, 1h30m or 500ms)") from error
+    certificate = _certificate(tls_certificate, tls_key)
+    oidc = _oidc(oidc_issuer, oidc_client_id, oidc_client_secret_file, oidc_scope, oidc_ca)
+    clock = WallClock()
+    if certificate is not None:
+        tls = certificate.context
+    elif plain_http or address.is_loopback:
+        tls = None
+    else:
+        tls = self_signed_context(clock.now())
+    options = Options(
+        address=address,
+        cluster=cluster(_text(kubeconfig), context, _text(config), runs),
+        tls=tls,
+        oidc=oidc,
+        external_url=external_url,
+        has_forecasts=not without_forecasts,
+        history=history,
+        prometheus=prometheus,
+    )
+    raise_file_limit()
+    tune_garbage_collection()
+    with suppress(asyncio.CancelledError):  # by a signal
+        uvloop.run(
+            run_until_signal(_serve(kubeconfig, context, config, options, certificate, health_address))
+        )
+
+
+async def _serve(
+    kubeconfig: Path | None,
+    context: str,
+    config: Path | None,
+    options: Options,
+    certificate: CertificateFiles | None,
+    health_address: Address | None,
+) -> None:
+    clock, rng = WallClock(), random.Random()
+    own = await load_rest_config(kubeconfig, context)
+    anonymous = load_anonymous_config(kubeconfig, context)
+    # A link would lend the service account of a pod to each user that may read its log.
+    in_cluster = is_in_cluster(kubeconfig)
+    options = replace(options, has_links=not in_cluster)
+    if options.history is None and not in_cluster:
+        options = replace(options, history=default_file(own.server))
+    async with Client(own, rng, field_manager="quorate-dashboard") as client:
+        effective = await effective_configuration(client, config)
+        async with run_dashboard(
+            client, anonymous, effective.configuration, options, clock, rng, _print_link
+        ) as (model, bound):
+            logger(__name__).info("serving", address=bound, server=own.server)
+            probes = health_checks(Health(), model.ready, {})
+            async with serving("--health-address", health_address, probes):
+                await _follow(certificate, clock)
+
+
+async def _follow(certificate: CertificateFiles | None, clock: Clock) -> None:
+    """Wait until cancelled."""
+    if certificate is None:
+        await asyncio.Event().wait()
+    else:
+        await certificate.follow(clock)
+
+
+def _print_link(link: str) -> None:
+    typer.echo(f"open {link} in a browser (the link logs in once)")
+
+
+def _certificate(certificate: Path | None, key: Path | None) -> CertificateFiles | None:
+    if (certificate is None) != (key is None):
+        raise UsageError("--tls-certificate and --tls-key belong together (write both or none)")
+    if certificate is None or key is None:
+        return None
+    try:
+        return CertificateFiles(certificate, key)
+    except (OSError, UnusableCertificate) as error:
+        raise UsageError(f"--tls-certificate {certificate}, --tls-key {key}: {error}") from error
+
+
+def _oidc(
+    issuer: str, client_id: str, secret_file: Path | None, scopes: list[str] | None, authority: Path | None
+) -> OidcSettings | None:
+    if bool(issuer) != bool(client_id):
+        raise UsageError("--oidc-issuer and --oidc-client-id belong together (write both or none)")
+    if not issuer:
+        return None
+    try:
+        context = None if authority is None else ssl.create_default_context(cafile=authority)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--oidc-ca {authority}: {error}") from error
+    return OidcSettings(
+        issuer=issuer,
+        client_id=client_id,
+        client_secret="" if secret_file is None else read_text(secret_file).strip(),
+        scopes=("openid", *(_SCOPES if scopes is None else scopes)),
+        authority=context,
+    )
+
+
+def _text(path: Path | None) -> str:
+    return "" if path is None else str(path)

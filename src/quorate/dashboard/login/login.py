@@ -1,0 +1,188 @@
+"""Login and logout: with a token, at an OpenID Connect issuer, or by a one-time link on loopback."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from quorate.api.meta import at_epoch
+from quorate.dashboard import schema as s
+from quorate.dashboard.login import cookies
+from quorate.dashboard.login.authorization import Authorization
+from quorate.dashboard.login.oidc import PENDING_S, OidcError, OidcLogins, expiry_of
+from quorate.dashboard.login.one_time_links import OneTimeLinks
+from quorate.dashboard.login.sessions import InvalidCredentials, Session, Sessions
+from quorate.dashboard.serving.responses import Refused, answer, bad_request, read_body
+from quorate.kube.clock import Clock
+from quorate.kube.log import logger
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
+
+_MOST_AT_ONCE: Final = 16  # logins that the API server reviews
+_TOKEN_BYTES: Final = 16 * 1024
+CALLBACK: Final = "/login/oidc/callback"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginOptions:
+    """How users log in; ``external_url`` is that of the page, empty: as the request names it."""
+
+    anonymous: RestConfig  # for users with a token
+    own: RestConfig  # for one-time links
+    oidc: OidcLogins | None = None
+    links: OneTimeLinks | None = None
+    external_url: str = ""
+
+
+class Login:
+    def __init__(
+        self, options: LoginOptions, sessions: Sessions, authorization: Authorization, clock: Clock
+    ) -> None:
+        self._options = options
+        self._sessions = sessions
+        self._authorization = authorization
+        self._clock = clock
+        self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    @property
+    def methods(self) -> s.LoginMethods:
+        oidc = self._options.oidc
+        return s.LoginMethods(
+            token=True,
+            oidc_issuer="" if oidc is None else oidc.settings.issuer,
+            one_time_link=self._options.links is not None,
+        )
+
+    async def session_of(self, request: Request) -> Session | None:
+        id_ = request.cookies.get(cookies.SESSION_COOKIE)
+        return None if id_ is None else await self._sessions.find(id_)
+
+    async def shown(self, session: Session) -> s.Session:
+        viewer = await self._authorization.viewer(session.user)
+        namespaces = viewer.scope.namespaces
+        return s.Session(
+            user=session.user.name,
+            groups=session.user.groups,
+            server=session.client.config.server,
+            reads_all_workloads=namespaces is None,
+            namespaces=() if namespaces is None else tuple(sorted(namespaces)),
+            reads_cluster_queues=viewer.scope.cluster_queues,
+            reads_nodes=viewer.nodes,
+            expires_at=at_epoch(session.expires_at),
+            csrf_token=session.csrf_token,
+        )
+
+    async def with_token(self, request: Request) -> Response:
+        cookies.require_same_origin(request)
+        token = (await read_body(request, s.TokenLogin)).token.strip()
+        if (
+            not token
+            or len(token) > _TOKEN_BYTES
+            or not token.isascii()
+            or not token.isprintable()
+            or " " in token
+        ):
+            raise bad_request(
+                "token: write a bearer token of this cluster, such as kubectl create token prints"
+            )
+        try:
+            session = await self._open(request, self._as_user(token), expiry_of(token))
+        except InvalidCredentials as error:
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED, "Unauthorized", "the API server does not accept this token"
+            ) from error
+        return self._with_cookie(answer(await self.shown(session)), session)
+
+    async def with_link(self, request: Request) -> Response:
+        links = self._options.links
+        if links is None or not cookies.comes_from_loopback(request):
+            return PlainTextResponse("one-time links log in on this machine only\n", HTTPStatus.FORBIDDEN)
+        if not links.redeem(request.query_params.get("code", "")):
+            return PlainTextResponse(
+                "this link was used or has expired; the terminal of the dashboard shows the next one\n",
+                HTTPStatus.FORBIDDEN,
+            )
+        try:
+            session = await self._open(request, self._options.own, None)
+        except InvalidCredentials:
+            return PlainTextResponse(
+                "the API server does not accept the credentials of the kubeconfig\n", HTTPStatus.FORBIDDEN
+            )
+        return self._with_cookie(RedirectResponse("/", HTTPStatus.SEE_OTHER), session)
+
+    async def at_issuer(self, request: Request) -> Response:
+        """Send the browser to the issuer."""
+        if self._options.oidc is None:
+            return PlainTextResponse("no OpenID Connect issuer is configured\n", HTTPStatus.NOT_FOUND)
+        try:
+            state, url = await self._options.oidc.begin(f"{self._own_url(request)}{CALLBACK}")
+        except OidcError as error:
+            return _failed(error)
+        response = RedirectResponse(url, HTTPStatus.SEE_OTHER)
+        cookies.set_login_cookie(response, state, PENDING_S)
+        return response
+
+    async def from_issuer(self, request: Request) -> Response:
+        """Receive the browser from the issuer, with a code or an error."""
+        oidc, query = self._options.oidc, request.query_params
+        state = request.cookies.get(cookies.LOGIN_COOKIE, "")
+        if (
+            oidc is None or not state or state != query.get("state")
+        ):  # a login that this browser did not begin
+            return PlainTextResponse(
+                "this browser did not begin this login: start again\n", HTTPStatus.FORBIDDEN
+            )
+        try:
+            if "code" not in query:
+                raise OidcError(
+                    f"{query.get('error', 'no code')} {query.get('error_description', '')}".rstrip()
+                )
+            token = await oidc.finish(state, query["code"])
+            session = await self._open(request, self._as_user(token.token), token.expires_at)
+        except OidcError as error:
+            return _failed(error)
+        except InvalidCredentials:
+            return _failed(
+                OidcError(
+                    f"the API server does not accept ID tokens of {oidc.settings.issuer} for the client "
+                    f"{oidc.settings.client_id} (kube-apiserver: --oidc-issuer-url and --oidc-client-id, or "
+                    "--authentication-config)"
+                )
+            )
+        response = self._with_cookie(RedirectResponse("/", HTTPStatus.SEE_OTHER), session)
+        cookies.delete_login_cookie(response)
+        return response
+
+    def end(self, session: Session) -> Response:
+        self._sessions.end(session)
+        response = Response(status_code=HTTPStatus.NO_CONTENT)
+        cookies.delete_session_cookie(response)
+        return response
+
+    async def _open(self, request: Request, config: RestConfig, expires_at: float | None) -> Session:
+        async with self._slots:
+            session = await self._sessions.open(config, expires_at)
+        self._sessions.end_by_id(request.cookies.get(cookies.SESSION_COOKIE, ""))
+        logger(__name__).info("logged in", user=session.user.name)
+        return session
+
+    def _as_user(self, token: str) -> RestConfig:
+        return replace(self._options.anonymous, credentials=Token(token))
+
+    def _with_cookie(self, response: Response, session: Session) -> Response:
+        cookies.set_session_cookie(response, session.id, session.expires_at - self._clock.now())
+        return response
+
+    def _own_url(self, request: Request) -> str:
+        if self._options.external_url:
+            return self._options.external_url.rstrip("/")
+        return f"{request.url.scheme}://{urlsplit(str(request.url)).netloc}"
+
+
+def _failed(error: OidcError) -> Response:
+    logger(__name__).warning("login failed", problem=str(error))
+    return PlainTextResponse(f"{error}\n", HTTPStatus.FORBIDDEN)

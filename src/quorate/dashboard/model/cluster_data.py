@@ -1,0 +1,150 @@
+"""The objects of a cluster as the dashboard keeps them, and what one caller may see of them."""
+
+import re
+from collections.abc import Callable, Collection, Hashable, Iterator
+from typing import Final, TypeVar
+
+from quorate.api.configuration import Configuration
+from quorate.api.kueue.topology import Topology
+from quorate.api.meta import Key
+from quorate.api.volcano import PodGroup, Queue
+from quorate.dashboard.model.pods_on_nodes import PodsOnNodes
+from quorate.dashboard.model.workload_index import Group, Listed, WorkloadIndex
+from quorate.dashboard.queries import Viewer
+from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
+from quorate.queueing.explain import closed_queue_reason
+from quorate.queueing.explanation.scope import HIDDEN
+from quorate.queueing.inadmissible_reasons import workload_reason_text
+from quorate.queueing.state import State
+from quorate.queueing.topology.model import TopologyModel
+
+T = TypeVar("T")
+
+_NAMED: Final = re.compile(r"([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)/([a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)")
+# Answers that are kept, by the name of the question; lists of workloads have an entry for each workload.
+_KEPT: Final = {"workloads": 64, "pod_groups": 64, "nodes": 16, "overview": 256, "positions": 20_000}
+_KEPT_BY_DEFAULT: Final = 1_024
+
+
+class ClusterData:
+    """See the module docstring.  The model writes it, the views read it."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.state = State(configuration)
+        self.workloads = WorkloadIndex()
+        self.pods = PodsOnNodes(self.workloads.pods)
+        self.topologies: dict[str, Topology] = {}
+        self.without_pods = TopologyModel(configuration.topology_gates)  # the nodes as if no pod used them
+        self.without_pods.flavors = self.state.flavors
+        self.pod_groups: dict[Key, PodGroup] = {}
+        self.gang_queues: dict[str, Queue] = {}
+        self.queue_revision = 0  # incremented by every change but of workloads, pod groups, nodes and pods
+        self.pod_group_revision = 0  # by changes of pod groups and their queues
+        self.node_revision = 0  # by changes of nodes
+        self.pod_revision = 0  # by changes of what pods use of nodes
+        # By the name of the question and the question: the revision, and the answer; the latest is last.
+        self._answers: dict[str, dict[Hashable, tuple[Hashable, object]]] = {}
+
+    @property
+    def revision(self) -> tuple[int, int]:
+        """The version of queues and workloads."""
+        return self.queue_revision, self.workloads.revision
+
+    def remembered(
+        self, question: tuple[str, *tuple[Hashable, ...]], revision: Hashable, compute: Callable[[], T]
+    ) -> T:
+        """Return the answer to ``question`` of this revision, computed once.
+
+        ``question`` begins with its name, which says the type of the answer.
+        """
+        name = question[0]
+        answers = self._answers.setdefault(name, {})
+        known = answers.pop(question, None)
+        if known is None or known[0] != revision:
+            known = (revision, compute())
+        answers[question] = known
+        if len(answers) > _KEPT.get(name, _KEPT_BY_DEFAULT):
+            del answers[next(iter(answers))]
+        answer: T = known[1]  # type: ignore[assignment]
+        return answer
+
+    # Queues.
+
+    def cluster_queue_of(self, group: Group) -> str:
+        """Return the cluster queue that a group of workloads has quota in, or would get it from."""
+        if group.reserved_in:
+            return group.reserved_in
+        local_queue = self.state.ledger.local_queues.get(group.local_queue)
+        return local_queue.cluster_queue if local_queue is not None else ""
+
+    def cluster_queue_of_workload(self, key: Key) -> str:
+        listed = self.workloads.by_key.get(key)
+        return "" if listed is None else self.cluster_queue_of(listed.group)
+
+    def pending_revision(self, cluster_queue: str) -> tuple[int, int]:
+        """Return the version of the pending workloads of a cluster queue."""
+        by_name = self.remembered(("local_queues_of",), self.queue_revision, self._local_queues_of)
+        changes = sum(self.workloads.revisions[key] for key in by_name.get(cluster_queue, ()))
+        return self.queue_revision, changes
+
+    def _local_queues_of(self) -> dict[str, list[Key]]:
+        by_name: dict[str, list[Key]] = {}
+        for key, queue in self.state.ledger.local_queues.items():
+            by_name.setdefault(queue.cluster_queue, []).append(key)
+        return by_name
+
+    def reason_of(self, group: Group) -> tuple[str, str]:
+        """Return code and text of the reason for which a whole group waits: its queue admits nothing.
+
+        Empty if the queue is no reason; then each workload has its own.
+        """
+        if group.state not in ("Pending", "Evicted") or group.reserved_in:
+            return "", ""
+        closed = closed_queue_reason(self.state, group.local_queue)
+        return ("", "") if closed is None else (type(closed).__name__, workload_reason_text(closed))
+
+    def local_queues(self, viewer: Viewer) -> Iterator[tuple[Key, LocalQueueState]]:
+        """Yield the local queues that exist and that the viewer may read, in order."""
+        for key, queue in sorted(self.state.ledger.local_queues.items()):
+            if queue.object is not None and viewer.reads(key):
+                yield key, queue
+
+    def cluster_queues(self, viewer: Viewer) -> dict[str, ClusterQueueState]:
+        """Return the cluster queues of which the viewer may see totals, in order.
+
+        These are all, or those that the local queues of its namespaces point to.
+        """
+        return self.remembered(
+            ("cluster_queues", viewer), self.queue_revision, lambda: self._cluster_queues(viewer)
+        )
+
+    def _cluster_queues(self, viewer: Viewer) -> dict[str, ClusterQueueState]:
+        known = self.state.ledger.cluster_queues
+        names: Collection[str] = known
+        if not viewer.scope.cluster_queues:
+            names = {queue.cluster_queue for _, queue in self.local_queues(viewer)} & known.keys()
+        return {name: known[name] for name in sorted(names)}
+
+    # Workloads.
+
+    def readable(
+        self, viewer: Viewer, matches: Callable[[Group], bool] = lambda group: True
+    ) -> Iterator[tuple[Group, dict[Key, Listed]]]:
+        """Yield the groups of workloads that the viewer may read and that match."""
+        reads = viewer.reads_namespace
+        return self.workloads.matching(lambda group: reads(group.local_queue.namespace) and matches(group))
+
+    def readable_text(self, text: str, namespaces: frozenset[str] | None) -> str:
+        """Return a text of a status without names of objects in namespaces other than ``namespaces``.
+
+        None: all names may be read.
+        """
+        if namespaces is None or "/" not in text:
+            return text
+
+        def shown(found: re.Match[str]) -> str:
+            namespace = found[1]
+            is_hidden = namespace not in namespaces and namespace in self.state.ledger.namespaces
+            return HIDDEN.name if is_hidden else found[0]
+
+        return _NAMED.sub(shown, text)

@@ -1,0 +1,189 @@
+"""The informers of the dashboard: which kinds it watches, and what each change does to its data."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final
+
+from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.scheduling import Node
+from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from quorate.api.kueue.topology import Topology
+from quorate.api.volcano import PodGroup, Queue
+from quorate.controllers.feeds import queueing_feeds
+from quorate.controllers.topology.node_feeds import BOUND_PODS, HOST_NODES, node_feeds
+from quorate.dashboard.history.history import History
+from quorate.dashboard.model.changes import Changed
+from quorate.dashboard.model.cluster_data import ClusterData
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.feed import Feed, cluster_feed
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    POD_GROUPS,
+    QUEUES,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    WORKLOADS,
+    Resource,
+)
+from quorate.queueing.topology.foreign_pods import workload_of
+
+_USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+_NOMINATED: Final = "spec.nodeName=,status.nominatedNodeName!="
+
+
+Note = Callable[[Changed], object]
+
+
+def informers_of(data: ClusterData, client: Client, clock: Clock, note: Note) -> list[Informer[Any]]:
+    """Return informers of all kinds, which feed ``data``; none of them runs yet.
+
+    ``note`` is called after each change.
+    """
+    data.state.set_has_nodes(False)
+    return [
+        *_queueing_informers(data, client, clock, note),
+        *_node_informers(data, client, note),
+        *_gang_informers(data, client, note),
+    ]
+
+
+def _queueing_informers(data: ClusterData, client: Client, clock: Clock, note: Note) -> list[Informer[Any]]:
+    def workload_changed(change: Change[Workload]) -> None:
+        before = data.cluster_queue_of_workload(change.key)
+        data.workloads.on_change(change)
+        after = data.cluster_queue_of_workload(change.key)
+        note(Changed("workload", change.key, tuple(filter(None, dict.fromkeys((before, after))))))
+
+    def local_queue_changed(change: Change[LocalQueue]) -> None:
+        if not _specs_differ(change):
+            return
+        data.queue_revision += 1
+        names = dict.fromkeys(
+            each.spec.cluster_queue for each in (change.old, change.new) if each is not None
+        )
+        note(Changed("local_queue", change.key, tuple(names)))
+
+    def cluster_queue_changed(change: Change[ClusterQueue]) -> None:
+        if not _specs_differ(change):
+            return
+        data.queue_revision += 1
+        note(Changed("quota", cluster_queues=(change.key.name,)))
+
+    def object_changed(change: Change[Any]) -> None:
+        data.queue_revision += 1
+        note(Changed("quota"))
+
+    def flavor_changed(change: Change[ResourceFlavor]) -> None:
+        data.without_pods.flavor_changed(change.key.name)
+        object_changed(change)
+
+    def topology_changed(change: Change[Topology]) -> None:
+        if change.new is None:
+            del data.topologies[change.key.name]
+            data.without_pods.remove_topology(change.key.name)
+        else:
+            data.topologies[change.key.name] = change.new
+            data.without_pods.put_topology(change.new)
+        object_changed(change)
+
+    callbacks: dict[Resource[Any], Callable[[Change[Any]], None]] = {
+        WORKLOADS: workload_changed,
+        LOCAL_QUEUES: local_queue_changed,
+        CLUSTER_QUEUES: cluster_queue_changed,
+        RESOURCE_FLAVORS: flavor_changed,
+        TOPOLOGIES: topology_changed,
+    }
+    informers: list[Informer[Any]] = []
+    for feed in queueing_feeds(data.state, clock.now):
+        informer = Informer(client, feed.resource)
+        feed.subscribe(informer)
+        informer.subscribe(callbacks.get(feed.resource, object_changed))
+        informers.append(informer)
+    return informers
+
+
+def record_changes(informers: Iterable[Informer[Any]], data: ClusterData, history: History) -> None:
+    """Let ``history`` record the changes of workloads and pod groups, after ``data`` has them."""
+    for informer in informers:
+        if informer.resource is WORKLOADS:
+            informer.subscribe(partial(history.on_workload, data))
+        elif informer.resource is POD_GROUPS:
+            informer.subscribe(history.on_pod_group)
+
+
+def _specs_differ(change: Change[ClusterQueue] | Change[LocalQueue]) -> bool:
+    """Return False for a change of the status, which is computed here from the workloads."""
+    old, new = change.old, change.new
+    return (
+        old is None
+        or new is None
+        or ((old.spec, old.metadata.deletion_timestamp) != (new.spec, new.metadata.deletion_timestamp))
+    )
+
+
+def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Informer[Any], ...]:
+    def nodes_changed() -> None:
+        data.node_revision += 1
+        note(Changed("node"))
+
+    def pods_changed() -> None:
+        data.pod_revision += 1
+        note(Changed("node"))
+
+    def pod_changed(change: Change[BoundPod]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and not _pods_differ(old, new):
+            return
+        workloads = dict.fromkeys(workload_of(pod) for pod in (old, new) if pod is not None)
+        for key in workloads:
+            if key is not None:
+                note(Changed("workload", key))  # its state may be another one, and its pods are
+
+    nodes: Informer[Node] = Informer(client, HOST_NODES)
+    pods: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
+    nominated: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_NOMINATED)
+    of_nodes, of_pods, of_nominated = node_feeds(data.state, lambda _: None)
+    of_nodes.subscribe(nodes, nodes_changed)
+    without_pods = data.without_pods
+    cluster_feed(HOST_NODES, without_pods.put_node, without_pods.remove_node, of_nodes.is_relevant).subscribe(
+        nodes
+    )
+    of_pods.subscribe(pods)
+    of_nominated.subscribe(nominated)
+    Feed(BOUND_PODS, data.pods.put_pod, data.pods.remove_pod, _pods_differ).subscribe(pods, pods_changed)
+    pods.subscribe(pod_changed)
+    return nodes, pods, nominated
+
+
+def _gang_informers(data: ClusterData, client: Client, note: Note) -> tuple[Informer[Any], ...]:
+    def group_changed(change: Change[PodGroup]) -> None:
+        data.pod_group_revision += 1
+        if change.new is None:
+            del data.pod_groups[change.key]
+        else:
+            data.pod_groups[change.key] = change.new
+        note(Changed("pod_group", change.key))
+
+    def queue_changed(change: Change[Queue]) -> None:
+        data.pod_group_revision += 1
+        if change.new is None:
+            del data.gang_queues[change.key.name]
+        else:
+            data.gang_queues[change.key.name] = change.new
+        note(Changed("gang_queue", change.key))
+
+    groups: Informer[PodGroup] = Informer(client, POD_GROUPS)
+    queues: Informer[Queue] = Informer(client, QUEUES)
+    groups.subscribe(group_changed)
+    queues.subscribe(queue_changed)
+    return groups, queues
+
+
+def _pods_differ(old: BoundPod, new: BoundPod) -> bool:
+    def use(pod: BoundPod) -> tuple[Any, ...]:
+        return pod.spec.node_name, pod.requests, pod.status.phase, pod.metadata.annotations
+
+    return use(old) != use(new)

@@ -1,0 +1,168 @@
+"""The dashboard of one cluster: its model, sessions, forecasts and server, wired together."""
+
+import asyncio
+import random
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.process import Address
+from quorate.api.meta import Key
+from quorate.dashboard.history.history import History, open_history
+from quorate.dashboard.history.prometheus import PrometheusSource
+from quorate.dashboard.login.authorization import Authorization
+from quorate.dashboard.login.caller import Caller
+from quorate.dashboard.login.login import Login, LoginOptions
+from quorate.dashboard.login.oidc import OidcLogins, OidcSettings
+from quorate.dashboard.login.one_time_links import OneTimeLinks
+from quorate.dashboard.login.sessions import Sessions
+from quorate.dashboard.model.changes import Changed
+from quorate.dashboard.model.model import DashboardModel, run_model
+from quorate.dashboard.serving.app import Dashboard
+from quorate.dashboard.serving.event_stream import EventStreams
+from quorate.dashboard.serving.reads import Reads
+from quorate.dashboard.serving.server import serve
+from quorate.dashboard.serving.static_files import StaticFiles
+from quorate.dashboard.simulation.forecasts import Forecasts
+from quorate.dashboard.simulation.simulation_process import Cluster
+from quorate.dashboard.simulation.what_if import WhatIf
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.serving.delegated_auth import DelegatedAuth
+
+_DECISIONS: Final = 100_000  # of reviews, 0.5 KB each: 200 users with 500 namespaces
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    address: Address
+    cluster: Cluster  # for the processes of simulations
+    tls: ssl.SSLContext | None = None
+    oidc: OidcSettings | None = None
+    external_url: str = ""
+    has_links: bool = False  # one-time links log in with the credentials of this process
+    has_forecasts: bool = True
+    history: Path | None = None  # the file; None: no history is kept
+    prometheus: str = ""  # the URL of a Prometheus that has the series of the history
+
+
+@asynccontextmanager
+async def run_dashboard(
+    client: Client,
+    anonymous: RestConfig,
+    configuration: Configuration,
+    options: Options,
+    clock: Clock,
+    rng: random.Random,
+    announce: Callable[[str], None],
+) -> AsyncIterator[tuple[DashboardModel, Address]]:
+    """Serve the dashboard while the block lasts; ``announce`` gets the address of each one-time link.
+
+    Yield the model, and the address that is bound.
+
+    ``client`` has the credentials of the dashboard, ``anonymous`` none.  Raises ``CannotListen``,
+    ``OidcError`` or ``UnusableHistory``.
+    """
+    at: list[Address] = []  # once it is bound
+
+    def announce_link(code: str) -> None:
+        scheme = "http" if options.tls is None else "https"
+        announce(f"{scheme}://{at[0]}/login/once?code={code}")
+
+    links = OneTimeLinks(clock, announce_link) if options.has_links and options.address.is_loopback else None
+    sessions = Sessions(clock, rng)
+    async with (
+        _opened_history(options, clock) as history,
+        run_model(client, clock, configuration, history) as model,
+    ):
+        forecasts = _forecasts(model, sessions, options, client, clock)
+        auth = DelegatedAuth(client, clock, _DECISIONS)
+        authorization = Authorization(auth, lambda: _namespaces(model))
+        login = Login(
+            LoginOptions(
+                anonymous=anonymous,
+                own=client.config,
+                oidc=None if options.oidc is None else OidcLogins(options.oidc, clock),
+                links=links,
+                external_url=options.external_url,
+            ),
+            sessions,
+            authorization,
+            clock,
+        )
+
+        async def recheck(caller: Caller) -> Caller | None:
+            if not await sessions.is_valid(caller.session):
+                return None
+            return Caller(caller.session, await authorization.viewer(caller.session.user))
+
+        dashboard = Dashboard(
+            login,
+            authorization,
+            Reads(model, authorization, forecasts, clock),
+            WhatIf(options.cluster),
+            EventStreams(model.changes().subscribe, recheck, clock),
+            StaticFiles(),
+        )
+        app = dashboard.application(over_tls=options.tls is not None, on_loopback=options.address.is_loopback)
+        forecasting = (
+            asyncio.create_task(forecasts.run(), name="forecasts") if options.has_forecasts else None
+        )
+        try:
+            async with serve(app, options.address, options.tls) as bound:
+                at.append(bound)
+                if links is not None:
+                    links.renew()
+                yield model, bound
+        finally:
+            if forecasting is not None:
+                forecasting.cancel()
+                await asyncio.wait({forecasting})
+            await sessions.close()
+
+
+@asynccontextmanager
+async def _opened_history(options: Options, clock: Clock) -> AsyncIterator[History | None]:
+    prometheus = PrometheusSource(options.prometheus) if options.prometheus else None
+    if options.history is None:
+        yield None
+        return
+    async with open_history(options.history, clock, prometheus) as history:
+        yield history
+
+
+def _forecasts(
+    model: DashboardModel, sessions: Sessions, options: Options, client: Client, clock: Clock
+) -> Forecasts:
+    def local_queue_of(workload: Key) -> str:
+        found = model.data.workloads.by_key.get(workload)
+        return found.group.local_queue.name if found is not None else ""
+
+    def cluster_queue_of(local_queue: Key) -> str:
+        found = model.data.state.ledger.local_queues.get(local_queue)
+        return found.cluster_queue if found is not None else ""
+
+    return Forecasts(
+        options.cluster,
+        client,
+        clock,
+        lambda: len(sessions) > 0,
+        local_queue_of,
+        cluster_queue_of,
+        lambda: model.changes().note(Changed("forecast")),
+    )
+
+
+def _namespaces(model: DashboardModel) -> set[str]:
+    """Return the namespaces that have objects to show."""
+    data = model.data
+    return {
+        *(key.namespace for key in data.state.ledger.local_queues),
+        *(group.local_queue.namespace for group in data.workloads.groups),
+        *(key.namespace for key in data.pod_groups),
+    }

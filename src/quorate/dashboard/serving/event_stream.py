@@ -1,0 +1,153 @@
+"""The stream of change notices, as server-sent events (HTML standard, section 9.2).
+
+A client that reads slowly is sent nothing while its buffers are full; the feed merges its notices meanwhile
+and in the end tells it to read everything again.  One that reads nothing is disconnected (see ``server``).
+A browser that connects again names the last event that it has, and is told to read everything again: it may
+have missed notices.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from quorate.api import codec
+from quorate.api.meta import at_epoch
+from quorate.dashboard.login.caller import Caller
+from quorate.dashboard.model.changes import EVERYTHING
+from quorate.dashboard.queries import Viewer
+from quorate.dashboard.schema import ChangeNotice
+from quorate.dashboard.serving.responses import Refused
+from quorate.kube.clock import Clock
+from quorate.kube.errors import ApiError, Unreachable
+
+HEARTBEAT_S: Final = 15.0
+CHECK_S: Final = 5.0  # how often the rights of the caller are looked at
+MOST_STREAMS: Final = 1000
+MOST_OF_A_SESSION: Final = 12  # tabs of a browser
+# Sets the event that a browser names when it connects again, and how soon it does.
+_PROLOGUE: Final = b"id: 1\nretry: 2000\n\n"
+
+SendBytes = Callable[[bytes], Awaitable[None]]
+Subscribe = Callable[[Viewer], AsyncIterator[ChangeNotice]]
+Recheck = Callable[[Caller], Awaitable[Caller | None]]
+
+
+class EventStreams:
+    """``recheck`` returns the caller with its rights of now; None: its session has ended."""
+
+    def __init__(self, subscribe: Subscribe, recheck: Recheck, clock: Clock) -> None:
+        self._subscribe = subscribe
+        self._recheck = recheck
+        self._clock = clock
+        self._open = 0
+
+    async def stream_events(self, request: Request, caller: Caller) -> Response:
+        if caller.session.streams >= MOST_OF_A_SESSION or self._open >= MOST_STREAMS:
+            raise Refused(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "TooManyRequests",
+                f"too many event streams are open: at most {MOST_OF_A_SESSION} of a session and "
+                f"{MOST_STREAMS} in all; read the lists again from time to time instead",
+            )
+        return _EventStream(self, caller, connects_again="last-event-id" in request.headers)
+
+    async def run(self, caller: Caller, send: SendBytes, *, connects_again: bool) -> None:
+        """Send events until the session of the caller ends."""
+        self._open += 1
+        caller.session.streams += 1
+        try:
+            await self._run(caller, send, connects_again)
+        finally:
+            self._open -= 1
+            caller.session.streams -= 1
+
+    async def _run(self, caller: Caller, send: SendBytes, connects_again: bool) -> None:
+        first = _PROLOGUE + (self._everything() if connects_again else b"")
+        while True:
+            current = await self._follow(caller, first, send)
+            if current is None:
+                return
+            caller, first = current, self._everything()
+
+    def _everything(self) -> bytes:
+        return _event(ChangeNotice(at=at_epoch(self._clock.now()), topics=(EVERYTHING,)))
+
+    async def _follow(self, caller: Caller, first: bytes, send: SendBytes) -> Caller | None:
+        """Send ``first``, then notices until the caller's rights change; return it with the new ones."""
+        notices = self._subscribe(caller.viewer)
+        upcoming = asyncio.ensure_future(anext(notices))
+        await asyncio.sleep(0)  # it is subscribed before the client knows that the stream is open
+        loop = asyncio.get_running_loop()
+        sent_at = loop.time()
+        check_at = sent_at + CHECK_S
+        try:
+            await send(first)
+            while True:
+                await asyncio.wait({upcoming}, timeout=max(0.0, check_at - loop.time()))
+                if upcoming.done():
+                    await send(_event(upcoming.result()))
+                    sent_at = loop.time()
+                    upcoming = asyncio.ensure_future(anext(notices))
+                if loop.time() >= check_at:
+                    check_at = loop.time() + CHECK_S
+                    current = await self._recheck(caller)
+                    if current is None or current.viewer != caller.viewer:
+                        return current
+                if loop.time() >= sent_at + HEARTBEAT_S:
+                    await send(b": heartbeat\n\n")
+                    sent_at = loop.time()
+        finally:
+            upcoming.cancel()
+            await asyncio.wait({upcoming})
+
+
+class _EventStream(Response):
+    media_type = "text/event-stream"
+
+    def __init__(self, streams: EventStreams, caller: Caller, *, connects_again: bool) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._streams = streams
+        self._caller = caller
+        self._connects_again = connects_again
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_started = False
+
+        async def send_event(event: bytes) -> None:
+            nonlocal is_started
+            if not is_started:
+                is_started = True
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+
+        running = asyncio.ensure_future(
+            self._streams.run(self._caller, send_event, connects_again=self._connects_again)
+        )
+        leaving = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (running, leaving):
+                task.cancel()
+            await asyncio.wait({running, leaving})
+        if running.cancelled():  # the client has gone
+            return
+        if not isinstance(running.exception(), ApiError | Unreachable):
+            running.result()
+        await send_event(b"")  # so that a response has begun
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _event(notice: ChangeNotice) -> bytes:
+    return b"event: change\ndata: " + codec.encode(notice) + b"\n\n"

@@ -1,0 +1,198 @@
+"""The operations of the dashboard's API, version 1: what ``app`` serves and ``open_api`` documents."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from quorate.dashboard import schema as s
+from quorate.dashboard.history.series import Range
+
+PREFIX: Final = "/api/v1"
+CSRF_HEADER: Final = "X-CSRF-Token"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter; one of type ``dict`` stands for all parameters without a name of their own."""
+
+    name: str
+    type: Any = str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path below ``PREFIX``; names in braces are parts of the path."""
+
+    id: str  # in camelCase; ``app`` has a handler of the same name
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    summary: str
+    answer: Any = None  # None: without a body (204)
+    body: Any = None
+    parameters: tuple[Parameter, ...] = ()
+    needs_session: bool = True
+    content_type: str = "application/json"
+
+    @property
+    def changes(self) -> bool:
+        """Return True if the request must prove that the page sent it."""
+        return self.method != "GET"
+
+    @property
+    def path_parameters(self) -> Iterator[str]:
+        for part in self.path.split("/"):
+            if part.startswith("{"):
+                yield part.strip("{}")
+
+
+# The pods of a gang, and by resource what each of them requests: pods=8&cpu=4&memory=16Gi&nvidia.com/gpu=1.
+_GANG: Final = (Parameter("pods", int), Parameter("requests", dict[str, str]))
+_PAGE: Final = (Parameter("offset", int), Parameter("limit", int))
+
+OPERATIONS: Final = (
+    Operation("getSession", "GET", "/session", "The session of the caller.", s.Session),
+    Operation(
+        "login",
+        "POST",
+        "/session",
+        "Log in with a Kubernetes token.",
+        s.Session,
+        s.TokenLogin,
+        needs_session=False,
+    ),
+    Operation("logout", "DELETE", "/session", "Log out."),
+    Operation(
+        "getOverview", "GET", "/overview", "Cohorts, counts and the most frequent reasons.", s.Overview
+    ),
+    Operation(
+        "listClusterQueues",
+        "GET",
+        "/cluster-queues",
+        "The cluster queues, by name.",
+        tuple[s.ClusterQueueSummary, ...],
+    ),
+    Operation("getClusterQueue", "GET", "/cluster-queues/{name}", "A cluster queue.", s.ClusterQueueDetail),
+    Operation(
+        "stopClusterQueue",
+        "POST",
+        "/cluster-queues/{name}/stop",
+        "Stop a cluster queue: admit no workloads and evict admitted ones.",
+    ),
+    Operation("resumeClusterQueue", "POST", "/cluster-queues/{name}/resume", "Resume a cluster queue."),
+    Operation(
+        "listLocalQueues",
+        "GET",
+        "/local-queues",
+        "The local queues, by namespace and name.",
+        tuple[s.LocalQueueSummary, ...],
+    ),
+    Operation(
+        "listWorkloads",
+        "GET",
+        "/workloads",
+        "A page of the workloads that match.",
+        s.WorkloadPage,
+        parameters=(
+            *(
+                Parameter(name)
+                for name in ("q", "namespace", "clusterQueue", "localQueue", "state", "label", "code", "sort")
+            ),
+            *_PAGE,
+        ),
+    ),
+    Operation("getWorkload", "GET", "/workloads/{namespace}/{name}", "A workload.", s.WorkloadDetail),
+    Operation(
+        "stopWorkload",
+        "POST",
+        "/workloads/{namespace}/{name}/stop",
+        "Stop a workload: evict it, and keep it out of the queue.",
+    ),
+    Operation(
+        "resumeWorkload", "POST", "/workloads/{namespace}/{name}/resume", "Queue a stopped workload again."
+    ),
+    Operation(
+        "listPodGroups",
+        "GET",
+        "/pod-groups",
+        "A page of the pod groups that match.",
+        s.PodGroupPage,
+        parameters=(*(Parameter(name) for name in ("q", "namespace", "queue", "phase", "sort")), *_PAGE),
+    ),
+    Operation("getPodGroup", "GET", "/pod-groups/{namespace}/{name}", "A pod group.", s.PodGroupDetail),
+    Operation(
+        "listGangQueues", "GET", "/gang-queues", "The queues of pod groups.", tuple[s.GangQueueRow, ...]
+    ),
+    Operation(
+        "getNodes",
+        "GET",
+        "/nodes",
+        "The nodes as a tree, with the largest gangs that fit.",
+        s.NodesView,
+        parameters=(Parameter("topology"), *_GANG),
+    ),
+    Operation(
+        "placeGang",
+        "GET",
+        "/gang-placement",
+        "Where a gang of equal pods would go now.",
+        s.GangPlacement,
+        parameters=_GANG,
+    ),
+    Operation(
+        "search",
+        "GET",
+        "/search",
+        "Objects by name, job, label or namespace.",
+        s.SearchResult,
+        parameters=(Parameter("q"), Parameter("limit", int)),
+    ),
+    Operation(
+        "getOverviewHistory",
+        "GET",
+        "/history/overview",
+        "Samples of the whole cluster.",
+        s.Series,
+        parameters=(Parameter("range", Range),),
+    ),
+    Operation(
+        "getClusterQueueHistory",
+        "GET",
+        "/history/cluster-queues/{name}",
+        "Samples of a cluster queue.",
+        s.Series,
+        parameters=(Parameter("range", Range),),
+    ),
+    Operation(
+        "listTransitions",
+        "GET",
+        "/transitions",
+        "The latest evictions and preemptions, newest first.",
+        tuple[s.Transition, ...],
+        parameters=(Parameter("clusterQueue"), Parameter("limit", int)),
+    ),
+    Operation(
+        "getForecast",
+        "GET",
+        "/forecast",
+        "When the waiting workloads of a cluster queue would start.",
+        s.Forecast,
+        parameters=(Parameter("clusterQueue"),),
+    ),
+    Operation(
+        "whatIf",
+        "POST",
+        "/what-if",
+        "Simulate the cluster as it is, and with manifests applied.",
+        s.WhatIfAnswer,
+        s.WhatIfRequest,
+    ),
+    Operation(
+        "streamEvents",
+        "GET",
+        "/events",
+        "What to read again, as events named change.",
+        s.ChangeNotice,
+        content_type="text/event-stream",
+    ),
+    Operation("getOpenApi", "GET", "/openapi.json", "This document.", dict[str, Any], needs_session=False),
+)

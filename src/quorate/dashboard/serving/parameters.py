@@ -1,0 +1,99 @@
+"""Query parameters of requests, as the queries of the model."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from quorate.api.quantity import InvalidQuantity, parse_quantity
+from quorate.dashboard.history.series import RANGES, Range
+from quorate.dashboard.queries import PAGE_MAX, Gang, PodGroupQuery, WorkloadQuery
+from quorate.dashboard.serving.responses import bad_request
+from quorate.dashboard.views.pod_group_views import SORTS as POD_GROUP_SORTS
+from quorate.dashboard.views.workload_views import SORTS as WORKLOAD_SORTS
+from quorate.quota.amount import base_units
+
+_OFFSET_MAX: Final = 10_000_000
+_PODS_MAX: Final = 1_000_000
+_TEXT_MAX: Final = 512
+_RESOURCES_MAX: Final = 20
+_NO_RESOURCES: Final = {"pods", "topology"}
+
+
+def text(request: Request, name: str) -> str:
+    value = request.query_params.get(name, "")
+    if len(value) > _TEXT_MAX:
+        raise bad_request(f"{name}: {len(value)} characters, and at most {_TEXT_MAX} are read")
+    return value
+
+
+def number(request: Request, name: str, default: int, most: int) -> int:
+    value = text(request, name)
+    if not value:
+        return default
+    if not value.isascii() or not value.isdecimal() or int(value[:9]) > most or len(value) > len(str(most)):
+        raise bad_request(f"{name}: {value!r} is not a whole number from 0 to {most}")
+    return int(value)
+
+
+def range_(request: Request) -> Range:
+    value = text(request, "range") or "hour"
+    for known in RANGES:
+        if value == known:
+            return known
+    raise bad_request(f"range: {value!r} is none of {', '.join(RANGES)}")
+
+
+def workload_query(request: Request) -> WorkloadQuery:
+    return WorkloadQuery(
+        q=text(request, "q"),
+        namespace=text(request, "namespace"),
+        cluster_queue=text(request, "clusterQueue"),
+        local_queue=text(request, "localQueue"),
+        state=text(request, "state"),
+        code=text(request, "code"),
+        label=text(request, "label"),
+        sort=_sort(request, WORKLOAD_SORTS),
+        **_page(request),
+    )
+
+
+def pod_group_query(request: Request) -> PodGroupQuery:
+    return PodGroupQuery(
+        q=text(request, "q"),
+        namespace=text(request, "namespace"),
+        queue=text(request, "queue"),
+        phase=text(request, "phase"),
+        sort=_sort(request, POD_GROUP_SORTS),
+        **_page(request),
+    )
+
+
+def gang(request: Request) -> Gang | None:
+    """Return the gang; parameters named by resources are what each pod requests.  None: no pods."""
+    pods = number(request, "pods", 0, _PODS_MAX)
+    if not pods:
+        return None
+    requests: dict[str, int] = {}
+    for name in sorted(request.query_params.keys() - _NO_RESOURCES):
+        try:
+            requests[name] = base_units(name, parse_quantity(text(request, name)))
+        except InvalidQuantity as error:
+            raise bad_request(f"{name}: {error.value!r} is not a quantity (write 4, 500m or 16Gi)") from error
+        if requests[name] < 0:
+            raise bad_request(f"{name}: a request is not below zero")
+    if not requests or len(requests) > _RESOURCES_MAX:
+        raise bad_request(f"write what each pod requests, of 1 to {_RESOURCES_MAX} resources, such as cpu=2")
+    return Gang(pods, requests)
+
+
+def _sort(request: Request, known: Iterable[str]) -> str:
+    sort = text(request, "sort")
+    if sort and sort.removeprefix("-") not in known:
+        raise bad_request(f"sort: {sort!r} is none of {', '.join(known)}, each also with - before it")
+    return sort
+
+
+def _page(request: Request) -> dict[str, Any]:
+    limit = min(PAGE_MAX, number(request, "limit", 100, 1_000_000))
+    return {"offset": number(request, "offset", 0, _OFFSET_MAX), "limit": limit}

@@ -1,0 +1,83 @@
+"""The built page: its files are read once, so a request can name no other file.
+
+Files below ``assets`` have a digest of their content in their names and are cached for ever; the others are
+revalidated.  Each path that is no file gets the page, which shows the view of the path.
+"""
+
+import gzip
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from http import HTTPStatus
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+INDEX: Final = "index.html"
+IMMUTABLE: Final = "public, max-age=31536000, immutable"
+_REVALIDATED: Final = "no-cache"
+_COMPRESSED: Final = ("text/", "application/javascript", "application/json", "image/svg")
+_TYPES: Final = {
+    ".js": "text/javascript",
+    ".woff2": "font/woff2",
+    ".webmanifest": "application/manifest+json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    content: bytes
+    compressed: bytes | None  # None: it would not be smaller
+    media_type: str
+    etag: str
+    cache_control: str
+
+
+class StaticFiles:
+    def __init__(self, directory: Traversable | None = None) -> None:
+        root = directory if directory is not None else files("quorate.dashboard") / "static"
+        self._files = dict(_read(root, ""))
+        assert INDEX in self._files, f"{root} has no {INDEX}"
+
+    def serve(self, request: Request) -> Response:
+        """Return the file of the path, or the page; a missing asset is not found."""
+        path = request.url.path.lstrip("/")
+        found = self._files.get(path)
+        if found is None:
+            if path.startswith("assets/"):
+                return Response("not found\n", HTTPStatus.NOT_FOUND, media_type="text/plain")
+            found = self._files[INDEX]
+        headers = {"ETag": found.etag, "Cache-Control": found.cache_control, "Vary": "Accept-Encoding"}
+        if request.headers.get("if-none-match") == found.etag:
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        content = found.content
+        if found.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+            content, headers["Content-Encoding"] = found.compressed, "gzip"
+        return Response(content, headers=headers, media_type=found.media_type)
+
+
+def _read(directory: Traversable, prefix: str) -> list[tuple[str, _File]]:
+    found: list[tuple[str, _File]] = []
+    for each in sorted(directory.iterdir(), key=lambda entry: entry.name):
+        if each.is_dir():
+            found += _read(each, f"{prefix}{each.name}/")
+        else:
+            found.append((prefix + each.name, _file(each, prefix)))
+    return found
+
+
+def _file(path: Traversable, prefix: str) -> _File:
+    content = path.read_bytes()
+    suffix = path.name[path.name.rfind(".") :]
+    media_type = _TYPES.get(suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    compressed = gzip.compress(content, mtime=0) if media_type.startswith(_COMPRESSED) else None
+    return _File(
+        content,
+        compressed if compressed is not None and len(compressed) < len(content) else None,
+        media_type,
+        f'"{hashlib.sha256(content).hexdigest()[:32]}"',
+        IMMUTABLE if prefix.startswith("assets/") else _REVALIDATED,
+    )

@@ -1,0 +1,130 @@
+"""Forecasts of when waiting workloads start, refreshed again and again while the dashboard is used.
+
+They are the estimates that the controllers serve, which explanations show too.  Where none are served,
+a process of its own plays the cluster within a budget of processor time, so that a larger backlog gets fewer
+runs, not an older forecast.  Between two forecasts it rests, so that it uses a third of a core at most.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from math import inf
+from typing import Final
+
+from msgspec.structs import replace
+
+from quorate.api.explanation import StartEstimate as ServedEstimate
+from quorate.api.meta import Key
+from quorate.cli.verbs.explain.served import served_estimates
+from quorate.dashboard.queries import NO_ESTIMATES, Estimates, Viewer
+from quorate.dashboard.schema import Forecast, StartEstimate
+from quorate.dashboard.simulation.simulation_process import Cluster, Failure, Forecasted, ForecastTask
+from quorate.dashboard.simulation.simulations import simulate
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import Unreachable
+from quorate.kube.log import logger
+
+BUDGET_S: Final = 8.0  # of processor time for the runs; reading 10,000 workloads takes another second or two
+DEADLINE_S: Final = 120.0
+SHORTEST_PERIOD_S: Final = 30.0
+_REST: Final = 2.0  # times the duration of the last one
+_NONE: Final = Forecast(at=None, plays=0, horizon_s=None, took_s=0.0, problem="", starts=())
+
+
+class Forecasts:
+    def __init__(
+        self,
+        cluster: Cluster,
+        client: Client,
+        clock: Clock,
+        is_used: Callable[[], bool],
+        local_queue_of: Callable[[Key], str],
+        cluster_queue_of: Callable[[Key], str],
+        announce: Callable[[], None],
+    ) -> None:
+        """Queues are names: ``local_queue_of`` a workload, ``cluster_queue_of`` a local queue.
+
+        ``announce`` is called after each forecast.
+        """
+        self.estimates: Estimates = NO_ESTIMATES
+        self._cluster = cluster
+        self._client = client
+        self._clock = clock.steady
+        self._is_used = is_used
+        self._local_queue_of = local_queue_of
+        self._cluster_queue_of = cluster_queue_of
+        self._announce = announce
+        self._latest = _NONE
+
+    async def run(self) -> None:
+        """Compute forecasts until cancelled."""
+        while True:
+            begin = self._clock.now()
+            if self._is_used():
+                await self._refresh()
+                period_s = max(SHORTEST_PERIOD_S, (self._clock.now() - begin) * (1 + _REST))
+            else:
+                period_s = 1.0
+            await self._clock.sleep_until(begin + period_s)
+
+    async def _refresh(self) -> None:
+        served = await self._served()
+        if served:
+            self._replace(self._forecast_of(served))
+        else:
+            await self._compute()
+        self._announce()
+
+    async def _served(self) -> Mapping[Key, ServedEstimate]:
+        try:
+            return await served_estimates(self._client, "")
+        except Unreachable:
+            return {}
+
+    def _forecast_of(self, served: Mapping[Key, ServedEstimate]) -> Forecast:
+        at = max(each.computed_at for each in served.values())
+
+        def seconds(moment: datetime | None) -> float | None:
+            return None if moment is None else max(0.0, (moment - at).total_seconds())
+
+        starts = [
+            StartEstimate(
+                namespace=key.namespace,
+                name=key.name,
+                local_queue=self._local_queue_of(key),
+                p50_s=seconds(each.p50),
+                p90_s=seconds(each.p90),
+            )
+            for key, each in sorted(served.items())
+        ]
+        starts.sort(key=lambda each: (_or_never(each.p50_s), _or_never(each.p90_s)))
+        runs = min(each.runs for each in served.values())
+        return replace(_NONE, at=at, plays=runs, starts=tuple(starts))
+
+    def _replace(self, forecast: Forecast) -> None:
+        starts = {Key(each.namespace, each.name): (each.p50_s, each.p90_s) for each in forecast.starts}
+        self._latest, self.estimates = forecast, Estimates(forecast.at, starts)
+
+    async def _compute(self) -> None:
+        match await simulate(ForecastTask(cluster=self._cluster, budget_s=BUDGET_S), DEADLINE_S):
+            case Forecasted(forecast):
+                self._replace(forecast)
+            case Failure(problem):
+                logger(__name__).warning("no forecast", problem=problem)
+                self._latest = replace(self._latest, problem=problem)
+            case other:
+                raise AssertionError(f"a forecast was answered by {other}")
+
+    def seen_by(self, viewer: Viewer, cluster_queue: str) -> Forecast:
+        """Return the estimates of the workloads that the viewer may read, of one queue if it is named."""
+        starts = tuple(
+            each
+            for each in self._latest.starts
+            if viewer.reads_namespace(each.namespace)
+            and cluster_queue in ("", self._cluster_queue_of(Key(each.namespace, each.local_queue)))
+        )
+        return replace(self._latest, starts=starts)
+
+
+def _or_never(seconds: float | None) -> float:
+    return inf if seconds is None else seconds

@@ -1,0 +1,174 @@
+"""The process of one simulation: reads a task from its input, reads the cluster, and writes an answer.
+
+It is apart from the server, which answers meanwhile, and has bounds of processor time and memory of its own.
+It reads with the credentials of the dashboard, and what it answers is cut to what the user may see.
+"""
+
+import os
+import resource
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from quorate.api.decoding.documents import InvalidYaml, read_documents
+from quorate.api.meta import at_epoch
+from quorate.cli.errors import user_message
+from quorate.cli.process import tune_garbage_collection
+from quorate.cli.simulate.live import LiveCluster, read_cluster
+from quorate.cli.verbs.options import ClusterOptions
+from quorate.dashboard.schema import Forecast, StartEstimate, WhatIfAnswer
+from quorate.simulate.engine.player import play
+from quorate.simulate.estimates.forecast import PLAYS, bounded_forecast
+from quorate.simulate.estimates.snapshot import snapshot_world, with_expected
+from quorate.simulate.inputs.scenario import API_VERSION
+from quorate.simulate.inputs.world import InvalidWorld, World, changed_by_text
+from quorate.simulate.results.comparison import compare
+
+MANIFESTS: Final = "manifests"  # the name of the text in findings
+_MOST_FINDINGS: Final = 100
+_NICENESS: Final = 10  # the server has priority
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to read, and the limits of the process."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    config: str = ""  # the file of the Configuration; empty: the one that the controllers stored
+    run_duration: str = "1h"
+    memory_bytes: int
+    processor_s: float
+
+
+class ForecastTask(msgspec.Struct, frozen=True, kw_only=True, tag="forecast"):
+    cluster: Cluster
+    budget_s: float  # of processor time for the runs
+
+
+class WhatIfTask(msgspec.Struct, frozen=True, kw_only=True, tag="what-if"):
+    cluster: Cluster
+    text: str
+
+
+Task = ForecastTask | WhatIfTask
+
+
+class Failure(msgspec.Struct, frozen=True, tag="failure"):
+    """Why there is no answer: the cluster cannot be read."""
+
+    problem: str
+
+
+class Forecasted(msgspec.Struct, frozen=True, tag="forecast"):
+    forecast: Forecast
+
+
+class Compared(msgspec.Struct, frozen=True, tag="what-if"):
+    answer: WhatIfAnswer
+
+
+Outcome = Failure | Forecasted | Compared
+
+
+def main() -> None:
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    os.nice(_NICENESS)
+    limit = task.cluster.memory_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    seconds = int(task.cluster.processor_s) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))  # for a process without a parent
+    tune_garbage_collection()
+    sys.stdout.buffer.write(msgspec.json.encode(_outcome(task)))
+
+
+def _outcome(task: Task) -> Outcome:
+    try:
+        live = _read(task.cluster)
+        match task:
+            case ForecastTask():
+                return Forecasted(_forecast(live, task.budget_s))
+            case WhatIfTask(text=text):
+                return Compared(_what_if(live, text))
+    except MemoryError:
+        return Failure("the simulation needs more memory than it may use")
+    except Exception as error:
+        problem = user_message(error)
+        if problem is None:
+            raise
+        return Failure(problem)
+
+
+def _read(cluster: Cluster) -> LiveCluster:
+    kubeconfig, config = (Path(each) if each else None for each in (cluster.kubeconfig, cluster.config))
+    return read_cluster(ClusterOptions(kubeconfig, cluster.context), config, cluster.run_duration)
+
+
+def _world(live: LiveCluster) -> World:
+    return snapshot_world(live.objects, live.times, live.now, live.effective.configuration)
+
+
+def _forecast(live: LiveCluster, budget_s: float) -> Forecast:
+    begin_s = time.process_time()
+
+    def is_over() -> bool:
+        return time.process_time() >= begin_s + budget_s
+
+    found = bounded_forecast(with_expected(_world(live), live.expected), PLAYS, is_over)
+    return Forecast(
+        at=at_epoch(live.now),
+        plays=found.plays,
+        horizon_s=found.horizon_s,
+        took_s=time.process_time() - begin_s,
+        problem="",
+        starts=tuple(
+            StartEstimate(
+                namespace=each.namespace,
+                name=each.name,
+                local_queue=each.queue,
+                p50_s=each.p50_s,
+                p90_s=each.p90_s,
+            )
+            for each in found.starts
+        ),
+    )
+
+
+def _what_if(live: LiveCluster, text: str) -> WhatIfAnswer:
+    begin_s = time.perf_counter()
+    answer = partial(WhatIfAnswer, run_times=tuple(each.origin for each in live.times))
+    world = _world(live)
+    try:
+        findings = _refused_documents(text)
+        if not findings:
+            runs = play(world), play(changed_by_text(world, text, MANIFESTS))
+            return answer(
+                comparison=compare(MANIFESTS, *runs), findings=(), took_s=time.perf_counter() - begin_s
+            )
+    except InvalidWorld as error:
+        findings = list(error.findings)
+    return answer(
+        comparison=None,
+        findings=tuple(findings[:_MOST_FINDINGS]),
+        took_s=time.perf_counter() - begin_s,
+    )
+
+
+def _refused_documents(text: str) -> list[str]:
+    """Return a finding for each Scenario: it could name files of this machine."""
+    try:
+        documents = read_documents(text)
+    except InvalidYaml as error:
+        return [f"{MANIFESTS}:{error.line}: {error.problem}"]
+    return [
+        f"{MANIFESTS}:{each.line_of('kind')}: a Scenario is not accepted: the jobs are those of the cluster"
+        for each in documents
+        if isinstance(each.value, dict) and each.value.get("apiVersion") == API_VERSION
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""What the page shows of one object beyond the model, read with the credentials of the user.
+
+Whatever the user may not read is left out.
+"""
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.events import Event
+from quorate.api.explanation import Explanation
+from quorate.api.kueue import POD_SET
+from quorate.api.meta import Key, at_epoch, is_true
+from quorate.cli.cluster_reader import ClusterReader
+from quorate.cli.verbs.explain.served import NotServed, served_explanation
+from quorate.dashboard.schema import EventRow, PodRow
+from quorate.kube.client import Client
+from quorate.kube.errors import Forbidden, Invalid, NotFound
+from quorate.kube.resources import EVENTS
+from quorate.queueing.explanation.pods import wait_text
+
+MAX_PODS: Final = 2_000  # of one object, those that do not run first
+MAX_EVENTS: Final = 200
+_PHASES: Final = ("Failed", "Pending", "Unknown", "Running", "Succeeded")
+
+
+async def explanation_of(reader: Client, plural: str, key: Key) -> tuple[Explanation | None, str]:
+    """Return the explanation that the controllers serve to the user, or why they serve none."""
+    try:
+        return await served_explanation(reader, plural, key), ""
+    except NotServed as problem:
+        return None, str(problem)
+
+
+def readable_explanation(found: Explanation, readable: Callable[[str], str]) -> Explanation:
+    """Return an explanation from the status of an object, without what the user may not read."""
+    return replace(
+        found,
+        message=readable(found.message),
+        reasons=tuple(replace(reason, text=readable(reason.text)) for reason in found.reasons),
+    )
+
+
+async def events_of(
+    reader: Client, namespace: str, subjects: Iterable[tuple[str, str]]
+) -> tuple[EventRow, ...]:
+    """Return the events about objects of one namespace, each a kind and a name; newest first."""
+    rows: list[EventRow] = []
+    for kind, name in subjects:
+        selector = f"regarding.kind={kind},regarding.name={name}"
+        try:
+            found = (await reader.list(EVENTS, namespace, "", selector)).items
+        except (Forbidden, NotFound, Invalid):
+            continue
+        rows.extend(map(_event_row, found))
+    rows.sort(key=lambda row: row.at, reverse=True)
+    return tuple(rows[:MAX_EVENTS])
+
+
+def _event_row(event: Event) -> EventRow:
+    last = event.series.last_observed_time if event.series is not None else event.event_time
+    return EventRow(
+        at=_moment(last) or event.metadata.creation_timestamp or at_epoch(0),
+        type=event.type,
+        reason=event.reason,
+        message=event.note,
+        count=event.series.count if event.series is not None else 1,
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    """Return the time of an event; None if it is missing or not one."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def pod_rows(pods: Iterable[StartedPod]) -> tuple[PodRow, ...]:
+    rows = [
+        PodRow(
+            name=pod.metadata.name,
+            pod_set=pod.metadata.labels.get(POD_SET, ""),
+            phase=pod.status.phase,
+            node=pod.spec.node_name,
+            ready=is_true(pod.status.conditions, "Ready"),
+            reason=wait_text(pod),
+        )
+        for pod in pods
+    ]
+    rank = {phase: number for number, phase in enumerate(_PHASES)}
+    rows.sort(key=lambda row: (rank.get(row.phase, 0), row.name))
+    return tuple(rows[:MAX_PODS])
+
+
+def first_created(pods: Iterable[StartedPod]) -> datetime | None:
+    created = (pod.metadata.creation_timestamp for pod in pods)
+    return min((moment for moment in created if moment is not None), default=None)
+
+
+async def pods_of(reader: Client, namespace: str, label_selector: str) -> Sequence[StartedPod]:
+    """Return the pods; none if the user may not list them."""
+    return await ClusterReader(reader).pods(namespace, label_selector) or ()
+
+
+def command(*parts: str) -> str:
+    """Return a command for a shell, with what its parts need of quotes."""
+    return shlex.join(parts)

@@ -1,0 +1,122 @@
+"""The overview: cohorts and cluster queues as a tree, counts, and why workloads wait."""
+
+from collections import Counter
+from typing import Final
+
+from msgspec.structs import replace
+
+from quorate.api.meta import at_epoch, is_true
+from quorate.api.volcano import PENDING
+from quorate.dashboard.model.cluster_data import ClusterData
+from quorate.dashboard.model.quota_use import amount_of, quota_of_cohort
+from quorate.dashboard.model.workload_index import ADMITTED_STATES, WAITING_STATES
+from quorate.dashboard.queries import Viewer
+from quorate.dashboard.schema import CohortNode, Counts, NodeTotals, Overview
+from quorate.dashboard.views.queue_views import Reasons, reasons_by_cluster_queue, summary_of
+from quorate.placement.resources import in_base_units
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.quota.tree import Node
+
+MOST_FREQUENT: Final = 5  # reasons
+MAX_DEPTH: Final = 16  # of the tree in an answer; cohorts below are listed with the last one above
+
+
+def overview(data: ClusterData, viewer: Viewer, now: float) -> Overview:
+    revision = (*data.revision, data.pod_group_revision, data.node_revision, data.pod_revision)
+    known = data.remembered(("overview", viewer), revision, lambda: _overview(data, viewer, now))
+    return replace(known, at=at_epoch(now))
+
+
+def _overview(data: ClusterData, viewer: Viewer, now: float) -> Overview:
+    reasons = Reasons()
+    for of_queue in reasons_by_cluster_queue(data, viewer).values():
+        reasons.update(of_queue)
+    return Overview(
+        at=at_epoch(now),
+        counts=_counts(data, viewer),
+        cohorts=_cohorts(data, viewer, now),
+        reasons=reasons.most_frequent(MOST_FREQUENT),
+        pod_groups=_pod_groups(data, viewer),
+        nodes=_nodes(data) if viewer.nodes else None,
+    )
+
+
+def _counts(data: ClusterData, viewer: Viewer) -> Counts:
+    by_state: Counter[str] = Counter()
+    for group, members in data.readable(viewer):
+        by_state[group.state] += len(members)
+    return Counts(
+        pending=sum(by_state[state] for state in WAITING_STATES),
+        reserving=by_state["QuotaReserved"],
+        admitted=sum(by_state[state] for state in ADMITTED_STATES),
+        running=by_state["Running"],
+        evicted=by_state["Evicted"],
+        inactive=by_state["Inactive"],
+        finished=by_state["Finished"],
+    )
+
+
+def _pod_groups(data: ClusterData, viewer: Viewer) -> dict[str, int]:
+    phases = Counter(
+        group.status.phase or PENDING
+        for key, group in data.pod_groups.items()
+        if viewer.reads_pod_groups_of(key.namespace)
+    )
+    return dict(sorted(phases.items()))
+
+
+def _nodes(data: ClusterData) -> NodeTotals:
+    nodes = data.state.ledger.topology.nodes.values()
+    ready = [node for node in nodes if is_true(node.status.conditions, "Ready")]
+    capacity: Counter[str] = Counter()
+    for node in ready:
+        capacity.update(in_base_units(node.status.allocatable))
+    used = data.pods.used
+    return NodeTotals(
+        nodes=len(nodes),
+        ready=len(ready),
+        capacity={resource: amount_of(resource, amount) for resource, amount in sorted(capacity.items())},
+        used={resource: amount_of(resource, used.get(resource, 0)) for resource in sorted(capacity)},
+    )
+
+
+def _cohorts(data: ClusterData, viewer: Viewer, now: float) -> tuple[CohortNode, ...]:
+    """Return the trees with cluster queues that the viewer may see, and "" for those without a cohort.
+
+    With access to all cluster queues a cohort is shown even if it has none.
+    """
+    queues = data.cluster_queues(viewer)
+    by_parent: dict[Node, list[ClusterQueueState]] = {}
+    alone: list[ClusterQueueState] = []
+    for queue in queues.values():
+        if queue.node.parent is None:
+            alone.append(queue)
+        else:
+            by_parent.setdefault(queue.node.parent, []).append(queue)
+    shown: set[Node] = set()
+    for cohort in by_parent:
+        shown.update((cohort, *cohort.path()))
+    if viewer.scope.cluster_queues:
+        shown.update(data.state.ledger.quota.cohorts.values())
+    by_depth: dict[Node, list[Node]] = {}  # the cohorts listed in each
+    roots: list[Node] = []
+    for cohort in sorted(shown, key=lambda node: node.name):
+        above = [node for node in cohort.path() if node in shown]
+        if not above:
+            roots.append(cohort)
+        else:
+            by_depth.setdefault(above[max(0, len(above) - MAX_DEPTH)], []).append(cohort)
+
+    def tree_of(cohort: Node) -> CohortNode:
+        return CohortNode(
+            name=cohort.name,
+            quota=quota_of_cohort(cohort, data.state.ledger),
+            cluster_queues=tuple(summary_of(data, viewer, queue, now) for queue in by_parent.get(cohort, ())),
+            cohorts=tuple(map(tree_of, by_depth.get(cohort, ()))),
+        )
+
+    trees = [tree_of(cohort) for cohort in roots]
+    if alone:
+        summaries = tuple(summary_of(data, viewer, queue, now) for queue in alone)
+        trees.append(CohortNode(name="", quota=(), cluster_queues=summaries, cohorts=()))
+    return tuple(trees)

@@ -1,0 +1,190 @@
+"""Pod groups and their queues, as a caller may see them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from quorate.api.core import Resources
+from quorate.api.meta import Key, at_epoch
+from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, OPEN, PENDING, ROOT_QUEUE, RUNNING, PodGroup
+from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.dashboard.model.cluster_data import ClusterData
+from quorate.dashboard.model.quota_use import from_quantity
+from quorate.dashboard.queries import PAGE_MAX, PodGroupQuery, Viewer
+from quorate.dashboard.schema import (
+    Amount,
+    GangQueueRow,
+    PodGroupDetail,
+    PodGroupPage,
+    PodGroupRow,
+    Transition,
+)
+from quorate.dashboard.views.live_reads import (
+    command,
+    events_of,
+    explanation_of,
+    pod_rows,
+    pods_of,
+    readable_explanation,
+)
+from quorate.dashboard.views.timeline import group_milestones
+from quorate.gang.explanation import explain_group
+from quorate.kube.client import Client
+from quorate.queueing.explanation.pods import with_members
+
+
+def phase_of(group: PodGroup) -> str:
+    return group.status.phase or PENDING
+
+
+DEFAULT_SORT: Final = "-created"
+SORTS: Final[Mapping[str, Callable[[PodGroup], Any]]] = {
+    "created": lambda group: group.metadata.creation_timestamp or at_epoch(0),
+    "name": lambda group: group.metadata.key,
+    "queue": lambda group: group.spec.queue,
+    "phase": phase_of,
+    "members": lambda group: group.spec.min_member,
+}
+
+
+def pod_groups(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> PodGroupPage:
+    """Return a page of the pod groups that the viewer may read and that match."""
+    selection = (query.q.lower(), query.namespace, query.queue, query.phase, query.sort)
+    found = data.remembered(
+        ("pod_groups", viewer, selection),
+        data.pod_group_revision,
+        lambda: _sorted(data, viewer, query),
+    )
+    offset, limit = max(0, query.offset), min(PAGE_MAX, max(0, query.limit))
+    return PodGroupPage(
+        total=len(found),
+        offset=offset,
+        items=tuple(_row(data, viewer, each) for each in found[offset : offset + limit]),
+    )
+
+
+def _sorted(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> list[PodGroup]:
+    text = query.q.lower()
+    found = [
+        group
+        for key, group in sorted(data.pod_groups.items())
+        if viewer.reads_pod_groups_of(key.namespace)
+        and query.namespace in ("", key.namespace)
+        and query.queue in ("", group.spec.queue)
+        and query.phase in ("", phase_of(group))
+        and (not text or text in searched_text(group))
+    ]
+    name = query.sort or DEFAULT_SORT
+    found.sort(key=SORTS[name.removeprefix("-")], reverse=name.startswith("-"))
+    return found
+
+
+def searched_text(group: PodGroup) -> str:
+    """Return what a search looks at, in lower case, one line for each part."""
+    metadata = group.metadata
+    labels = [f"{key}={value}" for key, value in metadata.labels.items()]
+    owners = [owner.name for owner in metadata.owner_references]
+    return "\n".join((str(metadata.key), *owners, *labels)).lower()
+
+
+def _row(data: ClusterData, viewer: Viewer, group: PodGroup) -> PodGroupRow:
+    spec, status = group.spec, group.status
+    started = status.running + status.succeeded + status.failed
+    return PodGroupRow(
+        namespace=group.metadata.namespace,
+        name=group.metadata.name,
+        queue=spec.queue,
+        phase=phase_of(group),
+        min_member=spec.min_member,
+        running=status.running,
+        pending=max(0, spec.min_member - started),
+        succeeded=status.succeeded,
+        failed=status.failed,
+        priority_class=spec.priority_class_name,
+        created_at=group.metadata.creation_timestamp or at_epoch(0),
+        reason=readable_text(data, viewer, _why(group)),
+    )
+
+
+def _why(group: PodGroup) -> str:
+    """Return why a group does not run; empty if it does, or has ended."""
+    if phase_of(group) in (RUNNING, COMPLETED):
+        return ""
+    explanation = explain_group(group)
+    return explanation.reasons[0].text if explanation.reasons else explanation.message
+
+
+def readable_text(data: ClusterData, viewer: Viewer, text: str) -> str:
+    return data.readable_text(text, viewer.pod_group_namespaces)
+
+
+async def pod_group(
+    data: ClusterData, viewer: Viewer, key: Key, reader: Client, recorded: Iterable[Transition]
+) -> PodGroupDetail | None:
+    """Return one pod group; None if it does not exist or the viewer may not read it."""
+    group = data.pod_groups.get(key)
+    if group is None or not viewer.reads_pod_groups_of(key.namespace):
+        return None
+    pods, events, (explanation, problem) = await asyncio.gather(
+        pods_of(reader, key.namespace, ""),
+        events_of(reader, key.namespace, [("PodGroup", key.name)]),
+        explanation_of(reader, "podgroups", key),
+    )
+    members = [pod for pod in pods if pod.metadata.annotations.get(GROUP_NAME) == key.name]
+
+    def readable(text: str) -> str:
+        return readable_text(data, viewer, text)
+
+    return PodGroupDetail(
+        row=_row(data, viewer, group),
+        min_resources={
+            name: str(amount) for name, amount in sorted((group.spec.min_resources or {}).items())
+        },
+        milestones=group_milestones(group, recorded, readable),
+        explanation=explanation or readable_explanation(with_members(explain_group(group), pods), readable),
+        explanation_problem=problem,
+        pods=pod_rows(members),
+        events=events,
+        commands=tuple(_commands(key)),
+    )
+
+
+def _commands(key: Key) -> Iterator[str]:
+    where = ("-n", key.namespace)
+    yield command("quorate", "podgroup", "explain", key.name, *where)
+    yield command("kubectl", "get", f"podgroups.scheduling.volcano.sh/{key.name}", *where, "-o", "yaml")
+    yield command("kubectl", "get", "events", *where, "--field-selector", f"involvedObject.name={key.name}")
+
+
+def gang_queues(data: ClusterData, viewer: Viewer) -> tuple[GangQueueRow, ...]:
+    """Return the queues of pod groups: all, or those of the pod groups that the viewer may read."""
+    return data.remembered(
+        ("gang_queues", viewer), data.pod_group_revision, lambda: tuple(_queue_rows(data, viewer))
+    )
+
+
+def _queue_rows(data: ClusterData, viewer: Viewer) -> Iterator[GangQueueRow]:
+    phases: dict[str, Counter[str]] = {}
+    own: set[str] = set()
+    for key, group in data.pod_groups.items():
+        of_group = group.spec.queue or DEFAULT_QUEUE
+        phases.setdefault(of_group, Counter())[phase_of(group)] += 1
+        if viewer.reads_pod_groups_of(key.namespace):
+            own.add(of_group)
+    for name, queue in sorted(data.gang_queues.items()):
+        if viewer.pod_group_namespaces is None or name in own:
+            yield GangQueueRow(
+                name=name,
+                parent="" if name == ROOT_QUEUE else queue.spec.parent or ROOT_QUEUE,
+                state=queue.status.state or OPEN,
+                weight=queue.spec.weight,
+                allocated=_amounts(queue.status.allocated),
+                deserved=_amounts(queue.spec.deserved),
+                capability=_amounts(queue.spec.capability),
+                pod_groups=dict(sorted(phases.get(name, Counter()).items())),
+            )
+
+
+def _amounts(resources: Resources) -> dict[str, Amount]:
+    return {name: from_quantity(quantity) for name, quantity in sorted(resources.items())}

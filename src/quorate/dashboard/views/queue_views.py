@@ -1,0 +1,142 @@
+"""Cluster queues and local queues as a caller may see them: totals, and its own workloads."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from quorate.api.kueue import ACTIVE
+from quorate.api.meta import find_condition
+from quorate.dashboard.model.cluster_data import ClusterData
+from quorate.dashboard.model.quota_use import borrowers, lenders, quota_of_queue
+from quorate.dashboard.queries import Viewer
+from quorate.dashboard.schema import (
+    ClusterQueueDetail,
+    ClusterQueueSummary,
+    LocalQueueSummary,
+    ReasonCount,
+    Transition,
+)
+from quorate.queueing.cluster_queue import ClusterQueueState
+
+MOST_FREQUENT: Final = 3  # reasons of a queue
+
+
+class Reasons:
+    """How many workloads wait for each reason, with the message of one of them."""
+
+    def __init__(self) -> None:
+        self._workloads: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+
+    def add(self, code: str, workloads: int, example: str) -> None:
+        self._workloads[code] += workloads
+        self._examples.setdefault(code, example)
+
+    def update(self, other: "Reasons") -> None:
+        for code, workloads in other._workloads.items():
+            self.add(code, workloads, other._examples[code])
+
+    def most_frequent(self, number: int) -> tuple[ReasonCount, ...]:
+        ranked = sorted(self._workloads.items(), key=lambda each: (-each[1], each[0]))
+        return tuple(
+            ReasonCount(code=code, workloads=workloads, example=self._examples[code])
+            for code, workloads in ranked[:number]
+        )
+
+
+def reasons_by_cluster_queue(data: ClusterData, viewer: Viewer) -> dict[str, Reasons]:
+    """Return the reasons of the waiting workloads that the viewer may read."""
+    return data.remembered(("reasons", viewer), data.revision, lambda: _reasons(data, viewer))
+
+
+def _reasons(data: ClusterData, viewer: Viewer) -> dict[str, Reasons]:
+    result: dict[str, Reasons] = {}
+    for group, members in data.readable(viewer, lambda group: bool(group.code)):
+        if group.state == "Inactive":
+            continue
+        code, text = data.reason_of(group)
+        example = text or data.readable_text(next(iter(members.values())).message, viewer.scope.namespaces)
+        reasons = result.setdefault(data.cluster_queue_of(group), Reasons())
+        reasons.add(code or group.code, len(members), example)
+    return result
+
+
+def cluster_queues(data: ClusterData, viewer: Viewer, now: float) -> tuple[ClusterQueueSummary, ...]:
+    return data.remembered(
+        ("cluster_queue_summaries", viewer),
+        data.revision,
+        lambda: tuple(summary_of(data, viewer, queue, now) for queue in data.cluster_queues(viewer).values()),
+    )
+
+
+def summary_of(
+    data: ClusterData, viewer: Viewer, queue: ClusterQueueState, now: float
+) -> ClusterQueueSummary:
+    status = data.state.cluster_queue_status(queue.name, now)
+    active = find_condition(status.conditions, ACTIVE)
+    is_active = active is not None and active.status == "True"
+    sharing, reasons = status.fair_sharing, reasons_by_cluster_queue(data, viewer).get(queue.name)
+    return ClusterQueueSummary(
+        name=queue.name,
+        cohort=queue.spec.cohort_name,
+        active=is_active,
+        inactive_reason="" if active is None or is_active else active.message,
+        stop_policy=queue.spec.stop_policy,
+        strategy=queue.spec.queueing_strategy,
+        pending=status.pending_workloads,
+        reserving=status.reserving_workloads,
+        admitted=status.admitted_workloads,
+        quota=quota_of_queue(queue),
+        weighted_share=None if sharing is None else float(sharing.weighted_share),
+        reasons=() if reasons is None else reasons.most_frequent(MOST_FREQUENT),
+    )
+
+
+def cluster_queue(
+    data: ClusterData, viewer: Viewer, name: str, now: float, transitions: Iterable[Transition]
+) -> ClusterQueueDetail | None:
+    """Return one cluster queue; None if it does not exist or the viewer may not see it."""
+    visible = data.cluster_queues(viewer)
+    queue = visible.get(name)
+    if queue is None:
+        return None
+    others = [each for each in visible.values() if each is not queue and each.node.root is queue.node.root]
+    spec = queue.spec
+    preemption = spec.preemption
+    return ClusterQueueDetail(
+        summary=summary_of(data, viewer, queue, now),
+        local_queues=tuple(each for each in local_queues(data, viewer, now) if each.cluster_queue == name),
+        preemption={
+            "withinClusterQueue": preemption.within_cluster_queue,
+            "reclaimWithinCohort": preemption.reclaim_within_cohort,
+            "borrowWithinCohort": preemption.borrow_within_cohort.policy,
+        },
+        admission_checks=tuple(
+            sorted({rule.name for rule in spec.admission_checks_strategy.admission_checks})
+        ),
+        borrows_from=lenders(queue, others),
+        lends_to=borrowers(queue, others),
+        transitions=tuple(transitions),
+        may_stop=False,
+    )
+
+
+def local_queues(data: ClusterData, viewer: Viewer, now: float) -> tuple[LocalQueueSummary, ...]:
+    result = []
+    for key, queue in data.local_queues(viewer):
+        assert queue.object is not None, f"{key} does not exist"
+        status = data.state.local_queue_status(key, now)
+        active = find_condition(status.conditions, ACTIVE)
+        result.append(
+            LocalQueueSummary(
+                namespace=key.namespace,
+                name=key.name,
+                cluster_queue=queue.cluster_queue,
+                active=active is not None and active.status == "True",
+                stop_policy=queue.object.spec.stop_policy,
+                pending=status.pending_workloads,
+                reserving=status.reserving_workloads,
+                admitted=status.admitted_workloads,
+            )
+        )
+    return tuple(result)

@@ -1,0 +1,57 @@
+"""Search over everything that a caller may see, by name, job, label and namespace."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from quorate.api.meta import Key
+from quorate.dashboard.model.cluster_data import ClusterData
+from quorate.dashboard.queries import Viewer
+from quorate.dashboard.schema import SearchHit, SearchResult
+from quorate.dashboard.views.pod_group_views import searched_text
+
+MAX_HITS: Final = 100
+
+
+def search(data: ClusterData, viewer: Viewer, text: str, limit: int) -> SearchResult:
+    """Return what contains ``text``, whatever its case, in the order of kinds and names.
+
+    Names that begin with it come first.
+    """
+    wanted, limit = text.strip().lower(), max(1, min(MAX_HITS, limit))
+    if not wanted:
+        return SearchResult(hits=(), more=False)
+    found = list(islice(_hits(data, viewer, wanted), MAX_HITS * 10))
+    found.sort(key=lambda hit: not hit.name.lower().startswith(wanted))
+    return SearchResult(hits=tuple(found[:limit]), more=len(found) > limit)
+
+
+def _hits(data: ClusterData, viewer: Viewer, wanted: str) -> Iterator[SearchHit]:
+    for name in data.cluster_queues(viewer):
+        if wanted in name.lower():
+            yield SearchHit(kind="ClusterQueue", namespace="", name=name, matched=f"name {name}")
+    for key, _ in data.local_queues(viewer):
+        if wanted in str(key).lower():
+            yield _hit("LocalQueue", key, str(key).lower(), wanted)
+    if viewer.nodes:
+        for name, node in sorted(data.state.ledger.topology.nodes.items()):
+            labels = "\n".join(f"{label}={value}" for label, value in node.metadata.labels.items())
+            text = f"{name}\n{labels}".lower()
+            if wanted in text:
+                yield _hit("Node", Key("", name), text, wanted)
+    for _, members in data.readable(viewer):
+        for key, listed in members.items():
+            if wanted in listed.text:
+                yield _hit("Workload", key, listed.text, wanted)
+    for key, group in sorted(data.pod_groups.items()):
+        if viewer.reads_pod_groups_of(key.namespace) and wanted in (text := searched_text(group)):
+            yield _hit("PodGroup", key, text, wanted)
+
+
+def _hit(kind: str, key: Key, text: str, wanted: str) -> SearchHit:
+    """Return the hit with the first line of ``text`` that matches: a name, a job, or a label."""
+    line = next(each for each in text.split("\n") if wanted in each)
+    what = "label" if "=" in line else "job"
+    if line == str(key):
+        what = "name" if wanted in key.name else "namespace"
+    return SearchHit(kind=kind, namespace=key.namespace, name=key.name, matched=f"{what} {line}")

@@ -1,0 +1,126 @@
+"""Totals of queues, what is borrowed and lent, and what a tenant sees of queues that it shares."""
+
+from quorate.api import codec
+from quorate.api.kueue import Cohort
+from quorate.api.meta import Key
+from quorate.dashboard.queries import ADMINISTRATOR
+from quorate.dashboard.schema import CohortNode, Counts, QuotaUse
+from quorate.dashboard.views import overview, queue_views
+from tests.dashboard.objects import (
+    NOW,
+    Cluster,
+    a_cluster_queue,
+    a_condition,
+    a_workload,
+    tenant,
+    two_tenants,
+)
+
+
+def amounts(quota: QuotaUse) -> dict[str, float]:
+    names = ("nominal", "reserved", "admitted", "borrowed", "lent")
+    return {name: getattr(quota, name).value for name in names}
+
+
+def test_what_one_queue_borrows_the_other_lends() -> None:
+    (root,) = overview.overview(two_tenants().data, ADMINISTRATOR, NOW).cohorts
+    assert root.name == "all"
+    assert amounts(root.quota[0]) == {"nominal": 8, "reserved": 8, "admitted": 8, "borrowed": 0, "lent": 0}
+    blue, red = root.cluster_queues
+    assert (blue.name, red.name) == ("blue-queue", "red-queue")
+    assert amounts(blue.quota[0]) == {"nominal": 4, "reserved": 6, "admitted": 6, "borrowed": 2, "lent": 0}
+    assert amounts(red.quota[0]) == {"nominal": 4, "reserved": 2, "admitted": 2, "borrowed": 0, "lent": 2}
+    assert (red.pending, red.reserving, red.admitted) == (1, 1, 1)
+
+
+def test_quota_lent_by_several_is_counted_in_proportion_to_what_they_do_not_use() -> None:
+    cluster = Cluster()
+    for name, cpu in (("lends-most", "6"), ("lends-some", "3"), ("borrows", "1"), ("keeps", "5")):
+        limit = {"lendingLimit": "0"} if name == "keeps" else {}
+        quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpu, **limit}]}
+        groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
+        cluster.put_cluster_queue(a_cluster_queue(name, cohort="all", resourceGroups=groups))
+    cluster.put_local_queue("red", "borrows")
+    cluster.put(a_workload("large", cpu="4", admitted_in="borrows"))
+    lent = {
+        each.name: each.quota[0].lent.value
+        for each in queue_views.cluster_queues(cluster.data, ADMINISTRATOR, NOW)
+    }
+    assert lent == {"borrows": 0, "keeps": 0, "lends-most": 2, "lends-some": 1}
+    found = queue_views.cluster_queue(cluster.data, ADMINISTRATOR, "borrows", NOW, ())
+    assert found is not None
+    assert found.borrows_from == ("lends-most", "lends-some")
+    lender = queue_views.cluster_queue(cluster.data, ADMINISTRATOR, "lends-some", NOW, ())
+    assert lender is not None
+    assert lender.lends_to == ("borrows",)
+
+
+def test_a_tenant_sees_its_queue_and_its_own_reasons_only() -> None:
+    cluster = two_tenants()
+    cluster.put_local_queue("green", "red-queue")
+    waiting = a_condition("quorate.dev/Waiting", reason="QuotaShort", message="short of something secret")
+    cluster.put(a_workload("other", "green", conditions=(waiting,)))
+    red = tenant("red")
+    assert [each.name for each in queue_views.cluster_queues(cluster.data, red, NOW)] == ["red-queue"]
+    assert queue_views.cluster_queue(cluster.data, red, "blue-queue", NOW, ()) is None
+    found = queue_views.cluster_queue(cluster.data, red, "red-queue", NOW, ())
+    assert found is not None
+    assert found.summary.pending == 2  # a total
+    assert [(each.code, each.workloads) for each in found.summary.reasons] == [("PendingEvaluation", 1)]
+    assert [(each.namespace, each.name) for each in found.local_queues] == [("red", "queue")]
+    assert found.lends_to == ()  # not even the name of blue-queue
+    seen = overview.overview(cluster.data, red, NOW)
+    assert seen.counts == Counts(
+        pending=1, reserving=0, admitted=1, running=0, evicted=0, inactive=0, finished=0
+    )
+    assert seen.nodes is None
+    assert [[each.name for each in cohort.cluster_queues] for cohort in seen.cohorts] == [["red-queue"]]
+
+
+def test_a_workload_in_a_queue_that_admits_nothing_waits_for_the_queue() -> None:
+    cluster = two_tenants()
+    cluster.put_cluster_queue(a_cluster_queue("red-queue", cohort="all", stopPolicy="Hold"))
+    summary = queue_views.cluster_queues(cluster.data, ADMINISTRATOR, NOW)[1]
+    assert (summary.active, summary.stop_policy) == (False, "Hold")
+    assert summary.inactive_reason == "Can't admit new workloads: is stopped."
+    assert [(each.code, each.example) for each in summary.reasons] == [
+        ("QueueInactive", "ClusterQueue red-queue is inactive")
+    ]
+
+
+def test_cluster_queues_without_a_cohort_are_listed_apart() -> None:
+    cluster = two_tenants()
+    cluster.put_cluster_queue(a_cluster_queue("alone"))
+    trees = overview.overview(cluster.data, ADMINISTRATOR, NOW).cohorts
+    assert [(tree.name, [each.name for each in tree.cluster_queues]) for tree in trees] == [
+        ("all", ["blue-queue", "red-queue"]),
+        ("", ["alone"]),
+    ]
+
+
+def test_a_deep_tree_of_cohorts_is_shown_with_a_bounded_depth() -> None:
+    cluster = two_tenants()
+    for number in range(200):
+        cohort = {"metadata": {"name": f"c{number}"}, "spec": {"parentName": f"c{number + 1}"}}
+        cluster.data.state.put_cohort(codec.convert(Cohort, cohort))
+    cluster.put_cluster_queue(a_cluster_queue("deep", cohort="c0"))
+
+    def depth(node: CohortNode) -> int:
+        return 1 + max(map(depth, node.cohorts), default=0)
+
+    trees = overview.overview(cluster.data, ADMINISTRATOR, NOW).cohorts
+    assert max(map(depth, trees)) == overview.MAX_DEPTH + 1
+    shown = [trees[-1]]
+    for node in shown:
+        shown.extend(node.cohorts)
+    assert {"c0", "c199"} <= {node.name for node in shown}
+
+
+def test_the_revision_decides_whether_an_answer_is_computed_again() -> None:
+    cluster = two_tenants()
+    first = overview.overview(cluster.data, ADMINISTRATOR, NOW)
+    later = overview.overview(cluster.data, ADMINISTRATOR, NOW + 5)
+    assert later.cohorts is first.cohorts
+    assert later.at != first.at
+    cluster.remove(Key("red", "waits"))
+    assert overview.overview(cluster.data, ADMINISTRATOR, NOW).counts.pending == 0

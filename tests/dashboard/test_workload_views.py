@@ -1,0 +1,231 @@
+"""Pages of workloads: states, reasons, positions, filters and orders."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, at_epoch
+from quorate.dashboard.model.workload_index import Listed
+from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, Estimates, WorkloadQuery
+from quorate.dashboard.schema import WorkloadRow
+from quorate.dashboard.views import workload_views
+from tests.dashboard.objects import Cluster, a_cluster_queue, a_condition, a_workload, tenant, two_tenants
+
+ADMITTED = a_condition("Admitted", second=20)
+EVICTED = a_condition("Evicted", reason="Preempted", message="for x", second=30)
+
+
+@pytest.mark.parametrize(
+    ("workload", "running", "want"),
+    [
+        pytest.param(a_workload("w"), 0, ("Pending", 1, "PendingEvaluation", "not evaluated yet"), id="new"),
+        pytest.param(
+            a_workload(
+                "w",
+                conditions=(
+                    a_condition("QuotaReserved", "False", "Pending", "no quota"),
+                    a_condition("quorate.dev/Waiting", reason="QuotaShort", message="cpu: short by 2"),
+                ),
+            ),
+            0,
+            ("Pending", 1, "QuotaShort", "cpu: short by 2"),
+            id="waiting, with the typed reason and its numbers",
+        ),
+        pytest.param(
+            a_workload("w", conditions=(a_condition("QuotaReserved", "False", "Pending", "no quota"),)),
+            0,
+            ("Pending", 1, "Pending", "no quota"),
+            id="waiting, by controllers that write no typed reason",
+        ),
+        pytest.param(
+            a_workload(
+                "w", admitted_in="q",
+                admissionChecks=[{"name": "license", "state": "Pending", "message": ""}],
+            ),
+            0,
+            ("QuotaReserved", 1, "AdmissionCheck", "waits for admission checks: license"),
+            id="with quota, and an admission check that is not ready",
+        ),
+        pytest.param(
+            a_workload("w", pods=2, admitted_in="q", conditions=(ADMITTED,)), 1, ("Admitted", 20, "", ""),
+            id="admitted, one of two pods runs",
+        ),
+        pytest.param(
+            a_workload("w", pods=2, admitted_in="q", conditions=(ADMITTED,)), 2, ("Running", 20, "", ""),
+            id="all pods run",
+        ),
+        pytest.param(
+            a_workload(
+                "w", admitted_in="q", conditions=(ADMITTED, a_condition("PodsReady", second=25))
+            ),
+            0,
+            ("Running", 25, "", ""),
+            id="its pods were ready",
+        ),
+        pytest.param(
+            a_workload("w", conditions=(EVICTED,)),
+            0,
+            ("Evicted", 30, "Preempted", "for x"),
+            id="evicted",
+        ),
+        pytest.param(
+            a_workload(
+                "w",
+                conditions=(
+                    EVICTED,
+                    a_condition("quorate.dev/Waiting", reason="QuotaShort", message="cpu: short by 2"),
+                ),
+            ),
+            0,
+            ("Evicted", 30, "QuotaShort", "cpu: short by 2"),
+            id="evicted, and evaluated again since",
+        ),
+        pytest.param(
+            a_workload(
+                "w", active=False,
+                conditions=(a_condition("Evicted", reason="DeactivatedDueToX", second=40),),
+            ),
+            0,
+            ("Inactive", 40, "DeactivatedDueToX", "it is stopped"),
+            id="deactivated",
+        ),
+        pytest.param(
+            a_workload("w", admitted_in="q", conditions=(ADMITTED, a_condition("Finished", second=50))),
+            0,
+            ("Finished", 50, "", ""),
+            id="finished",
+        ),
+    ],
+)  # fmt: skip
+def test_state_and_reason(workload: Workload, running: int, want: tuple[str, int, str, str]) -> None:
+    listed = Listed(workload, running)
+    assert (listed.state, listed.since, listed.code, listed.message) == (
+        want[0],
+        at_epoch(want[1]),
+        *want[2:],
+    )
+
+
+def page(cluster: Cluster, viewer: Any = ADMINISTRATOR, **query: Any) -> list[WorkloadRow]:
+    return list(workload_views.workloads(cluster.data, viewer, WorkloadQuery(**query), NO_ESTIMATES).items)
+
+
+def names(cluster: Cluster, viewer: Any = ADMINISTRATOR, **query: Any) -> str:
+    return " ".join(row.name for row in page(cluster, viewer, **query))
+
+
+def many() -> Cluster:
+    cluster = two_tenants()
+    cluster.put(
+        a_workload("urgent", "red", cpu="1", second=40, priority=100, labels={"team": "vision", "size": "S"}),
+        a_workload("Late", "red", cpu="1", second=50, labels={"team": "speech"}),
+        a_workload("blocked", "blue", cpu="1", second=41),
+    )
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("query", "want"),
+    [
+        pytest.param({}, "Late blocked urgent waits runs borrows", id="the newest first"),
+        pytest.param({"sort": "created"}, "borrows runs waits urgent blocked Late", id="the oldest first"),
+        pytest.param({"sort": "name"}, "blocked borrows Late runs urgent waits", id="by namespace and name"),
+        pytest.param({"sort": "-name"}, "waits urgent runs Late borrows blocked", id="the other way round"),
+        pytest.param({"sort": "-priority"}, "urgent blocked borrows Late runs waits", id="by priority"),
+        pytest.param(
+            {"sort": "position", "cluster_queue": "red-queue"}, "urgent waits Late runs",
+            id="in the order of the queue, then what does not wait",
+        ),
+        pytest.param({"state": "Admitted"}, "runs borrows", id="of a state"),
+        pytest.param({"cluster_queue": "blue-queue"}, "blocked borrows", id="of a cluster queue"),
+        pytest.param({"namespace": "blue"}, "blocked borrows", id="of a namespace"),
+        pytest.param({"local_queue": "other"}, "", id="of a local queue without any"),
+        pytest.param({"q": "LATE"}, "Late", id="by a part of the name, whatever its case"),
+        pytest.param({"q": "job-urg"}, "urgent", id="by the name of the job"),
+        pytest.param({"q": "vision"}, "urgent", id="by the value of a label"),
+        pytest.param({"label": "team"}, "Late urgent", id="with a label"),
+        pytest.param({"label": "team=speech"}, "Late", id="with a label of a value"),
+        pytest.param({"limit": 2, "offset": 1}, "blocked urgent", id="a page"),
+        pytest.param({"limit": 0}, "", id="no rows, only the total"),
+    ],
+)  # fmt: skip
+def test_a_page_has_what_matches_in_the_order_asked_for(query: dict[str, Any], want: str) -> None:
+    assert names(many(), **query) == want
+
+
+def test_a_page_has_the_workloads_that_wait_for_one_reason() -> None:
+    cluster = many()
+    short = a_condition("quorate.dev/Waiting", reason="QuotaShort", message="short")
+    cluster.put(a_workload("waits", "red", cpu="1", conditions=(short,)))
+    assert names(cluster, code="QuotaShort") == "waits"
+    assert names(cluster, code="NodesLackRoom") == ""
+
+
+def test_a_tenant_gets_rows_and_totals_of_its_own_workloads() -> None:
+    cluster = many()
+    found = workload_views.workloads(cluster.data, tenant("blue"), WorkloadQuery(limit=1), NO_ESTIMATES)
+    assert ([row.name for row in found.items], found.total) == (["blocked"], 2)
+    assert names(cluster, tenant("blue"), q="urgent") == ""
+    assert names(cluster, tenant(), q="") == ""
+
+
+def test_a_row_has_the_position_in_the_queue_and_the_estimated_start() -> None:
+    cluster, key = many(), Key("red", "waits")
+    estimates = Estimates(at=at_epoch(7), starts={key: (60.0, 90.0), Key("red", "runs"): (1.0, 2.0)})
+    found = workload_views.workloads(cluster.data, ADMINISTRATOR, WorkloadQuery(namespace="red"), estimates)
+    rows = {row.name: row for row in found.items}
+    assert {name: row.position for name, row in rows.items()} == {
+        "Late": 2, "urgent": 0, "waits": 1, "runs": None,
+    }  # fmt: skip
+    assert (rows["waits"].starts_p50_s, rows["waits"].starts_p90_s) == (60.0, 90.0)
+    assert rows["runs"].starts_p50_s is None  # it has started
+    assert found.forecast_at == at_epoch(7)
+    assert (rows["runs"].pods, rows["runs"].admitted_pods, rows["waits"].admitted_pods) == (1, 1, None)
+    assert (rows["runs"].job_kind, rows["runs"].job_name) == ("Job", "job-runs")
+
+
+def test_a_workload_moves_with_its_local_queue() -> None:
+    cluster = two_tenants()
+    cluster.put_cluster_queue(a_cluster_queue("other"))
+    cluster.put_local_queue("red", "other")
+    assert names(cluster, cluster_queue="other") == "waits"
+    assert names(cluster, cluster_queue="red-queue") == "runs"  # where it has its quota
+
+
+def test_messages_name_no_workload_that_the_caller_may_not_read() -> None:
+    cluster = two_tenants()
+    text = (
+        "waiting for blue/borrows, admitted to flavor default, to be in PodsReady condition; nvidia.com/gpu"
+    )
+    cluster.put(a_workload("waits", "red", conditions=(a_condition("quorate.dev/Waiting", message=text),)))
+    (row,) = page(cluster, tenant("red"), state="Pending")
+    assert row.reason == text.replace("blue/borrows", "a workload that you may not read")
+    assert page(cluster, tenant("red", "blue"), state="Pending")[0].reason == text
+    assert page(cluster, state="Pending")[0].reason == text
+
+
+def test_the_order_does_not_depend_on_the_order_of_arrival() -> None:
+    workloads = [listed.workload for listed in many().data.workloads.by_key.values()]
+    shuffled = many()
+    for each in workloads:
+        shuffled.remove(each.metadata.key)
+    shuffled.put(*reversed(workloads))
+    for sort in workload_views.SORTS:
+        assert names(shuffled, sort=sort) == names(many(), sort=sort), sort
+
+
+def test_the_number_of_lists_that_are_kept_is_bounded() -> None:
+    cluster = many()
+    for number in range(1_000):
+        names(cluster, q=f"word-{number}")
+    assert len(cluster.data._answers["workloads"]) == 64
+    computed: list[str] = []
+
+    def ask(word: str) -> None:
+        cluster.data.remembered(("workloads", word), 1, lambda: computed.append(word))
+
+    for number in range(200):
+        ask("often")
+        ask(f"once-{number}")
+    assert computed.count("often") == 1  # what is read again is kept
