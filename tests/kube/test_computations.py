@@ -1,9 +1,12 @@
 """Computations on large objects beside the event loop."""
 
 import asyncio
+import sys
 import threading
 
-from quorate.kube.computations import LARGE_BYTES, Computations
+import pytest
+
+from quorate.kube.computations import LARGE_BYTES, SWITCH_INTERVAL_S, Computations
 
 DEADLINE_S = 30.0
 
@@ -31,3 +34,12 @@ def test_large_objects_are_processed_one_at_a_time_beside_the_event_loop() -> No
 
     asyncio.run(scenario())
     assert most == 1
+
+
+def test_the_event_loop_waits_a_short_time_for_a_thread() -> None:
+    python_interval_s = sys.getswitchinterval()
+    try:
+        interval_s = asyncio.run(Computations().run(LARGE_BYTES, sys.getswitchinterval))
+    finally:
+        sys.setswitchinterval(python_interval_s)
+    assert interval_s == pytest.approx(SWITCH_INTERVAL_S)
