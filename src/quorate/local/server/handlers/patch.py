@@ -49,7 +49,7 @@ async def patch(context: RequestContext) -> ApiResponse:
     if "force" in context.query:
         raise invalid_options(OPTIONS, [_force_forbidden()])
     strictness = field_validation(context, OPTIONS)
-    content = (await context.compute(len(context.body), media_types.parse_json, context.body)).document
+    content = (await context.compute(context.body_size, media_types.parse_json, context.body)).document
 
     def patched(old: Json) -> Json:
         return _check_patched(context, _apply_patch(media_type, old, content, context.kind), old, strictness)
@@ -123,7 +123,7 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     manager = context.query.get("fieldManager", "")
     if not manager:
         raise invalid_options(OPTIONS, [required("fieldManager", "is required for apply patch")])
-    configuration = await context.compute(len(context.body), _applied_configuration, context)
+    configuration = await context.compute(context.body_size, _applied_configuration, context)
     application = Application(
         managed_fields.applier(manager, context.info.subresource),
         context.kind.api_version,
@@ -154,7 +154,7 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     bare["metadata"] = {"name": context.name} | (
         {"namespace": context.namespace} if context.namespace else {}
     )
-    new = await context.compute(len(context.body), applied, bare)
+    new = await context.compute(context.body_size, applied, bare)
     for name in ("resourceVersion", "uid"):
         new["metadata"].pop(name, None)  # of a deleted object
     create.check_namespace(context, new)

@@ -17,6 +17,7 @@ import yaml
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 from quorate.local.objects.protobuf import envelope
 from quorate.local.server.errors import StatusError, bad_request
+from quorate.local.server.requests.yaml_bodies import read_yaml, write_yaml
 
 Json = dict[str, Any]
 
@@ -58,8 +59,7 @@ class AcceptedMediaType:
         if self.media_type == PROTOBUF:
             return envelope.write_body(document)
         if self.media_type == YAML:
-            text: bytes = yaml.dump(document, Dumper=yaml.CSafeDumper, encoding="utf-8", sort_keys=True)
-            return text
+            return write_yaml(document)
         return msgspec.json.encode(document)
 
 
@@ -204,45 +204,10 @@ def parse_yaml(data: bytes) -> ParsedBody:
         with suppress(StatusError):
             return parse_json(data)
     try:
-        _check_yaml_depth(data)
-        document = yaml.load(data, Loader=yaml.CSafeLoader)
-        if b"*" in data:
-            _check_aliases(document, {})
         # Encode and decode as JSON, so that YAML dates become strings.
-        return parse_json(msgspec.json.encode(document))
+        return parse_json(msgspec.json.encode(read_yaml(data)))
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise bad_request(f"yaml parse error: {' '.join(str(error).split())}") from error
-
-
-def _check_yaml_depth(data: bytes) -> None:
-    """Raise ValueError for too deep nesting, which exhausts the stack of the YAML library."""
-    depth = 0
-    for event in yaml.parse(data, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH:
-            raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
-
-
-MAX_YAML_PARTS = 400_000
-_CHARACTERS_OF_A_PART = 16
-
-
-def _check_aliases(value: Any, sizes: dict[int, int]) -> int:
-    """Return the number of parts of a value, with each alias counted in full.
-
-    Raises ValueError if there are too many.  ``sizes``: by identity, of the lists and maps that are done.
-    """
-    if not isinstance(value, dict | list):
-        return 1 + len(value) // _CHARACTERS_OF_A_PART if isinstance(value, str) else 1
-    if id(value) not in sizes:
-        parts = value.values() if isinstance(value, dict) else value
-        sizes[id(value)] = 1 + sum(_check_aliases(part, sizes) for part in parts)
-        if sizes[id(value)] > MAX_YAML_PARTS:
-            raise ValueError("document contains excessive aliasing")
-    return sizes[id(value)]
 
 
 def _syntax_error(data: bytes) -> str:
