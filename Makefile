@@ -150,13 +150,13 @@ bench-binding: $(STAMP) ## measure how fast gangs are bound over HTTP, beside ba
 crds: $(STAMP) ## write deploy/crds/ from the field lists and their descriptions
 	@$(BIN)/quorate crds --conversion-webhook --output deploy/crds
 
-manifests: $(STAMP) ## write deploy/ from the tables in src/quorate/cli/deployment
+manifests: $(STAMP) ## write deploy/ from the tables in src/quorate/install
 	@$(BIN)/quorate manifests --output deploy --with-chart
 
 helm: $(BIN)/helm ## install the real Helm, with which the tests render the chart
 
 $(BIN)/helm: $(STAMP)
-	@$(BIN)/python -m tests.cli.deployment.install_helm $@
+	@$(BIN)/python -m tests.install.install_helm $@
 
 reference: $(STAMP) ## write the pages of docs/reference that are made from the code
 	@$(BIN)/python -m quorate.cli.reference docs/reference

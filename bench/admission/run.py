@@ -23,8 +23,8 @@ from bench.admission.requests import CountingClient, RequestKind, ServerCounts, 
 from bench.admission.server import local_server
 from bench.worlds import World
 from quorate.api.kueue import Workload
-from quorate.cli.deployment.crds import queueing_definitions
 from quorate.cli.run.apply import install_definitions
+from quorate.install.crds import queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import NotFound

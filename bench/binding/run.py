@@ -17,8 +17,8 @@ from bench.admission.processes import UsageSampler, running
 from bench.admission.server import local_server
 from bench.binding.bare import NAMESPACE
 from quorate.api.core.scheduling import Pod
-from quorate.cli.deployment.crds import gang_definitions
 from quorate.cli.run.apply import install_definitions
+from quorate.install.crds import gang_definitions
 from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists
 from quorate.kube.informer import Change, Informer

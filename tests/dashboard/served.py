@@ -15,12 +15,12 @@ from quorate.api import codec
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.process import Address
 from quorate.api.meta import Key, Struct
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
-from quorate.cli.deployment.dashboard import ACCOUNT, roles
 from quorate.cli.run.apply import install_definitions
 from quorate.dashboard.model.model import DashboardModel
 from quorate.dashboard.process import Options, run_dashboard
 from quorate.dashboard.simulation.simulations import cluster
+from quorate.install.crds import gang_definitions, queueing_definitions
+from quorate.install.dashboard import ACCOUNT, roles
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import (

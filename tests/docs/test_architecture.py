@@ -35,7 +35,7 @@ def _exists(name: str) -> bool:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_package_has_a_paragraph_and_a_layer(package: str) -> None:
     assert f"**`{package}`**" in PAGE
-    assert re.search(rf"^\| \d \|.*`{package}`", PAGE, re.MULTILINE)
+    assert re.search(rf"^\| \d+ \|.*`{package}`", PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.deployment.helm import PROGRAM, needs_helm
 from tests.e2e.commands import ROOT, cluster, needs_kubectl, poll
+from tests.install.helm import PROGRAM, needs_helm
 
 pytestmark = pytest.mark.slow
 

@@ -18,8 +18,8 @@ from quorate.api.scheduler_configuration import (
     load_scheduler_configuration,
 )
 from quorate.api.volcano import PodGroup, PodGroupCondition, find_condition
-from quorate.cli.deployment.crds import gang_definitions
 from quorate.cli.run.apply import install_definitions
+from quorate.install.crds import gang_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from quorate.cli.deployment.crds import queueing_definitions
 from quorate.controllers.pods.queued_pod import PODS
+from quorate.install.crds import queueing_definitions
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,

@@ -9,9 +9,9 @@ from typing import Any
 
 from quorate.api import codec
 from quorate.api.meta import Struct
-from quorate.cli.deployment.controller_rules import PolicyRule
-from quorate.cli.deployment.manifest_builders import service_account
-from quorate.cli.preflight.access_reviews import denied_requests
+from quorate.install.controller_rules import PolicyRule
+from quorate.install.manifest_builders import service_account
+from quorate.install.preflight.access_reviews import denied_requests
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, untyped

@@ -9,7 +9,7 @@ import pytest
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.meta import Key
-from quorate.cli.deployment import scheduler
+from quorate.install import scheduler
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     DEVICE_CLASSES,

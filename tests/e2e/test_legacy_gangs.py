@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.cli.deployment import scheduler
 from quorate.cli.run.apply import install_definitions
+from quorate.install import scheduler
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import LEGACY_POD_GROUPS, LEGACY_QUEUES, POD_GROUPS, QUEUES, Resource
 from quorate.local.nodes import NodePool

@@ -15,10 +15,10 @@ from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue import visibility as api
 from quorate.cli.cluster_reader import ClusterReader
-from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
-from quorate.cli.deployment.visibility import api_services, auth_reader
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.controllers.process import run_queueing
+from quorate.install.controllers import VISIBILITY_SERVICE
+from quorate.install.visibility import api_services, auth_reader
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration

@@ -13,9 +13,9 @@ from quorate.api.configuration import DEFAULT_NAMESPACE, Configuration, load_con
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import Webhooks
 from quorate.api.meta import Key
-from quorate.cli.deployment.manifests import webhooks
-from quorate.cli.deployment.roles import ACCOUNT, controller_roles
 from quorate.controllers.process import run_replica
+from quorate.install.manifests import webhooks
+from quorate.install.roles import ACCOUNT, controller_roles
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden

@@ -10,9 +10,9 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import load_scheduler_configuration
-from quorate.cli.deployment import scheduler
 from quorate.cli.run.apply import install_definitions
 from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
+from quorate.install import scheduler
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration

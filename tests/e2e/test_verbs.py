@@ -8,7 +8,7 @@ import yaml
 
 from quorate import __version__
 from quorate.api.meta import Key, LabelSelector, ObjectMeta
-from quorate.cli.preflight.installation_objects import DEPLOYMENTS
+from quorate.install.preflight.installation_objects import DEPLOYMENTS
 from quorate.kube.resources import (
     LOCAL_QUEUES,
     NAMESPACES,

@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from quorate.api.configuration import Configuration
 from quorate.api.events import Event
 from quorate.api.meta import Key
-from quorate.cli.deployment import witness as manifests
+from quorate.install import witness as manifests
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.events import EventRecorder

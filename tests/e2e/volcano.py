@@ -12,7 +12,7 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
+from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.resources import COMMANDS, POD_GROUPS, PODS, VOLCANO_JOBS
 from tests.e2e.world import NAMESPACE, World, running_cluster
 

@@ -14,9 +14,9 @@ from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
+from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Invalid, Unreachable

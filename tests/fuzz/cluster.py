@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from quorate.api.configuration import Configuration, load_configuration
 from quorate.api.configuration.integrations import FRAMEWORKS
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
+from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import AlreadyExists

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
+from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, builtin_type
 
 Json = dict[str, Any]

@@ -15,8 +15,8 @@ from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import Webhooks
 from quorate.api.kueue.conversion import CONVERTED_KINDS
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.run.apply import install_definitions
+from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import NAMESPACES, untyped

@@ -91,19 +91,19 @@ class Commands(LazyGroup):
             "Compare what pods use with quota and with the nodes, until Ctrl-C or SIGTERM.",
         ),
         LazyCommand(
-            "crds", "quorate.cli.deployment.crds:crds",
+            "crds", "quorate.cli.install.crds:crds",
             "Write the CustomResourceDefinitions, to install them in a cluster.",
         ),
         LazyCommand(
-            "manifests", "quorate.cli.deployment.command:manifests",
+            "manifests", "quorate.cli.install.manifests:manifests",
             "Write the manifests of an installation, to apply with kubectl.",
         ),
         LazyCommand(
-            "preflight", "quorate.cli.preflight.command:preflight",
+            "preflight", "quorate.cli.install.preflight:preflight",
             "Check a cluster before or after an installation; report problems and remedies.",
         ),
         LazyCommand(
-            "webhooks", "quorate.cli.deployment.webhooks:webhooks",
+            "webhooks", "quorate.cli.install.webhooks:webhooks",
             "Write the webhook configurations for the kinds of a Configuration.",
         ),
         LazyCommand(

@@ -20,14 +20,14 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.cli.cluster_reader import ClusterReader
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.controller_process import run_controller_process
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
-from quorate.cli.deployment.roles import gang_roles, user_roles
-from quorate.cli.deployment.visibility import AGGREGATED
 from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
 from quorate.cli.process import new_uid
 from quorate.cli.run.apply import install_definitions, provide, withdraw_others
 from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.controllers.jobs.unserved import why_not_queued
+from quorate.install.crds import gang_definitions, queueing_definitions
+from quorate.install.roles import gang_roles, user_roles
+from quorate.install.visibility import AGGREGATED
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Unreachable

@@ -10,9 +10,9 @@ from typing import Final
 
 from quorate.api.meta import Key
 from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.deployment.controllers import CONFIGURATION_FILE
-from quorate.cli.deployment.roles import IN_FORCE
 from quorate.cli.stored_scheduler_configuration import keep_stored, plain
+from quorate.install.controllers import CONFIGURATION_FILE
+from quorate.install.roles import IN_FORCE
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.observe.replica import Replica

@@ -12,7 +12,7 @@ from quorate import __version__
 from quorate.api.decoding.documents import read_documents
 from quorate.api.meta import Key, micro_time
 from quorate.api.scheduler_configuration import in_force
-from quorate.cli.labels import NAME_LABEL
+from quorate.install.labels import NAME_LABEL
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable

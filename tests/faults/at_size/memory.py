@@ -12,8 +12,8 @@ from typing import Any, Final
 from quorate.api.batch import Job
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch, is_true
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.run.apply import install_definitions
+from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Conflict, NotFound

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
+from quorate.install.crds import gang_definitions, queueing_definitions
 
 Json = dict[str, Any]
 

@@ -7,10 +7,10 @@ import typer
 from quorate import __version__
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.meta import Key
-from quorate.cli.deployment.roles import ACCOUNT
-from quorate.cli.preflight.installation_objects import DEPLOYMENTS
-from quorate.cli.server_version import server_version
 from quorate.cli.verbs import options as o
+from quorate.install.preflight.installation_objects import DEPLOYMENTS
+from quorate.install.roles import ACCOUNT
+from quorate.install.server_version import server_version
 from quorate.kube.errors import Forbidden, NotFound
 
 CONTROLLERS = (ACCOUNT, "kueue-controller-manager")

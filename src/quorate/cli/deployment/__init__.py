@@ -1,1 +1,0 @@
-"""Manifests of an installation in a cluster; ``deploy/`` holds them as files."""

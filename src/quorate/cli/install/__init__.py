@@ -1,0 +1,1 @@
+"""Commands that write the manifests of an installation, and ``quorate preflight``."""

@@ -1,0 +1,169 @@
+"""``quorate preflight``: check a cluster and print the findings."""
+
+from typing import Annotated
+
+import typer
+
+from quorate.api.configuration import Configuration
+from quorate.api.core import Namespace
+from quorate.api.meta import Struct
+from quorate.cli.errors import UsageError
+from quorate.cli.files import Config
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_model import effective_configuration, evaluate_all, load_state
+from quorate.cli.verbs.printing import is_structured, print_rows, print_value
+from quorate.install.controller_rules import CONTROLLER_RULES, declared_kind_rules
+from quorate.install.preflight import installation_objects as kinds
+from quorate.install.preflight.access_reviews import denied_requests
+from quorate.install.preflight.cluster_checks import (
+    access_findings,
+    conversion_findings,
+    definition_findings,
+    manager_findings,
+    unserved_findings,
+    version_findings,
+    webhook_findings,
+)
+from quorate.install.preflight.findings import PreflightFinding, Severity, by_severity, info, warning
+from quorate.install.preflight.queue_checks import QueueSetup, queue_findings
+from quorate.install.preflight.topology_checks import topology_findings
+from quorate.install.preflight.version_checks import old_client_findings, written_kinds
+from quorate.install.server_version import server_version
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, NODES, TOPOLOGIES, Resource, T
+
+WANTED = (
+    "workloads", "clusterqueues", "localqueues", "resourceflavors", "cohorts", "admissionchecks",
+    "workloadpriorityclasses", "topologies", "provisioningrequestconfigs", "multikueueconfigs",
+    "multikueueclusters",
+)  # fmt: skip
+
+
+_COLOURS = {"ERROR": "bold red", "WARNING": "yellow"}
+
+
+class Report(Struct):
+    errors: int
+    warnings: int
+    remarks: tuple[PreflightFinding, ...]
+
+
+def preflight(
+    config: Config = None,
+    account: Annotated[
+        str,
+        typer.Option(
+            "--service-account",
+            metavar="NAMESPACE/NAME",
+            help="The service account to check permissions of, such as kueue-system/quorate-controllers. "
+            "Default: your own permissions.",
+        ),
+    ] = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Check a cluster before or after an installation; report problems and remedies.
+
+    Checks the version of the server, the queueing definitions, permissions, webhooks, running controllers
+    and the configuration of queues. Nothing is written.
+
+    [b]Exit code:[/b]
+    0 no errors
+    1 there are errors
+    2 the cluster cannot be checked
+
+    [b]Example:[/b] quorate preflight --service-account kueue-system/quorate-controllers
+    """
+    if account and account.count("/") != 1:
+        raise UsageError(f"--service-account: {account!r} is not NAMESPACE/NAME")
+
+    async def check(connection: o.Connection) -> tuple[PreflightFinding, ...]:
+        used = await effective_configuration(connection.client, config)
+        found = await Preflight(connection.client, used.configuration, account).run()
+        return (*found, info("configuration", f"evaluated with {used.origin}"))
+
+    findings = by_severity(o.with_cluster(o.ClusterOptions(kubeconfig, context), check))
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    warnings = sum(finding.severity is Severity.WARNING for finding in findings)
+    if is_structured(output):
+        print_value(Report(errors=errors, warnings=warnings, remarks=findings), output)
+    else:
+        rows = [(finding.severity.upper(), finding.about, _finding_text(finding)) for finding in findings]
+        print_rows(("SEVERITY", "ABOUT", "FINDING (REMEDY)"), rows, colours=_COLOURS)
+    raise typer.Exit(1 if errors else 0)
+
+
+def _finding_text(finding: PreflightFinding) -> str:
+    return f"{finding.says} ({finding.remedy})" if finding.remedy else finding.says
+
+
+class Preflight:
+    """One run of all checks.  Objects that cannot be read become a finding; the rest is checked."""
+
+    def __init__(self, client: Client, configuration: Configuration, account: str) -> None:
+        self._client = client
+        self._configuration = configuration
+        self._account = account
+        self._unreadable: list[PreflightFinding] = []
+
+    async def run(self) -> tuple[PreflightFinding, ...]:
+        findings = [*version_findings(await server_version(self._client))]
+        definitions = await self._list(kinds.DEFINITIONS)
+        endpoints = {each.metadata.key: each for each in await self._list(kinds.ENDPOINTS)}
+        findings += definition_findings(definitions, WANTED)
+        findings += unserved_findings(definitions)
+        findings += conversion_findings(definitions, endpoints)
+        written = [(kind, await self._list(kind)) for kind in written_kinds(definitions)]
+        findings += old_client_findings(written)
+        webhooks = [*await self._list(kinds.MUTATING), *await self._list(kinds.VALIDATING)]
+        findings += webhook_findings(webhooks, endpoints)
+        findings += manager_findings(
+            await self._list(kinds.DEPLOYMENTS),
+            await self._list(kinds.LEASES),
+            self._configuration.leader_election.name,
+            WallClock().now(),
+        )
+        findings += await self._permissions()
+        findings += await self._queues()
+        return (*findings, *self._unreadable)
+
+    async def _list(self, resource: Resource[T]) -> tuple[T, ...]:
+        """Return all objects of a kind; none, with a finding, if they cannot be read."""
+        found = await self._try(resource)
+        return () if found is None else found
+
+    async def _try(self, resource: Resource[T]) -> tuple[T, ...] | None:
+        try:
+            return (await self._client.list(resource)).items
+        except (Forbidden, NotFound) as failure:
+            severity = info if isinstance(failure, NotFound) else warning
+            self._unreadable.append(severity(resource.plural, f"they cannot be read: {failure.message}"))
+            return None
+
+    async def _permissions(self) -> list[PreflightFinding]:
+        about = f"permissions of {self._account}" if self._account else "your permissions"
+        namespace = self._configuration.namespace
+        rules = (*CONTROLLER_RULES, *declared_kind_rules(self._configuration.integrations))
+        try:
+            missing = await denied_requests(self._client, rules, namespace, self._account)
+        except Forbidden as failure:
+            return [warning(about, f"they cannot be checked: {failure.message}")]
+        return list(access_findings(about, missing))
+
+    async def _queues(self) -> list[PreflightFinding]:
+        now = WallClock().now()
+        try:
+            state = await load_state(self._client, self._configuration, now)
+            namespaces: tuple[Namespace, ...] = (await self._client.list(NAMESPACES)).items
+            local_queues = (await self._client.list(LOCAL_QUEUES)).items
+        except (Forbidden, NotFound) as failure:
+            return [warning("queues", f"they cannot be read: {failure.message}")]
+        nodes = await self._try(NODES)
+        setup = QueueSetup(state, evaluate_all(state, now), namespaces, nodes, local_queues)
+        findings = list(queue_findings(setup))
+        if state.ledger.topology.is_on:
+            findings += topology_findings(state.flavors, await self._try(TOPOLOGIES), nodes)
+        return findings

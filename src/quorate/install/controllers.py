@@ -1,0 +1,111 @@
+"""Manifests of the controllers: a Deployment of two replicas with leader election, and its services."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from quorate.api.configuration.webhooks import CertificateManagement
+from quorate.install import manifest_builders
+from quorate.install.roles import ACCOUNT, NAME_LABEL
+
+Json = dict[str, Any]
+
+SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "controllers"}
+CONFIGURATION: Final = "quorate-configuration"
+CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
+# Kueue's default frameworks, for which webhooks are installed, and the kinds of Volcano.
+FRAMEWORKS: Final = (
+    "batch/job",
+    "batch.volcano.sh/job",
+    "kubeflow.org/mpijob",
+    "ray.io/rayjob",
+    "ray.io/raycluster",
+    "ray.io/rayservice",
+    "jobset.x-k8s.io/jobset",
+    "kubeflow.org/paddlejob",
+    "kubeflow.org/pytorchjob",
+    "kubeflow.org/tfjob",
+    "kubeflow.org/xgboostjob",
+    "kubeflow.org/jaxjob",
+    "workload.codeflare.dev/appwrapper",
+    "trainer.kubeflow.org/trainjob",
+    "pod",
+    "deployment",
+    "statefulset",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+    "scheduling.volcano.sh/podgroup",
+)
+WEBHOOK_SERVICE: Final = CertificateManagement().service
+VISIBILITY_SERVICE: Final = "kueue-visibility-server"
+WEBHOOK_PORT: Final = 9443
+METRICS_PORT: Final = 8443
+HEALTH_PORT: Final = 8081
+VISIBILITY_PORT: Final = 8082
+
+
+def configuration_text(namespace: str) -> str:
+    """Return the shipped Configuration: the frameworks, leader election on, defaults otherwise."""
+    frameworks = "".join(f"  - {name}\n" for name in FRAMEWORKS)
+    return f"""\
+namespace: {namespace}
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health:
+  healthProbeBindAddress: :{HEALTH_PORT}
+metrics:
+  bindAddress: :{METRICS_PORT}
+visibilityServer:
+  bindAddress: 0.0.0.0
+  bindPort: {VISIBILITY_PORT}
+webhook:
+  port: {WEBHOOK_PORT}
+leaderElection:
+  leaderElect: true
+integrations:
+  frameworks:
+{frameworks}"""
+
+
+def service_account(namespace: str) -> Json:
+    return manifest_builders.service_account(ACCOUNT, namespace)
+
+
+def configuration(namespace: str) -> Json:
+    return manifest_builders.configuration(
+        CONFIGURATION, namespace, CONFIGURATION_FILE, configuration_text(namespace)
+    )
+
+
+def deployment(namespace: str, image: str) -> Json:
+    ports = (
+        ("webhook", WEBHOOK_PORT),
+        ("metrics", METRICS_PORT),
+        ("visibility", VISIBILITY_PORT),
+        ("health", HEALTH_PORT),
+    )
+    args = ["controllers", "--config", f"/etc/quorate/{CONFIGURATION_FILE}", "--log-format", "json"]
+    resources = {
+        "requests": {"cpu": "500m", "memory": "512Mi"},
+        "limits": {"cpu": "2", "memory": "1Gi"},
+    }
+    container = manifest_builders.container("controllers", image, args, ports, resources)
+    return manifest_builders.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION)
+
+
+def disruption_budget(namespace: str) -> Json:
+    return manifest_builders.disruption_budget(ACCOUNT, namespace, SELECTOR)
+
+
+def services(namespace: str) -> Iterator[Json]:
+    """Yield the services; those called by the API server have Kueue's names, so existing references work."""
+    yield manifest_builders.service(WEBHOOK_SERVICE, namespace, SELECTOR, ("webhook", 443))
+    yield manifest_builders.service(VISIBILITY_SERVICE, namespace, SELECTOR, ("visibility", 443))
+    yield manifest_builders.service("quorate-metrics", namespace, SELECTOR, ("metrics", METRICS_PORT))
+
+
+def network_policy(namespace: str) -> Json:
+    ports = (WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT, HEALTH_PORT)
+    return manifest_builders.network_policy(ACCOUNT, namespace, SELECTOR, ports)
+
+
+def service_monitor(namespace: str) -> Json:
+    return manifest_builders.service_monitor(ACCOUNT, namespace, "metrics")

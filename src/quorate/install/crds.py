@@ -1,0 +1,75 @@
+"""The CustomResourceDefinitions of an installation, and the policy that refuses to delete them."""
+
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+from quorate.api.crds import (
+    DESCRIPTIONS,
+    KUEUE_FIELDS,
+    VOLCANO_FIELDS,
+    custom_resource_definitions,
+)
+from quorate.install.roles import metadata
+
+Json = dict[str, Any]
+
+ALLOW_DELETION: Final = "quorate.dev/allow-deletion"  # annotation of a definition
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_POLICY: Final = "quorate-definition-deletion"
+GANG: Final = "gang"  # directory of Volcano's groups, which a cluster may have from Volcano
+
+
+def queueing_definitions(conversions: Mapping[str, Json] | None = None) -> tuple[Json, ...]:
+    """Return those of ``kueue.x-k8s.io``; for ``conversions`` see ``custom_resource_definitions``."""
+    return custom_resource_definitions(_shipped(KUEUE_FIELDS), conversions, _shipped(DESCRIPTIONS))
+
+
+def gang_definitions() -> tuple[Json, ...]:
+    """Return those of Volcano's groups."""
+    return custom_resource_definitions(_shipped(VOLCANO_FIELDS), descriptions=_shipped(DESCRIPTIONS))
+
+
+def _shipped(name: str) -> str:
+    """Return the text of a file that ships with the package."""
+    return (files("quorate.api.crds") / name).read_text(encoding="utf-8")
+
+
+def deletion_policy() -> Iterator[Json]:
+    """Yield the admission policy that refuses to delete a definition, and the binding of the policy.
+
+    With a definition every object of its kind is deleted.  A policy needs no server that can be down, and
+    sees no other objects: it cannot count those of the kind.
+    """
+    groups = sorted({each["spec"]["group"] for each in (*queueing_definitions(), *gang_definitions())})
+    allowed = f"oldObject.metadata.?annotations[?'{ALLOW_DELETION}'].orValue('') == 'true'"
+    message = (
+        "'with this definition every ' + oldObject.spec.names.kind + ' of the cluster is deleted "
+        f"(to allow it: kubectl annotate crd ' + oldObject.metadata.name + ' {ALLOW_DELETION}=true)'"
+    )
+    yield {
+        "apiVersion": _ADMISSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": metadata(_POLICY),
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": ["apiextensions.k8s.io"],
+                        "apiVersions": ["*"],
+                        "operations": ["DELETE"],
+                        "resources": ["customresourcedefinitions"],
+                    }
+                ]
+            },
+            "matchConditions": [{"name": "group", "expression": f"oldObject.spec.group in {groups}"}],
+            "validations": [{"expression": allowed, "messageExpression": message, "reason": "Forbidden"}],
+        },
+    }
+    yield {
+        "apiVersion": _ADMISSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": metadata(_POLICY),
+        "spec": {"policyName": _POLICY, "validationActions": ["Deny"]},
+    }

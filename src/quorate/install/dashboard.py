@@ -1,0 +1,107 @@
+"""Manifests of the dashboard: a Deployment of one replica, its Service, and its RBAC rules.
+
+The dashboard reads the objects that it shows and asks which user may see them.  It changes nothing with its
+own rights: what a user changes is sent with the user's token.  Sessions are in its memory and the history is
+in one file, so that there is one replica.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from quorate.api import explanation, volcano
+from quorate.api.kueue import GROUP
+from quorate.api.scheduler_configuration import in_force
+from quorate.install import manifest_builders
+from quorate.install.controller_rules import PolicyRule
+from quorate.install.roles import IN_FORCE, NAME_LABEL, account_roles, metadata
+
+Json = dict[str, Any]
+
+DASHBOARD_RULES: Final = (
+    PolicyRule(
+        "showing queues, workloads and what explains them", GROUP,
+        ("clusterqueues", "localqueues", "workloads", "cohorts", "resourceflavors", "topologies",
+         "admissionchecks"),
+        ("list", "watch"),
+    ),
+    PolicyRule("priorities in forecasts and comparisons", GROUP, ("workloadpriorityclasses",), ("list",)),
+    PolicyRule("showing pod groups and their queues", volcano.GROUP, ("podgroups", "queues"),
+               ("list", "watch")),
+    PolicyRule("showing nodes and what uses them", "", ("nodes", "pods"), ("list", "watch")),
+    PolicyRule("requests of pods, and namespaceSelector of queues", "", ("namespaces", "limitranges"),
+               ("list", "watch")),
+    PolicyRule("overhead of pods", "node.k8s.io", ("runtimeclasses",), ("list", "watch")),
+    PolicyRule("authorizing users", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    PolicyRule("showing when workloads start", explanation.GROUP, (explanation.ESTIMATES,),
+               ("list",)),
+    PolicyRule("reading the Configuration in force", "", ("configmaps",), ("get",),
+               in_force.NAMESPACE, (IN_FORCE,)),
+)  # fmt: skip
+
+ACCOUNT: Final = "quorate-dashboard"
+SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "dashboard"}
+PORT: Final = 8443
+HEALTH_PORT: Final = 8081
+HISTORY: Final = "/var/lib/quorate"
+
+
+def roles(namespace: str) -> Iterator[Json]:
+    """Yield the roles of the dashboard, and their bindings to its service account."""
+    return account_roles(ACCOUNT, ACCOUNT, DASHBOARD_RULES, namespace)
+
+
+def workload(namespace: str, image: str) -> Iterator[Json]:
+    yield manifest_builders.service_account(ACCOUNT, namespace)
+    yield _deployment(namespace, image)
+
+
+def service(namespace: str) -> Json:
+    return manifest_builders.service(ACCOUNT, namespace, SELECTOR, ("dashboard", 443))
+
+
+def network_policy(namespace: str) -> Json:
+    return manifest_builders.network_policy(ACCOUNT, namespace, SELECTOR, (PORT, HEALTH_PORT))
+
+
+def _deployment(namespace: str, image: str) -> Json:
+    args = [
+        "dashboard",
+        "--address", f":{PORT}",
+        "--health-address", f":{HEALTH_PORT}",
+        "--history", f"{HISTORY}/history.sqlite",
+        "--log-format", "json",
+    ]  # fmt: skip
+    resources = {
+        "requests": {"cpu": "250m", "memory": "256Mi"},
+        "limits": {"cpu": "2", "memory": "2Gi"},  # with the process of a simulation
+    }
+    container = manifest_builders.container(
+        "dashboard", image, args, (("dashboard", PORT), ("health", HEALTH_PORT)), resources
+    )
+    container["volumeMounts"] = [
+        {"name": "history", "mountPath": HISTORY},
+        {"name": "tmp", "mountPath": "/tmp"},
+    ]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(ACCOUNT, namespace),
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},  # the history has one writer
+            "selector": {"matchLabels": SELECTOR},
+            "template": {
+                "metadata": {"labels": SELECTOR},
+                "spec": {
+                    "serviceAccountName": ACCOUNT,
+                    "securityContext": {**manifest_builders.POD_SECURITY, "fsGroup": 65532},
+                    "terminationGracePeriodSeconds": 30,
+                    "containers": [container],
+                    "volumes": [
+                        {"name": "history", "emptyDir": {"sizeLimit": "2Gi"}},
+                        {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}},
+                    ],
+                },
+            },
+        },
+    }

@@ -1,0 +1,1 @@
+"""Checks of a cluster: problems that prevent queueing, each with a remedy."""

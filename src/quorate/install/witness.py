@@ -1,0 +1,100 @@
+"""Manifests of the witness: a Deployment of one replica, its Service, and its RBAC rules.
+
+The witness reads pods, limits and nodes, and writes events.  It shares the Configuration of the controllers,
+because the resources that count are defined there.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from quorate.api.kueue import GROUP
+from quorate.install import manifest_builders
+from quorate.install.controller_rules import JOBS, PolicyRule
+from quorate.install.controllers import CONFIGURATION, CONFIGURATION_FILE
+from quorate.install.roles import NAME_LABEL, account_roles, metadata
+
+Json = dict[str, Any]
+
+_GROUPS: Final = sorted({job.group for job in JOBS})
+_OWNERS: Final = {group: tuple(job.plural for job in JOBS if job.group == group) for group in _GROUPS}
+WITNESS_RULES: Final = (
+    PolicyRule("summing what pods use", "", ("pods",), ("list", "watch")),
+    PolicyRule("comparing pods with their nodes", "", ("nodes",), ("list", "watch")),
+    PolicyRule("limits, and the queue of each workload", GROUP, ("clusterqueues", "cohorts", "workloads"),
+               ("list", "watch")),
+    PolicyRule("devices that pods claim", "resource.k8s.io", ("resourceclaims",), ("list", "watch")),
+    *(
+        PolicyRule("the job that owns a job with pods", group, plurals, ("get",))
+        for group, plurals in _OWNERS.items()
+    ),
+    PolicyRule("the set that owns pods", "apps", ("replicasets", "statefulsets"), ("get",)),
+    PolicyRule("recording events", "events.k8s.io", ("events",), ("create", "get", "patch")),
+    PolicyRule("authenticating clients of metrics", "authentication.k8s.io", ("tokenreviews",), ("create",)),
+    PolicyRule("authorizing clients of metrics", "authorization.k8s.io",
+               ("subjectaccessreviews",), ("create",)),
+)  # fmt: skip
+
+ACCOUNT: Final = "quorate-witness"
+SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "witness"}
+HEALTH_PORT: Final = 8081
+METRICS_PORT: Final = 8443
+METRICS: Final = "witness-metrics"
+
+
+def roles(namespace: str) -> Iterator[Json]:
+    """Yield the roles of the witness, and their bindings to its service account."""
+    return account_roles(ACCOUNT, ACCOUNT, WITNESS_RULES, namespace)
+
+
+def workload(namespace: str, image: str) -> Iterator[Json]:
+    yield manifest_builders.service_account(ACCOUNT, namespace)
+    yield _deployment(namespace, image)
+
+
+def service(namespace: str) -> Json:
+    return manifest_builders.service(ACCOUNT, namespace, SELECTOR, ("metrics", METRICS_PORT), serves=METRICS)
+
+
+def service_monitor(namespace: str) -> Json:
+    return manifest_builders.service_monitor(ACCOUNT, namespace, METRICS)
+
+
+def network_policy(namespace: str) -> Json:
+    return manifest_builders.network_policy(ACCOUNT, namespace, SELECTOR, (HEALTH_PORT, METRICS_PORT))
+
+
+def _deployment(namespace: str, image: str) -> Json:
+    args = [
+        "witness",
+        "--config", f"/etc/quorate/{CONFIGURATION_FILE}",
+        "--health-address", f":{HEALTH_PORT}",
+        "--metrics-address", f":{METRICS_PORT}",
+        "--log-format", "json",
+    ]  # fmt: skip
+    resources = {
+        "requests": {"cpu": "100m", "memory": "128Mi"},
+        "limits": {"cpu": "1", "memory": "1Gi"},
+    }
+    ports = (("health", HEALTH_PORT), ("metrics", METRICS_PORT))
+    container = manifest_builders.container("witness", image, args, ports, resources)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(ACCOUNT, namespace),
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": SELECTOR},
+            "template": {
+                "metadata": {"labels": SELECTOR},
+                "spec": {
+                    "serviceAccountName": ACCOUNT,
+                    "securityContext": manifest_builders.POD_SECURITY,
+                    "containers": [container],
+                    "volumes": [
+                        {"name": "configuration", "configMap": {"name": CONFIGURATION}},
+                        {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}},
+                    ],
+                },
+            },
+        },
+    }
