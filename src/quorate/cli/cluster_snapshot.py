@@ -15,13 +15,22 @@ import yaml
 
 from quorate.api import kueue, volcano
 from quorate.api.decoding.documents import Document
-from quorate.api.decoding.strict import DecodeContext, Section, boolean, list_of, map_of, quantity, section
+from quorate.api.decoding.nodes import taint
+from quorate.api.decoding.strict import (
+    DecodeContext,
+    Section,
+    boolean,
+    labels,
+    list_of,
+    map_of,
+    quantity,
+    section,
+)
 from quorate.api.findings import quote_value
 from quorate.api.meta import Key
 from quorate.api.validation import manifest_findings
 from quorate.api.volcano import topology as volcano_topology
 from quorate.cli.files import InvalidFiles
-from quorate.cli.run.node_pools import label_value, taint
 from quorate.kube.resources import Json, Resource, untyped
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -215,9 +224,7 @@ def _findings(each: SnapshotObject) -> Iterator[str]:
 
 def _node(fields: Section) -> None:
     """Check the fields of a node that are kept."""
-    fields.take(
-        "metadata", section(lambda metadata: metadata.take("labels", map_of(label_value), None)), None
-    )
+    fields.take("metadata", section(lambda metadata: metadata.take("labels", labels, None)), None)
     fields.take("spec", section(_node_spec), None)
     fields.take("status", section(_node_status), None)
 

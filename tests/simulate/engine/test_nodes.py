@@ -145,9 +145,17 @@ def test_a_run_ends_although_nodes_could_fail_for_ever() -> None:
             "(write NoSchedule or PreferNoSchedule or NoExecute)",
         ),
         (
+            "[{name: n, capacity: {cpu: 1}, taints: [{key: a}]}]",
+            "nodes[0].taints[0].effect: null is missing (write key: example.com/gpu, effect: NoSchedule)",
+        ),
+        (
+            "[{name: n, capacity: {cpu: 1}, labels: {rack/a/b: x}}]",
+            "nodes[0].labels[rack/a/b]: 'x' is not under the key of a label (write name or example.com/name)",
+        ),
+        (
             "[{name: n, capacity: {cpu: 1}}, {name: n, capacity: {cpu: 1}}]",
             "nodes: [{'name': 'n', 'capacity': {'cpu': 1}}, {'name': 'n', 'capacity': {'cpu': 1}}] "
-            "has two pools 'n' (give each a name of its own)",
+            "has two pools named n (give each a name of its own)",
         ),
     ],
 )

@@ -285,21 +285,22 @@ def label_selector(field: Field) -> LabelSelector:
 
 def _label_selector(fields: Section) -> LabelSelector:
     return LabelSelector(
-        match_labels=fields.take("matchLabels", _match_labels, {}),
+        match_labels=fields.take("matchLabels", labels, {}),
         match_expressions=fields.take("matchExpressions", list_of(section(_requirement)), ()),
     )
 
 
-def _match_labels(field: Field) -> dict[str, str]:
-    labels = map_of(_label_value)(field)
-    for key in labels:
+def labels(field: Field) -> dict[str, str]:
+    """Decode labels by key; reject an entry if its key or its value is not permitted in a label."""
+    values = map_of(label_value)(field)
+    for key in values:
         if not is_qualified_name(key):
             field.entry(key).reject("is not under the key of a label (write name or example.com/name)")
-    return labels
+    return values
 
 
 def _requirement(fields: Section) -> SelectorRequirement:
-    values = fields.take("values", list_of(_label_value), ())
+    values = fields.take("values", list_of(label_value), ())
     operator = fields.take("operator", choice(("In", "NotIn", "Exists", "DoesNotExist")), "")
     if "operator" not in fields:
         fields.at("operator").reject("is missing (write In, NotIn, Exists or DoesNotExist)")
@@ -313,7 +314,9 @@ def _requirement(fields: Section) -> SelectorRequirement:
     return SelectorRequirement(key=key, operator=operator, values=values)
 
 
-_label_value: Decoder[str] = text_matching(is_label_value, "the value of a label")
+label_value: Decoder[str] = text_matching(
+    is_label_value, "the value of a label (at most 63 letters, digits, '-', '_' or '.')"
+)
 
 
 def _range_text(minimum: int, maximum: int | None) -> str:

@@ -20,23 +20,23 @@ import typer
 
 from quorate.api.core import Taint
 from quorate.api.decoding.documents import Document
+from quorate.api.decoding.nodes import check_pool_names, taint
 from quorate.api.decoding.strict import (
     DecodeContext,
     Field,
     InvalidValue,
     Section,
-    choice,
     integer,
+    labels,
     list_of,
     map_of,
     quantity,
     section,
     text,
-    text_matching,
 )
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.quantity import PODS, Quantity
-from quorate.api.syntax import is_dns_label, is_label_value, is_qualified_name
+from quorate.api.syntax import is_dns_label, is_qualified_name
 from quorate.local.nodes.fleet import POOL
 
 EXAMPLE: Final = "name=gpu,count=4,cpu=64,memory=512Gi,nvidia.com/gpu=8"
@@ -45,7 +45,6 @@ MOST_NODES: Final = 10_000
 EQUAL_NODES: Final = "node"  # the pool that ``nodes`` and ``topology`` describe
 
 _NAME_CHARACTERS: Final = 50
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NATIVE: Final = ("cpu", "memory", PODS, "ephemeral-storage")
 _OF_KUBELET: Final = (HOSTNAME, "kubernetes.io/os", "kubernetes.io/arch", POOL)
 
@@ -69,10 +68,7 @@ def node_pools(field: Field) -> tuple[NodePoolDescription, ...]:
 
 def check_pools(pools: tuple[NodePoolDescription, ...]) -> None:
     """Raise ``InvalidValue`` for pools that cannot be had together."""
-    names = [pool.name for pool in pools]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidValue(f"has two pools named {name} (give each a name of its own)")
+    check_pool_names([pool.name for pool in pools])
     nodes = sum(pool.count for pool in pools)
     if nodes > MOST_NODES:
         raise InvalidValue(f"makes {nodes} nodes, must make at most {MOST_NODES}")
@@ -100,12 +96,6 @@ def _name(field: Field) -> str:
     return name
 
 
-_key = text_matching(is_qualified_name, "the key of a label or taint (write name or example.com/name)")
-label_value = text_matching(
-    is_label_value, "the value of a label or taint (at most 63 letters, digits, '-', '_' or '.')"
-)
-
-
 def _capacity(field: Field) -> dict[str, Quantity]:
     amounts = map_of(quantity)(field)
     for name, amount in amounts.items():
@@ -121,24 +111,11 @@ def _capacity(field: Field) -> dict[str, Quantity]:
 
 
 def _labels(field: Field) -> dict[str, str]:
-    labels = map_of(label_value)(field)
-    for key in labels:
+    values = labels(field)
+    for key in values:
         if key in _OF_KUBELET:
             field.entry(key).reject("is the value of a label that each node gets by itself (drop it)")
-        elif not is_qualified_name(key):
-            field.entry(key).reject("is not under the key of a label (write name or example.com/name)")
-    return labels
-
-
-def taint(fields: Section) -> Taint:
-    for name in ("key", "effect"):
-        if name not in fields:
-            fields.at(name).reject("is missing (write key: example.com/gpu, effect: NoSchedule)")
-    return Taint(
-        key=fields.take("key", _key, ""),
-        effect=fields.take("effect", choice(_EFFECTS), _EFFECTS[0]),
-        value=fields.take("value", label_value, ""),
-    )
+    return values
 
 
 def pool_option(written: str) -> NodePoolDescription:

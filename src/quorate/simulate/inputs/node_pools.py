@@ -20,17 +20,17 @@ import msgspec
 
 from quorate.api.core import NodeSpec, Taint
 from quorate.api.core.scheduling import Node, NodeStatus
+from quorate.api.decoding.nodes import taint
 from quorate.api.decoding.strict import (
     Field,
     InvalidValue,
     Section,
-    choice,
     integer,
+    labels,
     list_of,
     map_of,
     quantity,
     section,
-    text,
     text_matching,
 )
 from quorate.api.kueue.topology import HOSTNAME
@@ -42,7 +42,6 @@ from quorate.simulate.inputs.distributions import Constant, Distribution, amount
 MOST_NODES: Final = 100_000  # of a pool
 PODS: Final = "pods"
 MOST_PODS: Final = Quantity.of_units(110)  # of a node, unless its capacity says otherwise
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 class Outages(msgspec.Struct, frozen=True):
@@ -78,22 +77,14 @@ def node_pool(fields: Section) -> NodePool:
         name=name,
         count=fields.take("count", integer(1, MOST_NODES), 1),
         capacity=capacity,
-        labels=fields.take("labels", map_of(text), {}),
+        labels=fields.take("labels", labels, {}),
         labels_by_index=fields.take("labelsByIndex", map_of(integer(1, MOST_NODES)), {}),
-        taints=fields.take("taints", list_of(section(_taint)), ()),
+        taints=fields.take("taints", list_of(section(taint)), ()),
         outages=fields.take("fails", section(_outages), None),
     )
 
 
 _name = text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
-
-
-def _taint(fields: Section) -> Taint:
-    return Taint(
-        key=fields.take("key", text, ""),
-        effect=fields.take("effect", choice(_EFFECTS), _EFFECTS[0]),
-        value=fields.take("value", text, ""),
-    )
 
 
 def _outages(fields: Section) -> Outages | None:

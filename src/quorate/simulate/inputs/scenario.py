@@ -26,6 +26,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.decoding.documents import Document
+from quorate.api.decoding.nodes import check_pool_names
 from quorate.api.decoding.strict import (
     DecodeContext,
     Field,
@@ -206,7 +207,7 @@ def _scenario(fields: Section) -> Scenario:
         models=models,
         begins_s=fields.take("begins", _time, BEGINS_S),
         existing=existing,
-        nodes=_node_pools(fields),
+        nodes=fields.take("nodes", _node_pools, ()),
         scheduler=fields.take("scheduler", _scheduler, None),
     )
 
@@ -220,12 +221,9 @@ def _scheduler(field: Field) -> SchedulerConfiguration:
         raise InvalidValue(f"is no configuration of the scheduler: {finding.path}: {finding.rule}") from error
 
 
-def _node_pools(fields: Section) -> tuple[NodePool, ...]:
-    pools = fields.take("nodes", list_of(section(node_pool)), ())
-    names = [each.name for each in pools]
-    if len(set(names)) < len(names):
-        double = next(name for name in names if names.count(name) > 1)
-        fields.at("nodes").reject(f"has two pools {double!r} (give each a name of its own)")
+def _node_pools(field: Field) -> tuple[NodePool, ...]:
+    pools = list_of(section(node_pool))(field)
+    check_pool_names([pool.name for pool in pools])
     return pools
 
 
