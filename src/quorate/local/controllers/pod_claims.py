@@ -25,7 +25,7 @@ def index_orphans(pods: Informer[Pod]) -> None:
 
 
 class PodClaims(Generic[T]):
-    """The claims of the owners of one kind."""
+    """Let the owners of one kind adopt orphaned pods and release pods that they no longer select."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ CONTROLLER_REVISIONS: Final = Resource(
 
 
 class RevisionHistory:
-    """The revisions of the objects of one kind.  The caller runs the informer."""
+    """Create and delete the ControllerRevisions of objects of one kind. The caller runs the informer."""
 
     def __init__(self, client: Client, kind: Resource[Any], revisions: Informer[ControllerRevision]) -> None:
         self._client = client
