@@ -40,6 +40,7 @@ def test_this_machine_has_what_the_described_nodes_have_together(tmp_path: Path)
     ("options", "message"),
     [
         (RuntimeOptions(Runtime.PROCESS, node="cpu"), "--node cpu: '' is not a quantity"),
+        (RuntimeOptions(Runtime.PROCESS, node="cpu=-1"), "--node cpu: '-1' is negative"),
         (RuntimeOptions(Runtime.PROCESS, node="=4"), "is not RESOURCE=AMOUNT"),
         (RuntimeOptions(Runtime.PROCESS, "My_Machine"), "--node-name: 'My_Machine' is no name of a node"),
         (RuntimeOptions(Runtime.PROCESS, images=["python=/no/such"]), "is not NAME=DIRECTORY"),

@@ -119,9 +119,11 @@ def _parse_resources(text: str) -> dict[str, str]:
     for part in filter(None, text.split(",")):
         name, separator, amount = part.partition("=")
         try:
-            parse_quantity(amount)
+            is_negative = parse_quantity(amount) < Quantity(0)
         except InvalidQuantity as error:
             raise UsageError(f"--node {name}: {error}") from error
+        if is_negative:
+            raise UsageError(f"--node {name}: {amount!r} is negative (write 0 or more)")
         if not (name and separator):
             raise UsageError(f"--node: {part!r} is not RESOURCE=AMOUNT (write cpu=4,memory=8Gi)")
         resources[name] = amount
