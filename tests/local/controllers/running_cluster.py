@@ -30,9 +30,12 @@ class LocalCluster:
         self.client = client
         self._tasks = tasks
         self._nodes: asyncio.Task[None] | None = None
+        self.registered = asyncio.Event()  # the nodes of the last start
 
     def start_nodes(self, *pools: NodePool, speed: float = 10.0) -> None:
-        self._nodes = self._tasks.create_task(run_nodes(self.client, WallClock(), pools, speed))
+        self.registered = asyncio.Event()
+        nodes = run_nodes(self.client, WallClock(), pools, speed, self.registered)
+        self._nodes = self._tasks.create_task(nodes)
 
     async def stop_nodes(self) -> None:
         """Stop the nodes as a crash of their process would."""

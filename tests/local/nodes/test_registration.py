@@ -53,6 +53,19 @@ def is_ready(node: dict[str, Any]) -> bool:
     return conditions.get("Ready") == "True" and "node.kubernetes.io/not-ready" not in taints
 
 
+@pytest.mark.parametrize("pools", [(), (NodePool(1), GPU)])
+def test_nodes_are_registered_when_all_are_ready(pools: tuple[NodePool, ...]) -> None:
+    async def story(local: LocalCluster) -> None:
+        for _ in ("the first start", "another"):
+            local.start_nodes(*pools)
+            await asyncio.wait_for(local.registered.wait(), 20)
+            nodes = (await local.client.list(NODES)).items
+            assert [is_ready(node) for node in nodes] == [True] * sum(pool.count for pool in pools)
+            await local.stop_nodes()
+
+    run_scenario(story)
+
+
 def test_pools_have_their_own_sizes_and_pods_run_on_them() -> None:
     async def story(local: LocalCluster) -> None:
         local.start_nodes(NodePool(1, cpu="1"), GPU)

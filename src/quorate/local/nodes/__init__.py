@@ -15,7 +15,13 @@ from quorate.local.nodes.registration import NODES, NodeRegistrar
 __all__ = ["FleetLevel", "NodePool", "run_nodes"]
 
 
-async def run_nodes(client: Client, clock: Clock, pools: Sequence[NodePool], speed: float) -> None:
+async def run_nodes(
+    client: Client,
+    clock: Clock,
+    pools: Sequence[NodePool],
+    speed: float,
+    registered: asyncio.Event | None = None,
+) -> None:
     """Register the nodes and simulate the pods bound to them, until cancelled.
 
     Simulated are the nodes of ``pools``, and all others with the annotation ``simulate.quorate.dev/node``.
@@ -23,14 +29,19 @@ async def run_nodes(client: Client, clock: Clock, pools: Sequence[NodePool], spe
 
     ``speed`` is the number of seconds of a pod's life that pass in one second; all other clocks use real
     time.  After an exception that nothing expected the simulation starts over.
+
+    ``registered`` is set once all nodes of ``pools`` are registered.
     """
-    await run_restarting("simulated nodes", partial(_run_nodes, client, clock, pools, speed), clock)
+    run = partial(_run_nodes, client, clock, pools, speed, registered or asyncio.Event())
+    await run_restarting("simulated nodes", run, clock)
 
 
-async def _run_nodes(client: Client, clock: Clock, pools: Sequence[NodePool], speed: float) -> None:
+async def _run_nodes(
+    client: Client, clock: Clock, pools: Sequence[NodePool], speed: float, registered: asyncio.Event
+) -> None:
     nodes = Informer(client, NODES)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(nodes.run())
         await nodes.synced.wait()
-        tasks.create_task(NodeRegistrar(client, clock, pools, nodes).run())
+        tasks.create_task(NodeRegistrar(client, clock, pools, nodes, registered).run())
         tasks.create_task(Kubelet(client, clock, nodes, speed).run())

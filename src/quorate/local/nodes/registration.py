@@ -1,5 +1,6 @@
 """Register the simulated nodes, as starting kubelets do, and remove those of pools that shrank."""
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -70,15 +71,22 @@ class NodeRegistrar:
     """Create and update the nodes of pools; report all simulated nodes ready.
 
     A node is updated once after the start: what other clients change afterwards stays until the next start.
+    ``registered`` is set once all nodes of the pools are registered.
     """
 
     def __init__(
-        self, client: Client, clock: Clock, pools: Sequence[NodePool], nodes: Informer[Node]
+        self,
+        client: Client,
+        clock: Clock,
+        pools: Sequence[NodePool],
+        nodes: Informer[Node],
+        registered: asyncio.Event,
     ) -> None:
         self._client = client
         self._clock = clock
         self._nodes = nodes
         self._unregistered = {name: pool for pool in pools for name in pool.node_names}
+        self._registered = registered
         self._addresses: dict[str, str] = {}  # of nodes of pools
         self._free_addresses = AddressPool(NODE_NETWORK, ())
         self._reconciler = Reconciler("node", self._reconcile, clock, WORKERS)
@@ -95,6 +103,7 @@ class NodeRegistrar:
             if origin == OF_POOL and name not in self._unregistered:
                 await self._delete(node.metadata.key)
         self._nodes.subscribe(self._on_node)
+        self._set_registered()
         await self._reconciler.run()
 
     def _on_node(self, change: Change[Node]) -> None:
@@ -107,6 +116,7 @@ class NodeRegistrar:
         if pool is not None:
             await register(self._client, self._clock, pool, key.name, self._addresses[key.name], node)
             del self._unregistered[key.name]
+            self._set_registered()
         elif node is not None and _awaits_kubelet(node):
             missing = host_labels(key.name).keys() - node.metadata.labels.keys()
             if missing:
@@ -117,6 +127,10 @@ class NodeRegistrar:
             status["capacity"] = node.status.capacity or node.status.allocatable
             status["allocatable"] = node.status.allocatable or node.status.capacity
             await _report_ready(self._client, node, status, _other_taints(node, {}))
+
+    def _set_registered(self) -> None:
+        if not self._unregistered:
+            self._registered.set()
 
     async def _delete(self, key: Key) -> None:
         try:
