@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from quorate.cli.queueing_cluster import NODES_DEADLINE_S
+from quorate.sdk.cluster import Cluster
 from tests.e2e.commands import QUORATE, ROOT, poll
 
 pytestmark = pytest.mark.slow
@@ -86,6 +88,33 @@ def test_a_cluster_in_the_background_is_ready_stopped_and_started_again(home: Ho
     again = home.local("up", "--detach", "--port", "0")
     assert again.returncode == 0, again.stderr
     assert ["nodes", "2"] in [line.split() for line in home.local("status").stdout.splitlines()]
+
+
+NO_NODES = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-nodes}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: ["*"], operations: ["*"], resources: [nodes, nodes/status]}
+  validations: [{expression: "false"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-nodes}
+spec: {policyName: no-nodes, validationActions: [Deny]}
+"""
+
+
+def test_a_stored_policy_that_denies_nodes_does_not_stop_the_start(home: Home) -> None:
+    up = ("up", "--detach", "--port", "0", "--nodes", "1", "--without-controllers")
+    assert home.local(*up).returncode == 0
+    Cluster(home.directory() / "kubeconfig").apply(NO_NODES)
+    assert home.local("down").returncode == 0
+    again = home.local(*up, within_s=NODES_DEADLINE_S + 60)
+    assert again.returncode == 0, again.stderr
+    assert "not all nodes are registered yet" in home.local("logs").stdout
 
 
 def test_the_record_of_a_killed_cluster_is_stale(home: Home) -> None:

@@ -62,8 +62,8 @@ def _ready(
             raise typer.Exit(ended if ended > 0 else Exit.FAILED)
         if running is not None and running.is_ready and is_announced(log := directory.log.read_text()):
             return running, log
-        show("install the queueing kinds and start the controllers" if running and running.server
-             else "start the API server")  # fmt: skip
+        show("install the queueing kinds, start the controllers and register the nodes"
+             if running and running.server else "start the API server")  # fmt: skip
         if time.monotonic() >= deadline:
             remedy = "quorate local logs --follow shows its progress, quorate local down stops it"
             typer.echo(f"error: process {process.pid} is not ready yet and goes on ({remedy})", err=True)

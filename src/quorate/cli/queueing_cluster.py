@@ -31,6 +31,7 @@ from quorate.install.visibility import AGGREGATED
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Unreachable
+from quorate.kube.log import logger
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import Json, untyped
 from quorate.kube.rest.config import load_rest_config
@@ -47,6 +48,7 @@ from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
 
 START_DEADLINE_S: Final = 180.0  # of a server on a busy machine
+NODES_DEADLINE_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,17 @@ async def run_queueing_cluster(
     ``has_roles`` the roles are left to an installation: Helm adopts no object of another creator.
 
     With ``in_force`` the queueing controllers run with all that it asks for, with ``gang_scheduler`` the gang
-    scheduler; both are ready when the block begins.  Raises ``UsageError`` for what cannot be had here.
+    scheduler. When the block begins, both are ready, and all nodes of ``settings`` are registered. It waits
+    for nodes at most ``NODES_DEADLINE_S``. Raises ``UsageError`` for what cannot be had here.
     """
     if in_force is not None:
         check_webhooks(in_force.configured.current)
     started = asyncio.Event()
     ready_checks = {"quorate": started.is_set}
     async with (
-        run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}, ready_checks),
+        run_cluster(
+            directory, settings, clock, rng, new_uid, {GROUP: convert_version}, ready_checks
+        ) as nodes_registered,
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
     ):
         await _patiently(partial(_prepare, client, is_installed, has_roles), clock)
@@ -92,8 +97,18 @@ async def run_queueing_cluster(
                 await stack.enter_async_context(_run_controllers(client, clock, rng, in_force))
             if gang_scheduler is not None:
                 await stack.enter_async_context(_run_gang_scheduler(client, clock, gang_scheduler))
+            await _wait_for_nodes(nodes_registered)
             started.set()
             yield client
+
+
+async def _wait_for_nodes(registered: Callable[[], Awaitable[None]]) -> None:
+    """Go on with a warning after ``NODES_DEADLINE_S``: a stored webhook may deny nodes."""
+    try:
+        async with asyncio.timeout(NODES_DEADLINE_S):
+            await registered()
+    except TimeoutError:
+        logger(__name__).warning("not all nodes are registered yet", waited_s=NODES_DEADLINE_S)
 
 
 async def _prepare(client: Client, is_installed: bool, has_roles: bool) -> None:

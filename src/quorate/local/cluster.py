@@ -6,7 +6,7 @@ All parts access the API server over HTTP with the administrator's kubeconfig, l
 import asyncio
 import errno
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +17,7 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers import run_controllers
 from quorate.local.directory import LockedDirectory
 from quorate.local.nodes import NodePool, run_nodes
+from quorate.local.runtime.node import wait_registered
 from quorate.local.runtime.streaming.server import SOCKET
 from quorate.local.runtime.supervisor import DIRECTORY, ProcessRuntime, run_kubelet
 from quorate.local.server.apiserver import NO_CHECKS, ApiServer
@@ -59,27 +60,38 @@ async def run_cluster(
     new_uid: Callable[[], str],
     converters: Mapping[str, Converter],
     ready_checks: Mapping[str, Check] = NO_CHECKS,
-) -> AsyncIterator[str]:
-    """Run a cluster until the block ends; yield its URL.  Its state is stored in ``directory``.
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Run a cluster until the block ends.  Its state is stored in ``directory``.
+
+    Yield a function that returns once the kubelets of all nodes of ``settings`` have registered them.
 
     ``converters`` converts custom resources between versions, by API group. ``ready_checks`` must hold before
     /readyz answers with 200, besides the default objects of the controllers. A part that fails ends the block
     with an ``ExceptionGroup``. Raises ``AddressUnusable``.
     """
+    simulated, this_machine = asyncio.Event(), asyncio.Event()
+
+    async def nodes_registered() -> None:
+        await simulated.wait()
+        if settings.runtime is not None:
+            await this_machine.wait()
+
     async with (
-        run_server(
-            directory, settings.port, clock, new_uid, converters, ready_checks, DEFAULT_OBJECTS
-        ) as url,
+        run_server(directory, settings.port, clock, new_uid, converters, ready_checks, DEFAULT_OBJECTS),
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
         asyncio.TaskGroup() as parts,
     ):
         tasks = [
             parts.create_task(run_controllers(client, clock, rng, with_scheduler=settings.plain_scheduler)),
-            parts.create_task(run_nodes(client, clock, settings.pools, settings.speed)),
+            parts.create_task(run_nodes(client, clock, settings.pools, settings.speed, simulated)),
         ]
         if settings.runtime is not None:
-            tasks.append(parts.create_task(run_kubelet(directory.path, settings.runtime, clock)))
-        yield url
+            name = settings.runtime.node_name
+            tasks += (
+                parts.create_task(wait_registered(client, clock, name, this_machine)),
+                parts.create_task(run_kubelet(directory.path, settings.runtime, clock)),
+            )
+        yield nodes_registered
         for task in tasks:
             task.cancel()
 

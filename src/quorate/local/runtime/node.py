@@ -1,5 +1,6 @@
 """The Node object of this machine: registration, conditions and heartbeats."""
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Mapping, Sequence
@@ -10,11 +11,11 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core import NodeStatus
-from quorate.api.meta import Condition, Key, at_epoch, with_condition
+from quorate.api.meta import Condition, Key, at_epoch, micro_time, with_condition
 from quorate.api.syntax import is_dns_subdomain
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
-from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable
+from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.resources import LEASES, NAMESPACES, NODES
 from quorate.local.nodes.fleet import HEALTHY
@@ -22,6 +23,7 @@ from quorate.local.nodes.registration import NOT_READY, replacing
 from quorate.local.runtime.machine import architecture, node_info
 
 HEARTBEAT_S: Final = 10.0
+REGISTRATION_POLL_S: Final = 0.1
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_S: Final = 40
 DEFAULT_NAME: Final = "local"
@@ -97,11 +99,25 @@ async def heartbeat(client: Client, clock: Clock, node: NodeDescription) -> None
         await steady.sleep_until(steady.now() + HEARTBEAT_S)
 
 
+async def wait_registered(client: Client, clock: Clock, name: str, registered: asyncio.Event) -> None:
+    """Set ``registered`` once a kubelet that starts from now on has registered the node.
+
+    An earlier kubelet may have created the Node object; each kubelet renews the lease after it registered.
+    """
+    steady, since = clock.steady, micro_time(clock.now())
+    while not registered.is_set():
+        await steady.sleep_until(steady.now() + REGISTRATION_POLL_S)
+        with contextlib.suppress(ApiError, Unreachable, Unreadable):
+            lease = await client.get(LEASES, Key(LEASE_NAMESPACE, name))
+            if lease.spec.renew_time >= since:
+                registered.set()
+
+
 async def _renew(client: Client, clock: Clock, name: str) -> None:
     spec = {
         "holderIdentity": name,
         "leaseDurationSeconds": LEASE_S,
-        "renewTime": f"{at_epoch(clock.now()):%Y-%m-%dT%H:%M:%S.%fZ}",
+        "renewTime": micro_time(clock.now()),
     }
     try:
         await client.patch(LEASES, Key(LEASE_NAMESPACE, name), {"spec": spec}, kind=PatchKind.MERGE)

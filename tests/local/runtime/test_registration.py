@@ -1,0 +1,42 @@
+"""The kubelet of this machine registers its node."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from quorate.api.meta import Key, micro_time
+from quorate.cli.process import new_uid
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import LEASES
+from quorate.kube.rest.config import load_rest_config
+from quorate.local.cluster import Settings, run_cluster
+from quorate.local.directory import ClusterDirectory
+from quorate.local.runtime.node import LEASE_NAMESPACE
+from quorate.local.runtime.supervisor import ProcessRuntime
+from quorate.local.server.apiserver import NO_CONVERTERS
+from tests.local.runtime.world import DEADLINE_S, NODE, runs_processes
+
+pytestmark = [runs_processes, pytest.mark.slow]
+
+
+async def last_renewal(directory: Path) -> str:
+    """Start a cluster, wait for its node, and return when the lease of the node was renewed."""
+    settings = Settings((), runtime=ProcessRuntime(NODE))
+    with ClusterDirectory(directory).lock(0.0) as locked:
+        cluster = run_cluster(locked, settings, WallClock(), random.Random(), new_uid, NO_CONVERTERS)
+        async with (
+            cluster as nodes_registered,
+            Client(await load_rest_config(locked.kubeconfig), random.Random()) as client,
+            asyncio.timeout(DEADLINE_S),
+        ):
+            await nodes_registered()
+            return (await client.get(LEASES, Key(LEASE_NAMESPACE, NODE))).spec.renew_time
+
+
+def test_a_node_of_an_earlier_start_is_registered_again(tmp_path: Path) -> None:
+    for _ in ("the first start", "another"):
+        began = micro_time(WallClock().now())
+        assert asyncio.run(last_renewal(tmp_path)) > began
