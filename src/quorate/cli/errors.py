@@ -33,6 +33,7 @@ KNOWN: Final = {
         "stop it with `quorate local down`, or choose another directory with --data-dir"
     ),
     "quorate.local.directory.DirectoryUnusable": "",
+    "quorate.local.runtime.supervisor.KubeletFailed": "the log of the cluster has the whole exception",
     "quorate.local.server.connections.FileLimitTooLow": "",
     "quorate.local.server.storage.database.DatabaseUnusable": "",
     "quorate.dashboard.history.history.UnusableHistory": "",

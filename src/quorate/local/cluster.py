@@ -89,7 +89,7 @@ async def run_cluster(
             name = settings.runtime.node_name
             tasks += (
                 parts.create_task(wait_registered(client, clock, name, this_machine)),
-                parts.create_task(run_kubelet(directory.path, settings.runtime, clock)),
+                parts.create_task(run_kubelet(directory.path, settings.runtime, clock, this_machine)),
             )
         yield nodes_registered
         for task in tasks:

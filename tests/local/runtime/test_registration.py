@@ -1,4 +1,4 @@
-"""The kubelet of this machine registers its node."""
+"""The kubelet of this machine registers its node; a cluster whose kubelet cannot start says why."""
 
 import asyncio
 import random
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from quorate.api.meta import Key, micro_time
+from quorate.cli.errors import user_message
 from quorate.cli.process import new_uid
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -15,7 +16,7 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import ClusterDirectory
 from quorate.local.runtime.node import LEASE_NAMESPACE
-from quorate.local.runtime.supervisor import ProcessRuntime
+from quorate.local.runtime.supervisor import DIRECTORY, STARTS, ProcessRuntime
 from quorate.local.server.apiserver import NO_CONVERTERS
 from tests.local.runtime.world import DEADLINE_S, NODE, runs_processes
 
@@ -40,3 +41,14 @@ def test_a_node_of_an_earlier_start_is_registered_again(tmp_path: Path) -> None:
     for _ in ("the first start", "another"):
         began = micro_time(WallClock().now())
         assert asyncio.run(last_renewal(tmp_path)) > began
+
+
+def test_a_kubelet_that_cannot_start_ends_the_cluster_with_its_last_line(tmp_path: Path) -> None:
+    (tmp_path / DIRECTORY).mkdir()
+    (tmp_path / DIRECTORY / "network").write_text("a file, where the kubelet needs a directory")
+    with pytest.raises(ExceptionGroup) as raised:
+        asyncio.run(last_renewal(tmp_path))
+    message = user_message(raised.value)
+    assert message is not None
+    assert message.startswith(f"node {NODE}: the kubelet ended {STARTS} times before it registered the node")
+    assert "FileExistsError: " in message

@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import sys
+import traceback
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from quorate.kube.log import configure
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers.core_events import EventRecorder
-from quorate.local.runtime.configuration import KubeletConfiguration, read_configuration
+from quorate.local.runtime.configuration import ERROR_FILE, KubeletConfiguration, read_configuration
 from quorate.local.runtime.containers.cgroups import find_cgroups, remove_unused
 from quorate.local.runtime.containers.processes import end_processes
 from quorate.local.runtime.kubelet import Kubelet
@@ -49,10 +50,21 @@ def main() -> None:
     configuration = read_configuration(Path(sys.argv[1]))
     configure("console")
     state = Path(configuration.state)
-    if read_holder(state) is None:
-        end_processes(state)  # of containers in namespaces that have ended
-    reason = enter(state, [sys.executable, "-m", "quorate.local.runtime", sys.argv[1]])
-    uvloop.run(serve(configuration, reason))
+    try:
+        if read_holder(state) is None:
+            end_processes(state)  # of containers in namespaces that have ended
+        reason = enter(state, [sys.executable, "-m", "quorate.local.runtime", sys.argv[1]])
+        uvloop.run(serve(configuration, reason))
+    except Exception as error:
+        (state / ERROR_FILE).write_text(_last_line(error))
+        raise
+
+
+def _last_line(error: BaseException) -> str:
+    """Return the last line of the traceback of an exception; of a group, that of its first exception."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return traceback.format_exception_only(error)[-1].strip()
 
 
 async def serve(configuration: KubeletConfiguration, reason: str) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from quorate.api.meta import Struct
 
 FILE = "kubelet.json"
+ERROR_FILE = "kubelet.error"  # the last line of a traceback, if the kubelet ended with an exception
 
 
 class KubeletConfiguration(Struct, omit_defaults=False):

@@ -12,12 +12,13 @@ from typing import Final
 from quorate.kube.clock import Clock
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
-from quorate.local.runtime.configuration import KubeletConfiguration
+from quorate.local.runtime.configuration import ERROR_FILE, KubeletConfiguration
 from quorate.local.runtime.containers.processes import end_processes
 from quorate.local.runtime.network.node_namespaces import end_namespaces
 
 RESTART: Final = Backoff(first_s=0.2, cap_s=10.0)
 STABLE_S: Final = 60.0
+STARTS: Final = 3  # of a kubelet that never registers its node
 STOP_S: Final = 12.0
 DIRECTORY: Final = "runtime"  # in that of the cluster
 
@@ -29,6 +30,18 @@ class ProcessRuntime:
     node_name: str
     resources: Mapping[str, str] = field(default_factory=dict)  # instead of what the machine has
     images: Mapping[str, Path] = field(default_factory=dict)
+
+
+class KubeletFailed(Exception):
+    """The kubelet ended again and again before it had registered its node."""
+
+    def __init__(self, node: str, code: int, reason: str) -> None:
+        super().__init__(node, code, reason)
+        self.node, self.code, self.reason = node, code, reason
+
+    def __str__(self) -> str:
+        ended = f"the kubelet ended {STARTS} times before it registered the node"
+        return f"node {self.node}: {ended}, exit code {self.code}: {self.reason}"
 
 
 def configuration_of(directory: Path, runtime: ProcessRuntime) -> KubeletConfiguration:
@@ -44,17 +57,27 @@ def configuration_of(directory: Path, runtime: ProcessRuntime) -> KubeletConfigu
     )
 
 
-async def run_kubelet(directory: Path, runtime: ProcessRuntime, clock: Clock) -> None:
-    """Keep the kubelet running until cancelled; then let it end all containers and itself."""
+async def run_kubelet(
+    directory: Path, runtime: ProcessRuntime, clock: Clock, registered: asyncio.Event
+) -> None:
+    """Keep the kubelet running until cancelled; then let it end all containers and itself.
+
+    Raises ``KubeletFailed`` if it has ended ``STARTS`` times and ``registered``, of its node, is not set.
+    """
     path = configuration_of(directory, runtime).write()
+    error_file = path.with_name(ERROR_FILE)
     steady, failures = clock.steady, 0
     try:
         while True:
             began = steady.now()
+            error_file.unlink(missing_ok=True)
             code = await _run_once(path)
             failures = 1 if steady.now() - began >= STABLE_S else failures + 1
             restart_in_s = RESTART.delay_s(failures)
             logger(__name__).warning("kubelet has ended", code=code, restart_in_s=restart_in_s)
+            if failures >= STARTS and not registered.is_set():
+                reason = error_file.read_text() if error_file.exists() else "it has logged no exception"
+                raise KubeletFailed(runtime.node_name, code, reason)
             await steady.sleep_until(steady.now() + restart_in_s)
     finally:
         await asyncio.to_thread(end_runtime, directory)  # of a kubelet that was killed
