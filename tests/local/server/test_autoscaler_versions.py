@@ -1,4 +1,4 @@
-"""Conversion of HorizontalPodAutoscalers of version 1, whose annotations have the fields of version 2."""
+"""Conversion of HorizontalPodAutoscalers of version 1: its annotations have the fields of version 2."""
 
 import asyncio
 import json
