@@ -1,4 +1,4 @@
-"""The kubelet of this machine registers its node; a cluster whose kubelet cannot start says why."""
+"""The kubelet registers its node; a cluster says why its kubelet cannot start."""
 
 import asyncio
 import random
