@@ -62,7 +62,9 @@ def default_service(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     set_missing(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
     for port in spec.get("ports", ()):
-        set_missing(port, {"protocol": "TCP", "targetPort": port.get("port")})
+        port.setdefault("protocol", "TCP")
+        if port.get("targetPort") in (None, 0, ""):  # clients in Go write the zero value
+            port["targetPort"] = port.get("port")
     kind = spec["type"]
     if kind in ("NodePort", "LoadBalancer"):
         spec.setdefault("externalTrafficPolicy", "Cluster")
