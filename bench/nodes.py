@@ -12,7 +12,8 @@ from quorate.api.scheduler_configuration.plugins import (
     NodeOrderArguments,
     PredicateArguments,
 )
-from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.scoring import Scoring

@@ -20,7 +20,7 @@ from bench.nodes import PACKING, SPREADING, World, make_node, pod_as_stored, uid
 from quorate.api import codec
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Uid
-from quorate.placement.cluster import AllocationState
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.node_finder import Choice
 from quorate.placement.scoring import Scoring

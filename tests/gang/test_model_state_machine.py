@@ -21,6 +21,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.namespace_quota.evaluation import normalised
 from quorate.gang.outcome import Outcome
 from quorate.gang.reservations import node_claim_of, quota_claim_of
+from quorate.placement.cluster.audit import audit_cluster
 from quorate.placement.resources import in_base_units, pod_amounts
 from tests.gang.session_invariants import may_remove_ended_pods
 from tests.gang.vectors import settings_of
@@ -355,6 +356,7 @@ class Machine(RuleBasedStateMachine):
         assert kept.groups == anew.groups
         assert kept.pods == anew.pods
         fresh = kept.fresh_model()
+        assert not list(audit_cluster(kept.model.cluster))
         assert kept.model.cluster.total == fresh.cluster.total
         assert kept.model.cluster.total_used == fresh.cluster.total_used
         assert kept.model.cluster.total_releasing == fresh.cluster.total_releasing

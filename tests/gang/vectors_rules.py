@@ -27,7 +27,8 @@ from quorate.gang.session.callbacks import (
     first_tier_agrees,
 )
 from quorate.placement import resources
-from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.resources import Amounts, DimensionDefault, in_base_units
 from quorate.placement.scoring import SCORE_UNIT, ResourceColumns, Scoring, normalized_scores, resource_scores

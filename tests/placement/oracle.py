@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import floor
 
 from quorate.api.scheduler_configuration.plugins import BinpackArguments, NodeOrderArguments
-from quorate.placement.cluster import AllocationState
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.framework import Capacity
 from quorate.placement.scoring import SCORE_UNIT, Scoring
 from quorate.placement.shapes import Shape

@@ -7,16 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
-from quorate.placement.cluster import ABSENT, AllocationState, Cluster
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.audit import audit_cluster
+from quorate.placement.cluster.nodes import ABSENT
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.shapes import MAX_AMOUNT
 from tests.placement.builders import GPU, node, shape
 from tests.placement.cluster_changes import (
+    OWNERS,
+    PLACES,
     PODS,
     Change,
+    Hold,
     PodChange,
     apply_change,
     change_pod,
     histories,
+    hold,
+    holds,
     pod_changes,
 )
 from tests.search import examples
@@ -65,7 +73,7 @@ def test_removing_a_pod_returns_its_allocation() -> None:
     assert cluster.update_pod(A, AllocationState.RELEASING) is AllocationState.USED
     allocation = cluster.remove_pod(A)
     assert (allocation.node, allocation.state) == ("n1", AllocationState.RELEASING)
-    assert cluster.allocation(A) is None
+    assert cluster.occupant(A) is None
 
 
 def test_a_pod_of_an_unknown_node_counts_once_the_node_is_set() -> None:
@@ -229,7 +237,12 @@ class World:
             for name in cluster.names()
             if (index := cluster.index(name)) is not None
         }
-        return nodes, cluster.total, cluster.total_used, cluster.total_releasing
+        rooms = {
+            owner: (room.pods, room.amounts)
+            for owner in OWNERS
+            if owner is not None and (room := cluster.room_of(owner)).pods
+        }
+        return nodes, rooms, cluster.total, cluster.total_used, cluster.total_releasing
 
     def rebuilt(self) -> "World":
         """Return a new cluster of the same nodes and pods, added in order of name."""
@@ -241,9 +254,13 @@ class World:
             assert node is not None
             cluster.set_node(node)
         for pod in PODS:
-            allocation = self.cluster.allocation(pod)
+            allocation = self.cluster.occupant(pod)
             if allocation is not None:
                 cluster.add_pod(pod, allocation.shape, allocation.node, allocation.state)
+        for place in PLACES:
+            held = self.cluster.occupant(place)
+            if held is not None:
+                cluster.hold(place, held.shape, held.node, held.pods, held.owner)
         return World(cluster)
 
 
@@ -253,21 +270,58 @@ def test_a_changed_cluster_equals_a_new_one(history: list[Change]) -> None:
     for change in history:
         apply_change(world.cluster, change)
     assert world.observed() == world.rebuilt().observed()
+    assert not list(audit_cluster(world.cluster))
 
 
-@given(histories, st.lists(pod_changes, max_size=20))
+@given(histories, st.lists(pod_changes | holds, max_size=20))
 @examples(60)
 def test_undoing_changes_in_reverse_order_restores_the_state(
-    history: list[Change], trial: list[PodChange]
+    history: list[Change], trial: list[PodChange | Hold]
 ) -> None:
     world = World(Cluster())
     for change in history:
         apply_change(world.cluster, change)
     before = world.observed()
-    undos = [change_pod(world.cluster, change) for change in trial]
+    undos = [
+        hold(world.cluster, change) if isinstance(change, Hold) else change_pod(world.cluster, change)
+        for change in trial
+    ]
     for undo in reversed(undos):
         undo()
     assert world.observed() == before
+
+
+@given(histories)
+@examples(60)
+def test_a_held_place_has_one_owner(history: list[Change]) -> None:
+    """What it is held for last: no other owner has a part of it, and all it had is gone with the owner."""
+    cluster = Cluster()
+    for change in history:
+        apply_change(cluster, change)
+    last = {change.place: change for change in history if isinstance(change, Hold)}
+    for owner in ("first", "second"):
+        places = [place for place, change in last.items() if change.owner == owner and change.pods]
+        assert sorted(map(str, cluster.room_of(owner).places)) == sorted(places)
+        cluster.release_all(owner)
+        assert not any(cluster.occupant(place) for place in places)
+    assert not list(audit_cluster(cluster))
+
+
+@pytest.mark.parametrize("drift", ["used", "count", "room"])
+def test_the_recount_finds_sums_that_differ(drift: str) -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4"))
+    cluster.add_pod(A, shape("cpu=1"), "n1", AllocationState.RELEASING)
+    cluster.hold("place", shape("cpu=1"), "n1", 2, "owner")
+    assert not list(audit_cluster(cluster))
+    match drift:
+        case "used":
+            cluster.used[0, 0] += 1
+        case "count":
+            cluster.occupants[A].node = "n2"
+        case "room":
+            cluster.room_of("owner").count(shape("cpu=1"), 1)
+    assert list(audit_cluster(cluster))
 
 
 def test_many_resources_of_a_node_copy_the_matrices_once() -> None:

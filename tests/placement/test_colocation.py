@@ -7,7 +7,8 @@ import pytest
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import NodeOrderArguments, PredicateArguments
-from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.colocation import affinity_order, choose_anchor_node
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.node_finder import NodeFinder

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement import diagnosis as diagnosis_module
-from quorate.placement.cluster import AllocationState, Cluster, is_ready
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.nodes import is_ready
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.diagnosis import Diagnosis, FilteredNodes, InsufficientResource
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.node_finder import Choice, NodeFinder

@@ -14,7 +14,8 @@ from quorate.api.scheduler_configuration.plugins import (
     PredicateArguments,
 )
 from quorate.placement.batch_placement import ALLOCATION_STATES
-from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.failures import FilterFailure

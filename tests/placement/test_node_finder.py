@@ -6,7 +6,8 @@ import pytest
 
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import BinpackArguments, NodeOrderArguments
-from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.diagnosis import Diagnosis, FilteredNodes, InsufficientResource
 from quorate.placement.filters.failures import FilterFailure, Remedy
 from quorate.placement.framework import Capacity

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import BinpackArguments, NodeOrderArguments
-from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.framework import RawScores
 from quorate.placement.scoring import (
     SCORE_UNIT,

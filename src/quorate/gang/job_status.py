@@ -40,7 +40,7 @@ from quorate.gang.pending_reasons import (
 )
 from quorate.gang.pod_group_conditions import is_true, transition_stamp, with_scheduled, with_unschedulable
 from quorate.gang.session.session import Session
-from quorate.placement.cluster import AllocationState
+from quorate.placement.cluster.occupants import AllocationState
 
 
 def report_pipelined(session: Session) -> None:

@@ -12,7 +12,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.framework import Capacity
 from quorate.placement.name_order import NameOrder
 from quorate.placement.node_ranking import INFEASIBLE

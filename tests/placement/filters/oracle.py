@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from quorate.api.core import Taint, Toleration
 from quorate.api.core.scheduling import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
 from quorate.api.meta import LabelSelector, matches_requirement, matches_selector
-from quorate.placement.cluster import AllocationState
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.framework import Capacity
 
 

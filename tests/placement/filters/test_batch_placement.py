@@ -11,7 +11,7 @@ from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import NodeOrderArguments
 from quorate.placement.batch_placement import ALLOCATION_STATES
-from quorate.placement.cluster import AllocationState
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice, NodeFinder
 from quorate.placement.scoring import Scoring

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.core.scheduling import Node, Pod
-from quorate.placement.cluster import AllocationState
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.framework import Capacity, InvalidationScope
 from tests.placement.filters.oracle import Oracle
 from tests.placement.filters.world import World, node, pod

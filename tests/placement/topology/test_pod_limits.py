@@ -35,8 +35,9 @@ class Case(NamedTuple):
         return passes[: len(self.room)]
 
     def place(self, host: int, pods: int) -> None:
-        if pods:
-            self.world.cluster.count_pods(self.shape, self.world.cluster.name(host), pods)
+        cluster = self.world.cluster
+        held = cluster.occupant(host)
+        cluster.hold(host, self.shape, cluster.name(host), pods + (held.pods if held else 0))
 
     def domain(self, host: int) -> str:
         node = self.world.cluster.nodes[host]

@@ -23,7 +23,6 @@ from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.node_finder import Choice
-from quorate.placement.shapes import Shape
 
 MAX_ATTEMPTS: Final = 3  # to find victims that do not reclaim their nodes again
 
@@ -125,7 +124,6 @@ def _next_preemptors(session: Session, victims: Iterable[Gang]) -> set[Gang]:
     """Return the ``victims``, all evicted, that may reclaim for their minimum and have no room for it."""
     cluster, node_finder = session.cluster, session.node_finder
     claims: dict[str, Counter[str]] = {}
-    placed: list[tuple[Shape, str]] = []
     found = set()
     for gang in victims:
         queue = session.queue_of(gang)
@@ -140,10 +138,8 @@ def _next_preemptors(session: Session, victims: Iterable[Gang]) -> set[Gang]:
             if not isinstance(choice, Choice):
                 found.add(gang)
                 break
-            placed.append((task.shape, choice.node))
-            cluster.count_pods(*placed[-1], 1)
-    for shape, node in placed:
-        cluster.count_pods(shape, node, -1)
+            cluster.hold((_next_preemptors, task.uid), task.shape, choice.node, 1, owner=_next_preemptors)
+    cluster.release_all(_next_preemptors)
     return found
 
 

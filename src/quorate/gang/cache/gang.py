@@ -10,12 +10,12 @@ from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition, PodGroupSpec
-from quorate.gang.cache.held_places import NO_ROOM, HeldRoom
 from quorate.gang.cache.quota_admission import QuotaAdmission
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskCounts, TaskStatus
 from quorate.gang.outcome import GangStatus
 from quorate.gang.pending_reasons import PendingReason
+from quorate.placement.cluster.occupants import NO_ROOM, HeldRoom
 from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import PODS

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from quorate.api.core.scheduling import Pod
@@ -24,29 +23,12 @@ from quorate.api.kueue.placed_workload import HeldPod, PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key, Uid
 from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import NO_ROOM, HeldRoom
 from quorate.placement.filters.volumes.requirements import NO_VOLUMES
 from quorate.placement.resources import in_base_units
 from quorate.placement.shapes import Shape, Shapes, is_distinguished
 
 _NONE: Final[frozenset[Key]] = frozenset()
-
-
-@dataclass(slots=True, eq=False)
-class HeldRoom:
-    """The number and the requests of one owner's pods for which nodes hold places, before they are bound."""
-
-    owner: Uid
-    pods: int = 0
-    amounts: dict[str, int] = field(default_factory=dict)  # the sum of their requests, in base units
-
-    def count(self, shape: Shape, pods: int) -> None:
-        """Add ``pods`` equal pods, or remove them if it is negative."""
-        self.pods += pods
-        for resource, amount in shape.amounts.items():
-            self.amounts[resource] = self.amounts.get(resource, 0) + amount * pods
-
-
-NO_ROOM: Final = HeldRoom(Uid(""))  # shared by all gangs without places; never changed
 
 
 class _Place(NamedTuple):
@@ -65,13 +47,6 @@ class _Member(NamedTuple):
     node: str
 
 
-class _Held(NamedTuple):
-    shape: Shape
-    node: str
-    pods: int
-    room: HeldRoom
-
-
 class HeldPlaces:
     """See the module docstring."""
 
@@ -79,13 +54,11 @@ class HeldPlaces:
         self._cluster, self._shapes = cluster, shapes
         self._workloads: dict[Key, PlacedWorkload] = {}  # those with places on hosts
         self._of_owner: dict[Uid, dict[Key, None]] = {}  # the workloads by owner; no empty values
-        self._rooms: dict[Uid, HeldRoom] = {}  # of each of these owners
         self._lent_to: Uid | None = None  # the owner of the gang for which nodes are being chosen
         self._pods: dict[_Place, int] = {}  # as the workloads have them
         self._arrived: dict[_Place, set[Key]] = {}  # pods that hold their place themselves
         self._place_of: dict[Key, _Place] = {}  # of each of these pods
         self._running: dict[_PodSet, set[Key]] = {}  # pods with a place that have not ended
-        self._held: dict[_Place, _Held] = {}  # as counted in the cluster
         self._names: dict[str, str] = {}  # of nodes, by host name where they differ
         # Pods on nodes that name no place, of owners with places, and how many are on each node; no zeros.
         self._members: dict[Key, _Member] = {}
@@ -105,13 +78,12 @@ class HeldPlaces:
         if before is not None and (before.pods, before.owner) != (workload.pods, workload.owner):
             self._release(changed)
         self._forget(before)
-        if before is not None and not (places and before.owner == workload.owner):
-            self._forget_members(before.owner)
         if places:
             self._workloads[key] = workload
             self._pods |= places
             self._of_owner.setdefault(workload.owner, {})[key] = None
-            self._rooms.setdefault(workload.owner, HeldRoom(workload.owner))
+        if before is not None:
+            self._drop_owner(before.owner)
         for place in dict.fromkeys(changed):
             self._update(place)
         self._divide(workload.owner)
@@ -119,10 +91,10 @@ class HeldPlaces:
     def remove_workload(self, key: Key) -> None:
         before = self._workloads.get(key)
         self._forget(before)
-        if before is not None:
-            self._forget_members(before.owner)
         for place in self._places_of(before):
             self._update(place)
+        if before is not None:
+            self._drop_owner(before.owner)
 
     def _forget(self, workload: PlacedWorkload | None) -> None:
         if workload is None:
@@ -135,16 +107,13 @@ class HeldPlaces:
         del of_owner[workload.metadata.key]
         if not of_owner:
             del self._of_owner[workload.owner]
-            self._drop_if_empty(self._rooms[workload.owner])
 
-    def _forget_members(self, owner: Uid) -> None:
+    def _drop_owner(self, owner: Uid) -> None:
+        """Forget an owner of which no workload has places."""
         if owner not in self._of_owner:
+            self._cluster.release_all(owner)
             for key in [key for key, member in self._members.items() if member.owner == owner]:
                 self._set_member(key, None)
-
-    def _drop_if_empty(self, room: HeldRoom) -> None:
-        if not room.pods and room.owner not in self._of_owner:
-            self._rooms.pop(room.owner, None)
 
     def _places_of(self, workload: PlacedWorkload | None) -> list[_Place]:
         if workload is None:
@@ -155,7 +124,7 @@ class HeldPlaces:
 
     def room_of(self, owner: Uid) -> HeldRoom:
         """Return what is held for the pods of ``owner``, kept up to date."""
-        return self._rooms.get(owner, NO_ROOM) if owner else NO_ROOM
+        return self._cluster.room_of(owner) if owner and owner in self._of_owner else NO_ROOM
 
     @contextmanager
     def lent_to(self, owner: Uid) -> Iterator[None]:
@@ -292,20 +261,20 @@ class HeldPlaces:
 
     def refresh_shapes(self, added: set[str] | None) -> None:
         """Compute the shapes again that selectors distinguish by ``Shapes.take_added_keys``."""
-        held = [
-            place for place in self._held if is_distinguished(self._pod_of(place).pod.metadata.labels, added)
+        changed = [
+            place
+            for owner in self._of_owner
+            for place in self._places_of_owner(owner)
+            if self._cluster.occupant(place) is not None
+            and is_distinguished(self._pod_of(place).pod.metadata.labels, added)
         ]
-        self._release(held)
-        for place in held:
+        self._release(changed)
+        for place in changed:
             self._update(place)
 
     def _release(self, places: list[_Place]) -> None:
         for place in places:
-            held = self._held.pop(place, None)
-            if held is not None:
-                self._cluster.count_pods(held.shape, held.node, -held.pods)
-                held.room.count(held.shape, -held.pods)
-                self._drop_if_empty(held.room)
+            self._cluster.release(place)
 
     def _update(self, place: _Place) -> None:
         """Count as many pods as have not arrived."""
@@ -314,17 +283,13 @@ class HeldPlaces:
         workload = self._workloads.get(place.workload)
         if workload is not None and (needed := workload.needed.get(place.pod_set)) is not None:
             left = min(left, max(0, needed - len(self._running_in(place))))
-        if workload is not None and workload.owner == self._lent_to:
-            left = 0
-        held = self._held.get(place)
-        if held is not None and held.pods == left:
+        if workload is None or workload.owner == self._lent_to or not left:
+            self._cluster.release(place)
             return
-        self._release([place])
-        if left and workload is not None:
-            shape, room = self._shape(self._pod_of(place)), self._rooms[workload.owner]
-            held = self._held[place] = _Held(shape, self._node_of(place), left, room)
-            self._cluster.count_pods(shape, held.node, left)
-            room.count(shape, left)
+        held = self._cluster.occupant(place)
+        if held is None or held.pods != left:
+            shape = self._shape(self._pod_of(place))
+            self._cluster.hold(place, shape, self._node_of(place), left, workload.owner)
 
     def _node_of(self, place: _Place) -> str:
         return self._names.get(place.host, place.host)

@@ -25,6 +25,7 @@ class LeftRoom(RoomForGangs):
     def _next_room(self, gang: Gang) -> Iterator[tuple[Shape, str]]:
         if not (gang.is_recreated and gang.is_short) or gang.held.pods or not missing_claim_of(gang):
             return
+        gang.left_room = self._room_of(gang).amounts
         for shape, preferred in _lost_members(gang):
             if node := self._node_for(shape, preferred):
                 yield shape, node
@@ -41,13 +42,6 @@ class LeftRoom(RoomForGangs):
             return ""
         beside = np.where(fits, left[request > 0].sum(axis=0), np.iinfo(np.int64).max)
         return cluster.name(int(beside.argmin()))
-
-    def _count(self, gang: Gang, shape: Shape, node: str, pods: int) -> None:
-        super()._count(gang, shape, node, pods)
-        left_room = Counter(gang.left_room)
-        for resource, amount in shape.amounts.items():
-            left_room[resource] += amount * pods
-        gang.left_room = +left_room
 
 
 def _lost_members(gang: Gang) -> Iterator[tuple[Shape, str]]:

@@ -32,7 +32,7 @@ from quorate.gang.cache.from_objects import (
     task_status_of,
 )
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.held_places import NO_ROOM, HeldPlaces
+from quorate.gang.cache.held_places import HeldPlaces
 from quorate.gang.cache.left_room import LeftRoom
 from quorate.gang.cache.pod_shapes import PodShapes
 from quorate.gang.cache.pods_on_nodes import PodsOnNodes
@@ -47,6 +47,7 @@ from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 from quorate.gang.queue_accounts import Account, Ledger
 from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import NO_ROOM
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.volumes.storage import StorageIndex
@@ -281,7 +282,7 @@ class Model:
         if pod is None:
             return
         self._shapes.remove(key, pod)
-        if self.cluster.allocation(pod.metadata.uid) is not None:
+        if self.cluster.occupant(pod.metadata.uid) is not None:
             self.cluster.remove_pod(pod.metadata.uid)
         self._foreign_pods.pop(key, None)
         task = self._removed_task = self._tasks.pop(key, None)

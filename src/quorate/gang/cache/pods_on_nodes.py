@@ -8,7 +8,8 @@ from quorate.api.meta import Uid
 from quorate.gang.cache.from_objects import is_terminated
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus, hold_for_status
-from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.shapes import Shape
 
 _NO_TASKS: Final[Mapping[Uid, Task]] = {}

@@ -1,12 +1,12 @@
 """Room on nodes that is held for gangs while nodes are chosen, and lent to each in its turn."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from contextlib import contextmanager
 
-from quorate.api.meta import Key
 from quorate.gang.cache.gang import Gang
 from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import HeldRoom
 from quorate.placement.shapes import Shape
 
 
@@ -15,7 +15,6 @@ class RoomForGangs(ABC):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._held: dict[Key, list[tuple[Shape, str]]] = {}  # by gang, with the nodes
 
     @abstractmethod
     def _next_room(self, gang: Gang) -> Iterator[tuple[Shape, str]]:
@@ -29,13 +28,13 @@ class RoomForGangs(ABC):
         try:
             yield
         finally:
-            for gang in gangs if self._held else ():
+            for gang in gangs:
                 self._release(gang)
 
     @contextmanager
     def lent_to(self, gang: Gang) -> Iterator[None]:
         """Leave the room of ``gang`` free while nodes are chosen for it, then hold what it still needs."""
-        is_held = gang.key in self._held
+        is_held = bool(self._room_of(gang).pods)
         self._release(gang)
         try:
             yield
@@ -44,14 +43,15 @@ class RoomForGangs(ABC):
                 self._hold(gang)
 
     def _hold(self, gang: Gang) -> None:
-        for shape, node in self._next_room(gang):
-            self._held.setdefault(gang.key, []).append((shape, node))
-            self._count(gang, shape, node, 1)
+        owner = self._owner(gang)
+        for number, (shape, node) in enumerate(self._next_room(gang)):
+            self._cluster.hold((owner, number), shape, node, 1, owner)
 
     def _release(self, gang: Gang) -> None:
-        for shape, node in self._held.pop(gang.key, ()):
-            self._count(gang, shape, node, -1)
+        self._cluster.release_all(self._owner(gang))
 
-    def _count(self, gang: Gang, shape: Shape, node: str, pods: int) -> None:
-        """Count ``pods`` more on the node, or fewer if it is negative."""
-        self._cluster.count_pods(shape, node, pods)
+    def _room_of(self, gang: Gang) -> HeldRoom:
+        return self._cluster.room_of(self._owner(gang))
+
+    def _owner(self, gang: Gang) -> Hashable:
+        return type(self), gang.key

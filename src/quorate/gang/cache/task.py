@@ -10,7 +10,7 @@ import msgspec
 
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key, Uid
-from quorate.placement.cluster import AllocationState
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.shapes import Shape
 
 

@@ -16,7 +16,8 @@ from weakref import WeakKeyDictionary
 from quorate.api.core.volumes import CSINode
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.change_log import ChangeLog
-from quorate.placement.cluster import NO_PODS, AllocationState, Cluster, PodCounts
+from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import NO_PODS, AllocationState, PodCounts
 from quorate.placement.filters.devices.allocation import Chosen, DeviceShortage
 from quorate.placement.filters.devices.index import DeviceIndex
 from quorate.placement.filters.failures import FilterFailure, NodeStatuses

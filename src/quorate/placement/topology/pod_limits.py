@@ -173,8 +173,9 @@ class _Search:
         return allowed
 
     def _place(self, leaf: int, pods: int) -> None:
-        self._cluster.count_pods(self._shape, self._cluster.name(int(self._hosts[leaf])), pods)
         self._placed[leaf] += pods
+        node = self._cluster.name(int(self._hosts[leaf]))
+        self._cluster.hold((_Search, leaf), self._shape, node, int(self._placed[leaf]))
 
     def undo(self) -> None:
         for leaf in np.flatnonzero(self._placed):

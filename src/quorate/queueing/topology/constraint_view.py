@@ -5,13 +5,14 @@ what changes meanwhile is put into it at once.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.api.core.scheduling import Node
 from quorate.api.core.volumes import CSINode
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.shapes import Shape, Shapes
 from quorate.placement.topology.tree import HOSTNAME
@@ -19,7 +20,12 @@ from quorate.queueing.topology.pod_templates import Template
 
 SLICE_SIZE: Final = 200  # objects
 
-HeldKey = tuple[str, Template]  # the host and the template of pods with places
+
+class HeldKey(NamedTuple):
+    """Pods with places on a host, of one template."""
+
+    host: str
+    template: Template
 
 
 class Objects:
@@ -45,8 +51,6 @@ class ConstraintView:
         self.cluster = Cluster()
         self.engine = ConstraintEngine(self.cluster, PredicateArguments())
         self.shapes = Shapes()
-        self.foreign: dict[Key, tuple[Shape, str]] = {}  # the node of each
-        self.held: dict[HeldKey, tuple[Shape, str, int]] = {}  # the node, and how many pods are counted
         self.checked: dict[tuple[object, ...], Shape] = {}
         self._node_of_host: dict[str, str] = {}
 
@@ -76,29 +80,28 @@ class ConstraintView:
     def count(self, key: Key, shape: Shape, node: str) -> None:
         """Count a pod without a place."""
         self.unread.foreign.pop(key, None)
-        self.foreign[key] = shape, node
-        self.cluster.count_pods(shape, node, 1)
+        self.cluster.add_pod(key, shape, node, AllocationState.USED)
 
     def uncount(self, key: Key) -> None:
         self.unread.foreign.pop(key, None)
-        counted = self.foreign.pop(key, None)
-        if counted is not None:
-            self.cluster.count_pods(*counted, -1)
+        if self.cluster.occupant(key) is not None:
+            self.cluster.remove_pod(key)
 
     def hold(self, key: HeldKey, pods: int, shape_of: Callable[[Template], Shape]) -> None:
         """Set how many pods of a template have places on a host; ``shape_of`` is asked for new ones."""
-        host, template = key
-        known = self.held.get(key)
-        if known is None and self.unread.nodes:
+        held = self.cluster.occupant(key)
+        if held is None and self.unread.nodes:
             self.unread.held[key] = None  # the node of the host may not be known yet
             return
         self.unread.held.pop(key, None)
-        if known is None:
-            known = shape_of(template), self._node_of_host.get(host, host), 0
-        shape, node, before = known
-        if pods != before:
-            self.cluster.count_pods(shape, node, pods - before)
-        if pods:
-            self.held[key] = shape, node, pods
+        if held is None:
+            node = self._node_of_host.get(key.host, key.host)
+            self.cluster.hold(key, shape_of(key.template), node, pods)
         else:
-            self.held.pop(key, None)
+            self.cluster.hold(key, held.shape, held.node, pods)
+
+    @property
+    def held(self) -> dict[HeldKey, int]:
+        """How many pods with places are counted."""
+        occupants = self.cluster.occupants.items()
+        return {key: occupant.pods for key, occupant in occupants if isinstance(key, HeldKey)}

@@ -52,8 +52,8 @@ def _pod_differences(constraints: PodConstraints, keys: list[Key]) -> Iterator[C
         if key in view.unread.foreign:
             continue
         node = constraints.node_of(key)
-        seen = view.foreign.get(key)
-        if node != (None if seen is None else seen[1]):
+        seen = view.cluster.occupant(key)
+        if node != (None if seen is None else seen.node):
             yield ConstraintMismatch(
                 "pods in the view", str(key), int(seen is not None), int(node is not None)
             )
@@ -79,7 +79,7 @@ def _held_slices(
             if now is not None:
                 _add(sums, now, 1)
     held, view = constraints.held, constraints.view
-    in_view = {} if view is None else {key: pods for key, (_, _, pods) in view.held.items()}
+    in_view = {} if view is None else view.held
     unread = held if view is None else view.unread.held
     found = [("held pods", each, held.get(each, 0), sums[each]) for each in held.keys() | sums.keys()]
     found += [
@@ -102,7 +102,7 @@ def _held_slices(
 def _add(sums: Counter[HeldKey], places: Places, times: int) -> None:
     for place in places.all:
         if place.on_host and place.template is not None:
-            sums[place.values[-1], place.template] += place.pods * times
+            sums[HeldKey(place.values[-1], place.template)] += place.pods * times
 
 
 def _sum_slices(constraints: PodConstraints) -> Iterator[tuple[ConstraintMismatch, ...]]:

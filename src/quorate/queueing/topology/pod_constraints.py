@@ -119,9 +119,10 @@ class PodConstraints:
         view = self._view
         if view is None:
             return
-        for key in [key for key, (shape, _) in view.foreign.items() if _uses(self._pods.get(key), claim)]:
-            view.uncount(key)
-            view.count(key, self._shape_of_bound(view, self._pods[key]), self._foreign[key])
+        for key, pod in self._pods.items():
+            if _uses(pod, claim) and view.cluster.occupant(key) is not None:
+                view.uncount(key)
+                view.count(key, self._shape_of_bound(view, pod), self._foreign[key])
 
     # Pods without a place.
 
@@ -184,7 +185,7 @@ class PodConstraints:
             self._sum_constrained += amount
 
     def _hold(self, host: str, template: Template, pods: int) -> None:
-        key = host, template
+        key = HeldKey(host, template)
         left = self._held.get(key, 0) + pods
         if template.repels:
             terms = list(repelled_namespaces(template.namespace, template.decode().spec))
@@ -389,8 +390,8 @@ def _indexes(tree: DomainTree, cluster: Cluster) -> Vector:
     return np.array([index_of[code] for code in names.codes[tree.columns].tolist()], np.int64)
 
 
-def _uses(pod: BoundPod | None, claim: Key) -> bool:
-    if pod is None or pod.constraints is None or pod.metadata.namespace != claim.namespace:
+def _uses(pod: BoundPod, claim: Key) -> bool:
+    if pod.constraints is None or pod.metadata.namespace != claim.namespace:
         return False
     sources = (volume.persistent_volume_claim for volume in pod.constraints.volumes)
     return any(source is not None and source.claim_name == claim.name for source in sources)

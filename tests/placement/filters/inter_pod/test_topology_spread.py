@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from quorate.api.scheduler_configuration.plugins import NodeOrderArguments
-from quorate.placement.cluster import AllocationState
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.filters.failures import Remedy
 from quorate.placement.framework import InvalidationScope, RawScores
 from quorate.placement.scoring import SCORE_UNIT, normalized_scores

@@ -8,7 +8,7 @@ from quorate.api import codec
 from quorate.api.core.scheduling import Pod
 from quorate.api.core.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
-from quorate.placement.cluster import AllocationState
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.filters.failures import TOO_MANY_VOLUMES
 from quorate.placement.framework import Capacity, InvalidationScope
 from tests.placement.filters.world import World, node, pod
