@@ -151,7 +151,7 @@ class GivenWorld:
         self.state.retry_flavors(self.state.put_node(codec.convert(ClusterNode, node)))
         if given.get("nonTASUsage"):
             used = in_base_units(quantities({PODS: 1, **given["nonTASUsage"]}))
-            self.state.ledger.topology.put_foreign_pod(Key("others", name), name, used)
+            self.state.ledger.topology.put_unreadable_pod(Key("others", name), name, used)
 
     def put_pod(self, name: str, given: Json) -> None:
         self.state.retry_flavors(self.state.put_pod(codec.convert(BoundPod, pod_on_node(name, given))))

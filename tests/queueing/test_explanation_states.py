@@ -165,7 +165,7 @@ def test_a_pod_that_no_node_can_hold_has_the_numbers_of_the_placement_core() -> 
 
 def test_a_pod_that_a_node_can_hold_once_other_pods_are_gone_may_wait() -> None:
     state = a_state(n1="4")
-    state.ledger.topology.put_foreign_pod(Key("default", "other"), "n1", {"cpu": 3000})
+    state.ledger.topology.put_unreadable_pod(Key("default", "other"), "n1", {"cpu": 3000})
     found = explained(a_workload(*ADMITTED), [RUNNING, RUNNING, UNSCHEDULED], state)
     lack = found.reasons[-1]
     assert (lack.needed, lack.free, lack.short_by, lack.at_most) == ("2", "1", "1", "4")

@@ -137,10 +137,10 @@ def test_a_copy_of_a_pod_keeps_its_requests(model: TopologyModel) -> None:
 def test_the_room_returns_when_pods_with_unknown_requests_are_gone(model: TopologyModel) -> None:
     keys = [Key("ns", name) for name in ("p", "q")]
     for key in keys:
-        model.put_foreign_pod(key, "a", {"cpu": MAX_AMOUNT})
+        model.put_unreadable_pod(key, "a", {"cpu": MAX_AMOUNT})
     assert free(model) < 0
     for key in keys:
-        model.remove_foreign_pod(key)
+        model.remove_pod(key)
     assert free(model) == 8
 
 
@@ -150,7 +150,7 @@ def test_of_the_resources_of_pods_those_count_that_their_node_offers(model: Topo
     pod = msgspec.structs.replace(a_pod("p"), requests=codec.convert(Resources, {**many, "cpu": "2"}))
     large = Key("ns", "large")
     model.put_pod(pod)
-    model.put_foreign_pod(large, "a", EncodedRequests(codec.encode({**many, "cpu": "3"})))
+    model.put_unreadable_pod(large, "a", EncodedRequests(codec.encode({**many, "cpu": "3"})))
     assert free_amounts(model) == {"cpu": 3000, "pods": -2}
 
     node = model.nodes["a"]
@@ -158,7 +158,7 @@ def test_of_the_resources_of_pods_those_count_that_their_node_offers(model: Topo
     status = msgspec.structs.replace(node.status, allocatable=allocatable)
     model.put_node(msgspec.structs.replace(node, status=status))
     assert free_amounts(model) == {"cpu": 3000, "pods": -2, "a.b/7": 6}
-    model.remove_foreign_pod(large)
+    model.remove_pod(large)
     assert free_amounts(model) == {"cpu": 6000, "pods": -1, "a.b/7": 7}
 
 

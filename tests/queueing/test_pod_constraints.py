@@ -40,7 +40,7 @@ class Cluster:
     def __init__(self, nodes: int = 0, pods: int = 0) -> None:
         self.nodes: dict[str, Node] = {}
         self.foreign: dict[Key, str] = {}
-        self.constraints = PodConstraints(self.nodes, self.foreign)
+        self.constraints = PodConstraints(self.nodes, self.foreign.get)
         for number in range(nodes):
             self.put_node(f"n{number}")
         for number in range(pods):

@@ -9,8 +9,10 @@ from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
+from quorate.api.meta import Key
 from quorate.placement.topology.tree import DomainTree
 from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.occupants import Owner
 from quorate.queueing.topology.places import Place, Places
 from tests.queueing.notation import Json
 
@@ -31,7 +33,15 @@ PLACES = {
     "of a flavor without a topology": Place((), ("x2",), True, {"cpu": 400, "pods": 1}),
     "on a lost host": Place(("hosts",), ("x9",), True, {"cpu": 500, "pods": 1}),
 }
-PODS = {"web": "x1", "other": "r1"}
+PODS = {"web": "x1", "other": "r1", "placed": "x1", "also-placed": "x2"}
+PLACED = {"kueue.x-k8s.io/workload": "w", "kueue.x-k8s.io/podset-unconstrained-topology": "true"}
+
+
+def a_pod(name: str, spec: Json, status: Json | None = None) -> BoundPod:
+    container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
+    metadata = {"name": name, "annotations": PLACED if "placed" in name else {}}
+    body = {"metadata": metadata, "spec": {**spec, "containers": [container]}, "status": status or {}}
+    return codec.convert(BoundPod, body)
 
 
 class World:
@@ -68,9 +78,13 @@ class World:
                 }
                 model.put_node(codec.convert(Node, body))
             case "pod":
-                container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
-                spec = {"nodeName": PODS[name], "containers": [container]}
-                model.put_pod(codec.convert(BoundPod, {"metadata": {"name": name}, "spec": spec}))
+                model.put_pod(a_pod(name, {"nodeName": PODS[name]}))
+            case "nominated":
+                model.put_nominated_pod(a_pod(name, {}, {"nominatedNodeName": PODS[name]}))
+            case "unreadable":
+                model.put_unreadable_pod(Key("", name), PODS["web"], {"cpu": 700, "pods": 1})
+            case "workload":
+                model.set_has_places(Key("", name), True)
             case _:
                 if name not in self.counted:
                     self.counted[name] = Places(model, (PLACES[name],))
@@ -86,8 +100,12 @@ class World:
                 model.remove_topology(name)
             case "node":
                 model.remove_node(name)
-            case "pod":
-                model.remove_pod(codec.convert(BoundPod, {"metadata": {"name": name}}).metadata.key)
+            case "pod" | "unreadable":
+                model.remove_pod(Key("", name))
+            case "nominated":
+                model.remove_nominated_pod(Key("", name))
+            case "workload":
+                model.set_has_places(Key("", name), False)
             case _:
                 if (places := self.counted.pop(name, None)) is not None:
                     places.count(-1)
@@ -108,6 +126,19 @@ class World:
             for name, tree in self.trees().items()
         }
 
+    def pods(self) -> dict[str, list[object]]:
+        """Return what bound pods take of each node, and how many belong to the workload, by node."""
+        model, owner = self.model, Owner("workload", Key("", "w"))
+        result: dict[str, list[object]] = {}
+        for name in NODES:
+            on_node = (
+                sorted(map(repr, model.occupants.on_node(name, counted=is_counted)))
+                for is_counted in (True, False)
+            )
+            of_owner = sorted(key.name for key, pod in model.occupants.of(owner).items() if pod.node == name)
+            result[name] = [*on_node, of_owner]
+        return result
+
     def domains(self) -> dict[str, list[object]]:
         """Return the paths of all domains, the first children, and the host names by leaf, by flavor."""
         result: dict[str, list[object]] = {}
@@ -125,6 +156,9 @@ OBJECTS = [
     *(("node", name) for name in NODES),
     *(("pod", name) for name in PODS),
     *(("place", name) for name in PLACES),
+    ("nominated", "web"),
+    ("unreadable", "large"),
+    ("workload", "w"),
 ]
 ACTIONS = ("put", "put", "remove", "read", "prepare", "prepare", "move", "cordon", "shrink")
 STEPS = st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from(OBJECTS)))
@@ -155,13 +189,16 @@ def test_the_room_depends_on_the_objects_alone(
             canonical.put(*each, present[each])
     assert world.room() == canonical.room()
     assert world.domains() == canonical.domains()
+    assert world.pods() == canonical.pods()
 
 
 def test_a_host_is_shared_by_flavors_and_a_rack_is_not() -> None:
     world = World(TopologyGates())
     for each in OBJECTS:
-        if each != ("node", "x1-again"):
+        if each[0] in ("topology", "flavor", "node", "place") and each != ("node", "x1-again"):
             world.put(*each)
+    for name in ("web", "other"):
+        world.put("pod", name)
     room = world.room()
     assert room["hosts"] == room["also-hosts"] == {("x1",): [5000, 7], ("x2",): [7600, 8], ("r1",): [5800, 7]}
     assert room["racks"] == {("r1",): [11000, 15], ("r2",): [6000, 8]}

@@ -138,7 +138,7 @@ class QueueObjects:
         If these are not known, places in topologies are kept away from the node.
         """
         amounts = {PODS: MAX_AMOUNT} if requests is None else requests
-        self.ledger.topology.put_foreign_pod(key, node, amounts)
+        self.ledger.topology.put_unreadable_pod(key, node, amounts)
 
     def remove_pod(self, key: Key) -> Collection[str]:
         """Return the topology flavors of the node that the pod leaves."""

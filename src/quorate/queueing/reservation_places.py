@@ -10,6 +10,7 @@ from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.local_queues import LocalQueues
 from quorate.queueing.pending.shape import Shape, ShapeRegistry
 from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.occupants import Owner
 from quorate.queueing.topology.places import NO_PLACES, Places, has_places, recorded_places, without_places
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.topology.pod_templates import template_of
@@ -97,8 +98,10 @@ class ReservationPlaces(LocalQueues):
 
     def workload_of_pod(self, pod: Key) -> Key | None:
         """Return the workload of a bound pod with or without a place of its own; None: unknown."""
-        group = self.topology.pod_group_of(pod)
-        return self.topology.workload_of(pod) if group is None else self._of_group.get(group)
+        owner = self.topology.owner_of(pod)
+        if owner is None or owner.kind == "workload":
+            return None if owner is None else owner.key
+        return self._of_group.get(owner.key)
 
     def has_group_places(self, group: Key | None) -> bool:
         """Return True if the workload of a Volcano pod group has places."""
@@ -108,7 +111,8 @@ class ReservationPlaces(LocalQueues):
         """Count the places that are needed, where pods decide that, after a change of a node, or of all."""
         for key in sorted(self._depending_on_pods):
             group = c.pod_group_of(self.reservations[key].workload)
-            if node is None or node in self.topology.nodes_of(key, group):
+            owner = Owner("workload", key) if group is None else Owner("group", group)
+            if node is None or node in self.topology.nodes_of(owner):
                 self.pods_changed(key)
 
     def pods_changed(self, workload: Key) -> frozenset[str]:

@@ -23,9 +23,9 @@ from quorate.placement.topology.request import NO_TOPOLOGY, TopologyRequest
 from quorate.placement.topology.tree import HOSTNAME, DomainTree
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.topology.foreign_pods import PODS
-from quorate.queueing.topology.host_trees import labels_of
-from quorate.queueing.topology.model import KnownTree, TopologyModel
+from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.placing import Placement, PodSetToPlace, place_pod_sets, pod_set_request
+from quorate.queueing.topology.trees import labels_of
 
 NODE_LEVEL: Final = "node"
 MAX_PLACES: Final = 1_000  # of a gang in an answer
@@ -194,10 +194,10 @@ def _nodes_by_leaf(data: ClusterData, trees: _Trees) -> dict[int, list[str]]:
 
 def _find_leaves(data: ClusterData, trees: _Trees) -> dict[int, list[str]]:
     model, tree = data.state.ledger.topology, trees.tree
-    known = KnownTree(trees.flavor, None if trees.flavor else labels_of(()), tree)
+    of = trees.flavor or labels_of(())
     result: dict[int, list[str]] = {}
     for name, node in model.nodes.items():
-        if model.is_in(node, known):
+        if model.is_in(node, of):
             leaf = tree.leaf_of(tree.recorded_values_of(node))
             if leaf is not None:
                 result.setdefault(leaf, []).append(name)

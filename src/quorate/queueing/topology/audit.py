@@ -14,13 +14,14 @@ from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import MAX_AMOUNT, Path, as_share
-from quorate.queueing.topology.model import KnownTree, TopologyModel
+from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import Amounts, Places, UsedBy
+from quorate.queueing.topology.trees import KnownTree
+from quorate.queueing.topology.used_places import UsedPlaces
 
 SLICE_SIZE: Final = 1_000  # places or nodes, at least
 
 _T = TypeVar("_T")
-_Sums = dict[Path, dict[UsedBy, dict[str, int]]]
 _Usage = Mapping[Path, Mapping[UsedBy, Amounts]]
 
 
@@ -63,7 +64,7 @@ def audit_places(
     ``all_places`` are those of all workloads that have some, at the moment of the call, and ``counted`` those
     that count: their cluster queues exist.
     """
-    present, with_places = all_places().keys(), model.with_places
+    present, with_places = all_places().keys(), model.occupants.with_places
     yield tuple(PlacesMismatch(key, key in with_places) for key in sorted(present ^ with_places))
     yield from _usage_slices(model, counted)
     for known in model.known_trees():
@@ -74,12 +75,12 @@ def _usage_slices(
     model: TopologyModel, counted: Callable[[], Mapping[Key, Places]]
 ) -> Iterator[tuple[PlaceDifference, ...]]:
     """Compare the usage of all leaves at the last moment, by then most of it has been computed."""
-    sums: _Sums = {}
+    sums = UsedPlaces()
     seen: dict[Key, Places] = {}
     size = 0
     for key, places in counted().items():
         seen[key] = places
-        _add(sums, places, 1)
+        _count(sums, places, 1)
         size += 1 + len(places.all)
         if size >= SLICE_SIZE:
             yield ()
@@ -87,12 +88,16 @@ def _usage_slices(
     current = counted()
     for key, places in seen.items():
         if current.get(key) is not places:
-            _add(sums, places, -1)
+            _count(sums, places, -1)
     for key, places in current.items():
         if seen.get(key) is not places:
-            _add(sums, places, 1)
-    if sums != model.used:
-        yield tuple(_usage_differences(model.used, sums))
+            _count(sums, places, 1)
+    yield tuple(_usage_differences(model.used.by_leaf, sums.by_leaf))
+
+
+def _count(sums: UsedPlaces, places: Places, times: int) -> None:
+    for place in places.all:
+        sums.count(place, times)
 
 
 def _usage_differences(in_model: _Usage, computed: _Usage) -> Iterator[PlaceMismatch]:
@@ -105,22 +110,6 @@ def _usage_differences(in_model: _Usage, computed: _Usage) -> Iterator[PlaceMism
                     yield PlaceMismatch(
                         leaf, used.flavors, "usage", resource, have.get(resource, 0), want.get(resource, 0)
                     )
-
-
-def _add(sums: _Sums, places: Places, times: int) -> None:
-    """Add the usage of ``places``; amounts of 0 are left out."""
-    for place in places.all:
-        used = UsedBy(place.flavors, place.on_host)
-        of_leaf = sums.setdefault(place.values, {})
-        total = of_leaf.setdefault(used, {})
-        for resource, amount in place.amounts.items():
-            total[resource] = total.get(resource, 0) + amount * times
-            if not total[resource]:
-                del total[resource]
-        if not total:
-            del of_leaf[used]
-            if not of_leaf:
-                del sums[place.values]
 
 
 def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[PlaceDifference, ...]]:
@@ -140,7 +129,7 @@ def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[Place
             return
         for name in names:
             node = model.nodes.get(name)
-            if node is not None and model.is_in(node, known):
+            if node is not None and model.is_in(node, known.of):
                 nodes_of.setdefault(known.tree.recorded_values_of(node), []).append(name)
     leaves = known.tree.leaves
     if nodes_of.keys() != leaves:

@@ -4,8 +4,7 @@ Kueue (v0.19) counts the pods that request no place.  Here a pod that requests o
 workload has no places any more: until a terminating pod has ended, its room is not free.
 """
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.pod_resources import EncodedRequests
@@ -15,6 +14,7 @@ from quorate.api.kueue.topology_annotations import REQUESTS
 from quorate.api.meta import Key
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.placement.resources import in_base_units
+from quorate.queueing.topology.occupants import Owner, Requests
 from quorate.queueing.topology.places import Amounts
 
 PODS: Final = "pods"  # the resource of which each pod uses 1
@@ -26,6 +26,12 @@ def uses_node(pod: BoundPod) -> bool:
 
 def requests_place(pod: BoundPod) -> bool:
     return any(key in pod.metadata.annotations for key in REQUESTS)
+
+
+def owner_of(pod: BoundPod) -> Owner | None:
+    """Return what the pod belongs to; None: nothing that has places, or an unknown workload that has."""
+    key = workload_of(pod) if requests_place(pod) else group_of(pod)
+    return None if key is None else Owner("workload" if requests_place(pod) else "group", key)
 
 
 def workload_of(pod: BoundPod) -> Key | None:
@@ -47,7 +53,7 @@ def usage_on_node(pod: BoundPod) -> Amounts:
     return {**in_base_units(pod.requests), PODS: 1}
 
 
-def offered_amounts(requests: Amounts | EncodedRequests, node: Node) -> Amounts:
+def offered_amounts(requests: Requests, node: Node) -> Amounts:
     """Return the requests of what the node offers, in base units.
 
     Of any other resource nothing is free, whatever pods use.  A pod may name thousands of them, and a tree
@@ -62,40 +68,3 @@ def offered_amounts(requests: Amounts | EncodedRequests, node: Node) -> Amounts:
 def offer_the_same(old: Node, new: Node) -> bool:
     """Return True if the same requests count on both nodes."""
     return old.status.allocatable.keys() == new.status.allocatable.keys()
-
-
-class NodeUse(NamedTuple):
-    """What a pod uses of its node."""
-
-    node: str
-    requests: Amounts  # in base units by resource
-
-
-class PodsByWorkload:
-    """The bound pods that request a place, by their workload; or those of pod groups, by their group."""
-
-    def __init__(self) -> None:
-        self._uses: dict[Key, dict[Key, NodeUse]] = {}  # by workload and pod; no empty values
-        self._workload_of: dict[Key, Key] = {}  # by pod
-
-    def put(self, workload: Key, pod: Key, use: NodeUse) -> None:
-        """Set what a pod uses that is new, or known as one of the same workload."""
-        self._workload_of[pod] = workload
-        self._uses.setdefault(workload, {})[pod] = use
-
-    def remove(self, pod: Key) -> None:
-        workload = self._workload_of.pop(pod, None)
-        if workload is not None:
-            del self._uses[workload][pod]
-            if not self._uses[workload]:
-                del self._uses[workload]
-
-    def workload_of(self, pod: Key) -> Key | None:
-        return self._workload_of.get(pod)
-
-    def workloads(self) -> Iterable[Key]:
-        return self._uses.keys()
-
-    def uses_of(self, workload: Key) -> Iterable[tuple[Key, NodeUse]]:
-        """Return the pods of a workload with what they use."""
-        return self._uses.get(workload, {}).items()

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from quorate.api.kueue import Admission
-from quorate.placement.topology.tree import Path
-from quorate.queueing.topology.host_trees import LEVELS
+from quorate.placement.topology.tree import HOSTNAME, Path
 from quorate.queueing.topology.pod_templates import Template
 from quorate.queueing.topology.shrunk_places import Domains
 
 Amounts = Mapping[str, int]
+LEVELS: Final = (HOSTNAME,)  # of flavors without a topology
 _ALL_NEEDED: Final[Mapping[str, Domains]] = {}
 
 

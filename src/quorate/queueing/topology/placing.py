@@ -24,11 +24,11 @@ from quorate.queueing.inadmissible_reasons import (
 )
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.topology.elastic_slices import Domains, extend, previous_places
-from quorate.queueing.topology.host_trees import LEVELS, labels_of
 from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.places import Amounts, Place, without_places
+from quorate.queueing.topology.places import LEVELS, Amounts, Place, without_places
 from quorate.queueing.topology.pod_templates import Template
-from quorate.queueing.topology.pods_in_leaves import host_request
+from quorate.queueing.topology.trees import labels_of
+from quorate.queueing.topology.used_places import host_request
 
 # What pods use, by flavors and values of each leaf.
 _Needed = tuple[tuple[tuple[str, ...], Path, Amounts], ...]

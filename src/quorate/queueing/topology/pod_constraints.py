@@ -8,7 +8,7 @@ they exist or not.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from typing import Final, Protocol
@@ -55,13 +55,13 @@ class HeldPods(Protocol):
 class PodConstraints:
     """See the module docstring."""
 
-    def __init__(self, nodes: Mapping[str, Node], foreign: Mapping[Key, str]) -> None:
-        """``nodes`` and ``foreign``, the nodes of pods without a place, are those of the topology model."""
+    def __init__(self, nodes: Mapping[str, Node], node_of: Callable[[Key], str | None]) -> None:
+        """``nodes``: of the cluster; ``node_of``: returns the node of a pod that no place counts."""
         self.storage = StorageIndex()
         self.has_storage = True  # False until claims and volumes are listed
         # Sums of hashes over pods with constraints, and over all: equal sums mean equal pods.
         self._sum_constrained = self._sum = 0
-        self._nodes, self._foreign = nodes, foreign
+        self._nodes, self.node_of = nodes, node_of
         self._pods: dict[Key, BoundPod] = {}  # that use nodes
         self._held: dict[HeldKey, int] = {}
         # By namespace: how many terms of anti-affinity may select its pods; "" has those for all namespaces.
@@ -122,14 +122,14 @@ class PodConstraints:
         for key, pod in self._pods.items():
             if _uses(pod, claim) and view.cluster.occupant(key) is not None:
                 view.uncount(key)
-                view.count(key, self._shape_of_bound(view, pod), self._foreign[key])
+                self._count_in(view, key, pod)
 
     # Pods without a place.
 
     def put_pod(self, pod: BoundPod) -> None:
         """Keep a pod that uses a node; it counts from ``count`` to ``uncount``."""
         key = pod.metadata.key
-        old, node = self._pods.get(key), self._foreign.get(key)
+        old, node = self._pods.get(key), self.node_of(key)
         if (
             old is not None
             and old.constraints == pod.constraints
@@ -160,12 +160,19 @@ class PodConstraints:
         if pod is not None:
             self._add_to_sums(hash_of(pod, node), is_constrained=pod.constraints is not None)
         if view is not None and pod is not None:
-            view.count(key, self._shape_of_bound(view, pod), node)
+            self._count_in(view, key, pod)
+
+    def _count_in(self, view: ConstraintView, key: Key, pod: BoundPod) -> None:
+        node = self.node_of(key)
+        assert node is not None, f"{key} does not count"
+        view.count(key, self._shape_of_bound(view, pod), node)
 
     def uncount(self, key: Key) -> None:
         pod = self._pods.get(key)
         if pod is not None:
-            self._add_to_sums(-hash_of(pod, self._foreign[key]), is_constrained=pod.constraints is not None)
+            node = self.node_of(key)
+            assert node is not None, f"{key} does not count"
+            self._add_to_sums(-hash_of(pod, node), is_constrained=pod.constraints is not None)
         if self._view is not None:
             self._view.uncount(key)
 
@@ -200,16 +207,17 @@ class PodConstraints:
     def _set_held(self, view: ConstraintView, key: HeldKey, pods: int) -> None:
         view.hold(key, pods, lambda template: self._shape(view, template.decode()))
 
-    def take_pods(self, old: "PodConstraints", nodes: Mapping[str, Node], foreign: Mapping[Key, str]) -> None:
+    def take_pods(
+        self, old: "PodConstraints", nodes: Mapping[str, Node], node_of: Callable[[Key], str | None]
+    ) -> None:
         """Take over what is known of pods without a place and of storage; ``old`` is not used any more."""
         self.storage, self.has_storage = old.storage, old.has_storage
-        self._nodes, self._foreign = nodes, foreign
+        self._nodes, self.node_of = nodes, node_of
         self._pods, self._drivers = old._pods, old._drivers
         for key, pod in self._pods.items():
             self._repelled.update(repelled_namespaces(key.namespace, pod.constraints))
-            if key in foreign:
-                is_constrained = pod.constraints is not None
-                self._add_to_sums(hash_of(pod, foreign[key]), is_constrained=is_constrained)
+            if (node := node_of(key)) is not None:
+                self._add_to_sums(hash_of(pod, node), is_constrained=pod.constraints is not None)
         self._view = None
         self._expects_constraints |= old._expects_constraints or old._view is not None
         self._expected |= old._expected
@@ -296,7 +304,7 @@ class PodConstraints:
         return self._view
 
     def _empty_view(self) -> ConstraintView:
-        foreign = (key for key in self._pods if key in self._foreign)
+        foreign = (key for key in self._pods if self.node_of(key) is not None)
         view = ConstraintView(Objects(self._nodes, self._drivers, foreign, self._held))
         for name, labels in self._namespaces.items():
             view.engine.set_namespace(name, labels)
@@ -312,7 +320,7 @@ class PodConstraints:
             view.set_drivers(self._drivers[name])
             size -= 1
         for key in list(islice(unread.foreign, size)):
-            view.count(key, self._shape_of_bound(view, self._pods[key]), self._foreign[key])
+            self._count_in(view, key, self._pods[key])
             size -= 1
         for held in list(islice(unread.held, size)):
             self._set_held(view, held, self._held.get(held, 0))
@@ -343,10 +351,6 @@ class PodConstraints:
     def repelled(self) -> Mapping[str, int]:
         """How many terms of anti-affinity may select pods, by namespace."""
         return self._repelled
-
-    def node_of(self, pod: Key) -> str | None:
-        """Return the node of a pod without a place."""
-        return self._foreign.get(pod)
 
     # Shapes.
 

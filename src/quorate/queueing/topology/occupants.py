@@ -1,0 +1,99 @@
+"""What takes room on nodes beside places: each bound or nominated pod once, by node and by owner.
+
+A pod that requests a place is counted by the places of its workload, as long as that has some: then it takes
+no room itself.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from quorate.api.core.pod_resources import EncodedRequests
+from quorate.api.meta import Key
+from quorate.queueing.topology.places import Amounts
+
+Requests = Amounts | EncodedRequests  # in base units by resource, or as a pod names them
+
+
+class Owner(NamedTuple):
+    """The workload of a pod that requests a place, or the Volcano pod group of one that requests none."""
+
+    kind: Literal["workload", "group"]
+    key: Key
+
+
+class Nominated(NamedTuple):
+    """The name of a pod on the node for which it is nominated: for a moment the pod may be bound, too."""
+
+    pod: Key
+
+
+Name = Key | Nominated
+
+
+class Occupant(msgspec.Struct, frozen=True, gc=False):
+    """What a pod takes of a node."""
+
+    node: str
+    requests: Requests
+    owner: Owner | None = None
+    is_unreadable: bool = False  # its places cannot be trusted to cover it
+
+
+_NO_PODS: Final[Mapping[Name, Occupant]] = {}
+
+
+class Occupants:
+    """All pods with a node, by their name."""
+
+    def __init__(self) -> None:
+        self.with_places: set[Key] = set()  # workloads of which the places count
+        self._occupants: dict[Name, Occupant] = {}
+        self._on_nodes: dict[str, dict[Name, Occupant]] = {}  # no empty values
+        self._of_owners: dict[Owner, dict[Key, Occupant]] = {}  # no empty values
+
+    def get(self, name: Name) -> Occupant | None:
+        return self._occupants.get(name)
+
+    def put(self, name: Name, occupant: Occupant) -> None:
+        self.remove(name)
+        self._occupants[name] = occupant
+        self._on_nodes.setdefault(occupant.node, {})[name] = occupant
+        if occupant.owner is not None and isinstance(name, Key):
+            self._of_owners.setdefault(occupant.owner, {})[name] = occupant
+
+    def remove(self, name: Name) -> None:
+        occupant = self._occupants.pop(name, None)
+        if occupant is None:
+            return
+        on_node = self._on_nodes[occupant.node]
+        del on_node[name]
+        if not on_node:
+            del self._on_nodes[occupant.node]
+        if occupant.owner is not None and isinstance(name, Key):
+            of_owner = self._of_owners[occupant.owner]
+            del of_owner[name]
+            if not of_owner:
+                del self._of_owners[occupant.owner]
+
+    def counts(self, occupant: Occupant) -> bool:
+        """Return True if the pod takes room itself, False if the places of its workload do."""
+        owner = occupant.owner
+        is_placed = owner is not None and owner.kind == "workload" and owner.key in self.with_places
+        return occupant.is_unreadable or not is_placed
+
+    def counted_node(self, name: Name) -> str | None:
+        """Return the node on which a pod takes room itself; None if there is none."""
+        occupant = self._occupants.get(name)
+        return occupant.node if occupant is not None and self.counts(occupant) else None
+
+    def on_node(self, node: str, *, counted: bool) -> Iterator[Requests]:
+        """Yield the requests of the pods on a node that take room themselves, or of the others."""
+        for occupant in self._on_nodes.get(node, _NO_PODS).values():
+            if self.counts(occupant) is counted:
+                yield occupant.requests
+
+    def of(self, owner: Owner) -> Mapping[Key, Occupant]:
+        """Return the bound pods of an owner."""
+        return self._of_owners.get(owner, {})
