@@ -197,7 +197,7 @@ def make_state(world: World) -> State:
     if world.nodes is not None:
         state.put_topology(codec.convert(Topology, world.nodes.topology(GROUP)))
         for node in world.nodes.node_objects(GROUP):
-            state.put_node(codec.convert(Node, node))
+            state.nodes.put_node(codec.convert(Node, node))
     state.put_flavor(codec.convert(ResourceFlavor, flavor_object("default", world.nodes, GROUP)))
     for name in world.queue_names():
         state.put_cluster_queue(cluster_queue(name, world.nominal, world.borrowing))

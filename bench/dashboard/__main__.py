@@ -153,9 +153,9 @@ class World:
                 "status": {"phase": "Running"},
             },
         )
-        self.data.state.put_node(node)
+        self.data.state.nodes.put_node(node)
         self.data.without_pods.put_node(node)
-        self.data.state.put_pod(pod)
+        self.data.state.nodes.put_pod(pod)
         self.data.pods.put_pod(pod)
 
     def change(self) -> None:

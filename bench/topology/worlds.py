@@ -130,7 +130,7 @@ class WaitingQueues:
         racks = Racks(BLOCKS * RACKS, HOSTS, CPUS)
         state.put_topology(codec.convert(Topology, racks.topology(GROUP)))
         for number in range(nodes):
-            state.put_node(node(number))
+            state.nodes.put_node(node(number))
         state.put_flavor(codec.convert(ResourceFlavor, flavor_object(FLAVOR, racks, GROUP)))
         for name in BASELINE.queue_names():
             state.put_cluster_queue(cluster_queue(name, 10**9, 10**9))
@@ -170,7 +170,7 @@ class CheckedQueues:
         state = self._state = State(replace(Configuration(), node_fit=NodeFit(mode=mode)))
         state.put_namespace(NAMESPACE, {})
         for number in range(nodes):
-            state.put_node(node(number))
+            state.nodes.put_node(node(number))
         state.put_flavor(codec.convert(ResourceFlavor, flavor_object(FLAVOR, None, GROUP)))
         for name in BASELINE.queue_names():
             state.put_cluster_queue(cluster_queue(name, 100_000, 100_000))

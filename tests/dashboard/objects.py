@@ -156,7 +156,7 @@ class Cluster:
                 "conditions": [a_condition("Ready", "True" if ready else "False")],
             },
         }
-        self.data.state.put_node(codec.convert(HostNode, node))
+        self.data.state.nodes.put_node(codec.convert(HostNode, node))
         self.data.without_pods.put_node(codec.convert(HostNode, node))
         self.data.node_revision += 1
 

@@ -119,7 +119,7 @@ def test_every_view_of_hostile_objects_can_be_encoded(seed: int) -> None:
     client = Client(RestConfig("http://127.0.0.1:9"), random.Random(1))  # never entered: it sends nothing
     informers = informers_of(data, client, VirtualClock(NOW), notes.append)
     assert put_hostile_objects(informers, rng) > OBJECTS // 3
-    data.state.set_has_nodes(True)
+    data.state.nodes.set_has_nodes(True)
     assert len(data.workloads.by_key) > 10
     assert data.pod_groups
     assert notes

@@ -34,7 +34,7 @@ def put_pod(cluster: Cluster, name: str, node: str, cpu: str) -> None:
         "status": {"phase": "Running"},
     }
     pod = codec.convert(BoundPod, body)
-    cluster.data.state.put_pod(pod)
+    cluster.data.state.nodes.put_pod(pod)
     cluster.data.pods.put_pod(pod)
     cluster.data.pod_revision += 1
 

@@ -94,7 +94,7 @@ class GivenWorld:
                 "metadata": {"name": name},
                 "overhead": {"podFixed": as_texts(overhead, "overhead")},
             }
-            self.state.put_runtime_class(codec.convert(RuntimeClass, runtime_class))
+            self.state.request_updates.put_runtime_class(codec.convert(RuntimeClass, runtime_class))
         flavors = given.get("flavors", [])
         for name in flavors:
             self.put_flavor(name, flavors[name] if isinstance(flavors, dict) else {})
@@ -107,9 +107,13 @@ class GivenWorld:
         for name, claim in given.get("claims", {}).items():
             self.put_claim(name, claim)
         for name, volume in given.get("volumes", {}).items():
-            self.state.put_volume(codec.convert(PersistentVolume, {"metadata": {"name": name}} | volume))
+            self.state.nodes.put_volume(
+                codec.convert(PersistentVolume, {"metadata": {"name": name}} | volume)
+            )
         for name, class_ in given.get("storageClasses", {}).items():
-            self.state.put_storage_class(codec.convert(StorageClass, {"metadata": {"name": name}} | class_))
+            self.state.nodes.put_storage_class(
+                codec.convert(StorageClass, {"metadata": {"name": name}} | class_)
+            )
         for name, check in given.get("admissionChecks", {}).items():
             self.put_admission_check(name, check)
         for name in given.get("cohorts", {}):
@@ -121,7 +125,7 @@ class GivenWorld:
     def put_limit_range(self, key: Key, item: Json) -> None:
         metadata = {"name": key.name, "namespace": key.namespace}
         limit_range = {"metadata": metadata, "spec": {"limits": [item]}}
-        self.state.put_limit_range(codec.convert(LimitRange, as_texts(limit_range)))
+        self.state.request_updates.put_limit_range(codec.convert(LimitRange, as_texts(limit_range)))
 
     def put_topology(self, name: str, fields: Json) -> None:
         levels = [{"nodeLabel": level} for level in fields["levels"]]
@@ -148,17 +152,21 @@ class GivenWorld:
                 "conditions": [{"type": "Ready", "status": ready}],
             },
         }
-        self.state.retry_flavors(self.state.put_node(codec.convert(ClusterNode, node)))
+        self.state.nodes.retry_flavors(self.state.nodes.put_node(codec.convert(ClusterNode, node)))
         if given.get("nonTASUsage"):
             used = in_base_units(quantities({PODS: 1, **given["nonTASUsage"]}))
             self.state.ledger.topology.put_unreadable_pod(Key("others", name), name, used)
 
     def put_pod(self, name: str, given: Json) -> None:
-        self.state.retry_flavors(self.state.put_pod(codec.convert(BoundPod, pod_on_node(name, given))))
+        self.state.nodes.retry_flavors(
+            self.state.nodes.put_pod(codec.convert(BoundPod, pod_on_node(name, given)))
+        )
 
     def put_claim(self, name: str, given: Json) -> None:
         claim = {"metadata": {"name": name, "namespace": "default"}, **given}
-        self.state.retry_flavors(self.state.put_claim(codec.convert(PersistentVolumeClaim, claim)))
+        self.state.nodes.retry_flavors(
+            self.state.nodes.put_claim(codec.convert(PersistentVolumeClaim, claim))
+        )
 
     def put_cohort(self, name: str) -> None:
         cohort = self.given["cohorts"][name] or {}

@@ -91,7 +91,7 @@ class RestingWorld(World):
         for namespace in self.given["namespaces"]:
             key = Key(namespace, "l0")
             if item is None:
-                self.state.remove_limit_range(key)
+                self.state.request_updates.remove_limit_range(key)
             else:
                 self.put_limit_range(key, item)
 
@@ -112,9 +112,9 @@ class RestingWorld(World):
             case "admissionChecks":
                 state.remove_admission_check(name)
             case "nodes":
-                state.retry_flavors(state.remove_node(name))
+                state.nodes.retry_flavors(state.nodes.remove_node(name))
             case "pods":
-                state.retry_flavors(state.remove_pod(Key("default", name)))
+                state.nodes.retry_flavors(state.nodes.remove_pod(Key("default", name)))
             case "localQueues":
                 for key in [key for key in state.ledger.local_queues if key.name == name]:
                     state.remove_local_queue(key)

@@ -157,25 +157,25 @@ def namespace_of(world: World) -> str:
 )  # fmt: skip
 def test_devices_of_all_pods_need_quota(count: int, want: str) -> None:
     world = a_world({}, count)
-    world.state.put_claim_template(a_template(namespace_of(world)))
+    world.state.request_updates.put_claim_template(a_template(namespace_of(world)))
     assert decided(world) == want
 
 
 def test_a_workload_waits_for_its_template() -> None:
     world = a_world({})
     assert decided(world).endswith("pod set main: claim gpu: ResourceClaimTemplate two does not exist")
-    world.state.put_claim_template(a_template("elsewhere"))
+    world.state.request_updates.put_claim_template(a_template("elsewhere"))
     assert decided(world) == "", "a template of another namespace changes nothing"
-    world.state.put_claim_template(a_template(namespace_of(world)))
+    world.state.request_updates.put_claim_template(a_template(namespace_of(world)))
     assert decided(world) == "admitted with 2"
 
 
 def test_a_template_that_is_deleted_holds_the_workload_again() -> None:
     world = a_world({}, quota=1)
     namespace = namespace_of(world)
-    world.state.put_claim_template(a_template(namespace))
+    world.state.request_updates.put_claim_template(a_template(namespace))
     assert "insufficient quota for example.com/gpu" in decided(world)
-    world.state.remove_claim_template(Key(namespace, "two"))
+    world.state.request_updates.remove_claim_template(Key(namespace, "two"))
     assert decided(world).endswith("ResourceClaimTemplate two does not exist")
 
 
@@ -241,8 +241,8 @@ def test_an_extended_resource_of_a_mapped_class_counts_as_its_resource(
             "config": {"featureGates": gates, "resources": {"deviceClassMappings": mappings}},
         }
     )
-    world.state.put_claim_template(a_template(namespace_of(world), count=1))
-    world.state.put_device_class(a_class("gpu.example.com", "vendor/gpu"))
+    world.state.request_updates.put_claim_template(a_template(namespace_of(world), count=1))
+    world.state.request_updates.put_device_class(a_class("gpu.example.com", "vendor/gpu"))
     (decision,) = world.admission_cycle.run(world.now).decisions
     assert isinstance(decision, Reserve), decision
     (pod_set,) = decision.admission.pod_set_assignments
@@ -280,7 +280,7 @@ def test_an_extended_resource_of_devices_counts_in_sidecars_and_overhead_too() -
             },
         }
     )
-    world.state.put_device_class(a_class("gpu.example.com", "vendor/gpu"))
+    world.state.request_updates.put_device_class(a_class("gpu.example.com", "vendor/gpu"))
     (decision,) = world.admission_cycle.run(world.now).decisions
     assert isinstance(decision, Reserve), decision
     (pod_set,) = decision.admission.pod_set_assignments

@@ -142,10 +142,10 @@ def test_a_workload_is_admitted_once_the_limit_range_is_removed() -> None:
         "metadata": {"namespace": "default", "name": "l"},
         "spec": {"limits": [{"type": "Container", "max": {"cpu": 1}}]},
     }
-    world.state.put_limit_range(codec.convert(LimitRange, body))
+    world.state.request_updates.put_limit_range(codec.convert(LimitRange, body))
     world.run("cycle")
     assert world.admitted() == {}
-    world.state.remove_limit_range(Key("default", "l"))
+    world.state.request_updates.remove_limit_range(Key("default", "l"))
     world.run("cycle")
     assert list(world.admitted()) == ["w"]
 
@@ -173,10 +173,10 @@ def test_pods_run_where_their_runtime_class_says() -> None:
         "tolerations": [{"key": "sandbox", "operator": "Exists"}],
     }
     body = {"metadata": {"name": "kata"}, "scheduling": scheduling}
-    world.state.put_runtime_class(codec.convert(RuntimeClass, body))
+    world.state.request_updates.put_runtime_class(codec.convert(RuntimeClass, body))
     world.run("cycle")
     world.run("cycle")
     assert flavors(world) == {"first": {"cpu": "sandbox"}}
-    world.state.remove_runtime_class("kata")
+    world.state.request_updates.remove_runtime_class("kata")
     world.run("cycle")
     assert flavors(world) == {"first": {"cpu": "sandbox"}, "second": {"cpu": "plain"}}

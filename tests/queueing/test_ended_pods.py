@@ -100,19 +100,19 @@ def test_the_hosts_of_pods_that_ended_are_free_wherever_the_others_are_bound() -
 
     check(a=0, b=0)
     for name, node in (("p1", "a"), ("p2", "a"), ("p3", "b")):
-        world.state.put_pod(_bound(name, node))
+        world.state.nodes.put_pod(_bound(name, node))
     check(a=0, b=0)
     world.run({"reclaim": {"w": {"main": 1}}})
     check(a=0, b=1)  # the only pod without a node has ended: three pods have theirs
-    world.state.remove_pod(Key("default", "p1"))
+    world.state.nodes.remove_pod(Key("default", "p1"))
     check(a=0, b=0)  # one of three pods has no node now
     world.run({"reclaim": {"w": {"main": 2}}})
     check(a=1, b=1)
     world.run({"reclaim": {"w": {"main": 3}}})
     check(a=1, b=1)  # one of the two pods with a node has ended, it is not known yet which
-    assert set(world.state.remove_pod(Key("default", "p2"))) == {"default"}
+    assert set(world.state.nodes.remove_pod(Key("default", "p2"))) == {"default"}
     check(a=2, b=1)
-    world.state.remove_node("b")
+    world.state.nodes.remove_node("b")
     world.run({"update": {"nodes": {"b": {}}}})
     check(a=2, b=1)
 
@@ -140,10 +140,10 @@ def test_the_last_pod_gets_another_host_though_those_of_the_ended_pods_are_gone(
     )
     world.run("cycle")
     assert _places(world) == {"a": 1, "b": 1, "c": 1}
-    world.state.put_pod(_bound("p3", "c"))
+    world.state.nodes.put_pod(_bound("p3", "c"))
     world.run({"reclaim": {"w": {"main": 2}}})
     world.run({"update": {"nodes": {"a": None, "b": None}}})
-    world.state.remove_pod(Key("default", "p3"))
+    world.state.nodes.remove_pod(Key("default", "p3"))
     world.run({"update": {"nodes": {"c": None}}})
     world.run({"unhealthy": {"w": ["c"]}})
     world.run({"advance": "2s"})

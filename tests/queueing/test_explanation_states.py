@@ -79,7 +79,7 @@ def a_state(**nodes: str) -> State:
             "metadata": {"name": name, "labels": {HOSTNAME: name}},
             "status": {"allocatable": allocatable, "conditions": [READY]},
         }
-        state.put_node(codec.decode(HostNode, codec.encode(body)))
+        state.nodes.put_node(codec.decode(HostNode, codec.encode(body)))
     return state
 
 

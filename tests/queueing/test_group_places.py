@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api import codec
+from quorate.api.core import RuntimeClass
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.meta import Key, OwnerReference, Uid
 from quorate.queueing.topology.shrunk_places import domains_without_members
@@ -69,7 +70,7 @@ def test_a_place_of_a_group_is_not_counted_beside_the_member_that_took_it(flavor
     world = a_world(flavor)
     assert used(world) == {"a": 4, "b": 2}
     for at, node in enumerate("aaaabb"):
-        world.state.put_pod(a_member(f"p{at}", node))
+        world.state.nodes.put_pod(a_member(f"p{at}", node))
         assert used(world).total() == 6
         assert differences(world.state, world.workloads.values()) == []
     world.run({"create": ["later"]})
@@ -81,18 +82,18 @@ def test_a_place_of_a_group_is_not_counted_beside_the_member_that_took_it(flavor
 def test_a_member_takes_a_place_of_another_node_if_its_own_has_none(flavor: str) -> None:
     world = a_world(flavor)
     for at, node in enumerate("bbb"):
-        world.state.put_pod(a_member(f"p{at}", node))
+        world.state.nodes.put_pod(a_member(f"p{at}", node))
     assert used(world) == {"a": 3, "b": 3}
-    assert world.state.remove_pod(Key("default", "p2"))
+    assert world.state.nodes.remove_pod(Key("default", "p2"))
     assert used(world) == {"a": 4, "b": 2}
-    world.state.put_pod(a_member("p1", "b", phase="Succeeded"))
+    world.state.nodes.put_pod(a_member("p1", "b", phase="Succeeded"))
     assert used(world) == {"a": 4, "b": 2}
 
 
 def test_a_member_that_is_nominated_has_its_place_only() -> None:
     world = a_world("topology")
     nominated = a_member("p0", "", phase="Pending")
-    world.state.put_nominated_pod(
+    world.state.nodes.put_nominated_pod(
         replace(nominated, status=replace(nominated.status, nominated_node_name="b"))
     )
     assert used(world) == {"a": 4, "b": 2}
@@ -101,7 +102,7 @@ def test_a_member_that_is_nominated_has_its_place_only() -> None:
 def test_members_beyond_the_places_of_a_group_count_themselves() -> None:
     world = a_world("topology")
     for at, node in enumerate("aaaabbb"):
-        world.state.put_pod(a_member(f"p{at}", node))
+        world.state.nodes.put_pod(a_member(f"p{at}", node))
     assert used(world) == {"a": 4, "b": 3}
 
 
@@ -109,7 +110,7 @@ def test_members_that_were_bound_before_the_admission_have_taken_their_places() 
     world = a_world("topology")
     fresh = World(world.given)
     for at, node in enumerate("aaaabb"):
-        fresh.state.put_pod(a_member(f"p{at}", node))
+        fresh.state.nodes.put_pod(a_member(f"p{at}", node))
     fresh.state.put_workload(world.workloads["w"], world.now)
     assert used(fresh).total() == 6
 
@@ -117,17 +118,32 @@ def test_members_that_were_bound_before_the_admission_have_taken_their_places() 
 def test_a_model_that_is_built_anew_knows_the_members() -> None:
     world = a_world("topology")
     for at, node in enumerate("aab"):
-        world.state.put_pod(a_member(f"p{at}", node))
+        world.state.nodes.put_pod(a_member(f"p{at}", node))
     fresh = World(world.given).state
     fresh.put_workload(world.workloads["w"], world.now)
     world.state.replace_with(fresh)
     assert used(world) == {"a": 4, "b": 2}
 
 
+def test_feeds_go_on_with_the_model_that_replaces_theirs() -> None:
+    """They keep methods of the state."""
+    world = a_world("topology")
+    put_pod, put_class = world.state.nodes.put_pod, world.state.request_updates.put_runtime_class
+    fresh = World(world.given).state
+    fresh.put_workload(world.workloads["w"], world.now)
+    world.state.replace_with(fresh)
+    for at, node in enumerate("aab"):
+        put_pod(a_member(f"p{at}", node))
+    assert used(world) == {"a": 4, "b": 2}
+    assert not world.state.request_updates.are_pending
+    put_class(codec.convert(RuntimeClass, {"metadata": {"name": "vm"}, "overhead": {"podFixed": {"cpu": 1}}}))
+    assert world.state.request_updates.are_pending
+
+
 def test_a_group_that_is_finished_leaves_only_its_members() -> None:
     world = a_world("topology")
     for at, node in enumerate("aab"):
-        world.state.put_pod(a_member(f"p{at}", node))
+        world.state.nodes.put_pod(a_member(f"p{at}", node))
     world.run({"finish": ["w"]})
     assert used(world) == {"a": 2, "b": 1}
 

@@ -114,7 +114,7 @@ def test_pods_with_claims_wait_until_volumes_are_known_and_are_not_reported(
     world = a_world(
         config={"nodeFit": {"mode": mode}}, workloads=[{"name": "w", "queue": "cq", "podSets": [pod_set]}]
     )
-    world.state.set_has_volumes(known)
+    world.state.nodes.set_has_volumes(known)
     world.run({"cycle": 1})
     type_ = "quorate.dev/NodeFit" if mode == "Report" else "QuotaReserved"
     condition = find_condition(world.workloads["w"].status.conditions, type_)

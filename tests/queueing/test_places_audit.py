@@ -118,7 +118,7 @@ def test_places_count_with_the_requests_that_pods_have_now() -> None:
     """As they would after a restart."""
     world = a_world(pod={"runtimeClassName": "small", "containers": [{"requests": {"cpu": 1}}]})
     larger = {"metadata": {"name": "small"}, "overhead": {"podFixed": {"cpu": "500m"}}}
-    world.state.put_runtime_class(codec.convert(RuntimeClass, larger))
+    world.state.request_updates.put_runtime_class(codec.convert(RuntimeClass, larger))
     assert differences(world.state, world.workloads.values()) == [], "they are not updated yet"
     world.run("cycle")
     assert remaining(world) == {"a": 1000, "b": -1000}

@@ -36,17 +36,17 @@ def put_limits(world: World, namespace: str = "default", **limits: dict[str, int
         for kind, amounts in limits.items()
     }
     body = {"metadata": {"namespace": namespace, "name": "l"}, "spec": {"limits": [item]}}
-    world.state.put_limit_range(codec.convert(LimitRange, body))
+    world.state.request_updates.put_limit_range(codec.convert(LimitRange, body))
 
 
 def put_runtime_class(world: World, cpu: int) -> None:
     body = {"metadata": {"name": "sandbox"}, "overhead": {"podFixed": {"cpu": str(cpu)}}}
-    world.state.put_runtime_class(codec.convert(RuntimeClass, body))
+    world.state.request_updates.put_runtime_class(codec.convert(RuntimeClass, body))
 
 
 def put_claim_template(world: World, name: str) -> None:
     body = {"metadata": {"namespace": "default", "name": name}}
-    world.state.put_claim_template(codec.convert(ResourceClaimTemplate, body))
+    world.state.request_updates.put_claim_template(codec.convert(ResourceClaimTemplate, body))
 
 
 def run(world: World) -> list[str]:

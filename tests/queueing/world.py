@@ -116,7 +116,7 @@ class World(GivenWorld):
                     self.state.remove_workload(self.workloads.pop(name).metadata.key)
             case "deletePods":
                 for name in argument:
-                    self.state.retry_flavors(self.state.remove_pod(Key("default", name)))
+                    self.state.nodes.retry_flavors(self.state.nodes.remove_pod(Key("default", name)))
             case "evictionDone":
                 for name in argument:
                     self.ready.discard(name)
@@ -236,7 +236,7 @@ class World(GivenWorld):
                         nodes = self.given.setdefault("nodes", {})
                         if fields is None:
                             del nodes[name]
-                            self.state.retry_flavors(self.state.remove_node(name))
+                            self.state.nodes.retry_flavors(self.state.nodes.remove_node(name))
                         else:
                             nodes[name] = {**nodes.get(name, {}), **fields}
                             self.put_node(name)

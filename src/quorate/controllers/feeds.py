@@ -62,16 +62,17 @@ def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], .
         state.put_workload(workload, now())
 
     devices: tuple[Feed[Any], ...] = ()
+    requests = state.request_updates
     if counts_devices(state.configuration):
         devices = (
-            Feed(RESOURCE_CLAIM_TEMPLATES, state.put_claim_template, state.remove_claim_template),
-            cluster_feed(DEVICE_CLASSES, state.put_device_class, state.remove_device_class),
+            Feed(RESOURCE_CLAIM_TEMPLATES, requests.put_claim_template, requests.remove_claim_template),
+            cluster_feed(DEVICE_CLASSES, requests.put_device_class, requests.remove_device_class),
         )
     return (
         *devices,
         cluster_feed(NAMESPACES, put_namespace, state.remove_namespace),
-        Feed(LIMIT_RANGES, state.put_limit_range, state.remove_limit_range),
-        cluster_feed(RUNTIME_CLASSES, state.put_runtime_class, state.remove_runtime_class),
+        Feed(LIMIT_RANGES, requests.put_limit_range, requests.remove_limit_range),
+        cluster_feed(RUNTIME_CLASSES, requests.put_runtime_class, requests.remove_runtime_class),
         cluster_feed(RESOURCE_FLAVORS, state.put_flavor, state.remove_flavor),
         cluster_feed(TOPOLOGIES, state.put_topology, state.remove_topology),
         cluster_feed(COHORTS, state.put_cohort, state.remove_cohort),

@@ -1,19 +1,13 @@
-"""The part of the queueing model that administrators and the cluster decide: all objects but workloads.
+"""The part of the queueing model that administrators decide: flavors, topologies, checks, queues and cohorts.
 
-These are flavors, topologies, nodes, admission checks, what adjusts the requests of pods, queues and cohorts.
-Each change is applied to the ledger, and the workloads that it may help are tried again.
+Each change is applied to the ledger, and the workloads that it may help are tried again.  Nodes and what is
+on them go to ``nodes``, what adjusts the requests of pods to ``request_updates``.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from quorate.api.configuration import Configuration
-from quorate.api.core import LimitRange, RuntimeClass
-from quorate.api.core.bound_pod import BoundPod
-from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
-from quorate.api.core.pod_resources import EncodedRequests
-from quorate.api.core.scheduling import Node as ClusterNode
-from quorate.api.core.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.kueue import (
     AdmissionCheck,
     ClusterQueue,
@@ -25,7 +19,6 @@ from quorate.api.kueue import (
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, epoch
 from quorate.api.quantity import NANOS
-from quorate.placement.topology.tree import MAX_AMOUNT
 from quorate.queueing.cluster_queue import (
     ClusterQueueState,
     flavor_groups,
@@ -36,9 +29,9 @@ from quorate.queueing.cluster_queue import (
 from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.queueing.inactive_reasons import inactive_reasons, is_terminating
 from quorate.queueing.ledger import Ledger
+from quorate.queueing.node_objects import NodeObjects
 from quorate.queueing.request_updates import RequestUpdates
-from quorate.queueing.topology.foreign_pods import PODS, group_of
-from quorate.queueing.topology.node_fit import annotated_mode, mode_of
+from quorate.queueing.topology.node_fit import annotated_mode
 from quorate.quota.tree import Node
 
 
@@ -48,6 +41,7 @@ class QueueObjects:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.ledger = Ledger(configuration)
+        self.nodes = NodeObjects(self.ledger)
         self.request_updates = RequestUpdates(self.ledger)
         self.flavors: dict[str, ResourceFlavor] = {}
         self.ledger.topology.flavors = self.flavors
@@ -69,18 +63,9 @@ class QueueObjects:
 
     def _flavor_changed(self, name: str) -> None:
         self.ledger.topology.flavor_changed(name)
-        for queue in self._queues_with_flavors((name,)):
+        for queue in self.nodes.queues_with_flavors((name,)):
             self._update_inactive_reasons(queue)
             self.ledger.note_external_change(queue)
-
-    def _queues_with_flavors(self, names: Collection[str]) -> list[ClusterQueueState]:
-        return [
-            queue
-            for queue in self.ledger.cluster_queues.values()
-            if any(name in group.flavors for group in queue.groups.values() for name in names)
-        ]
-
-    # Topologies and nodes.
 
     def put_topology(self, topology: Topology) -> None:
         self.ledger.topology.put_topology(topology)
@@ -94,109 +79,6 @@ class QueueObjects:
         for flavor in self.flavors.values():
             if flavor.spec.topology_name == name:
                 self._flavor_changed(flavor.metadata.name)
-
-    def put_node(self, node: ClusterNode) -> Collection[str]:
-        """Return the topology flavors of the node, before and after the change."""
-        flavors = self.ledger.topology.put_node(node)
-        self.ledger.node_changed(node.metadata.name)
-        return flavors
-
-    def remove_node(self, name: str) -> Collection[str]:
-        """Return the topology flavors of the node."""
-        flavors = self.ledger.topology.remove_node(name)
-        self.ledger.node_changed(name)
-        return flavors
-
-    def put_pod(self, pod: BoundPod) -> Collection[str]:
-        """Return the topology flavors in which the pod no longer uses what it used before."""
-        before = self.ledger.workload_of_pod(pod.metadata.key)
-        freed: Collection[str] = self.ledger.topology.put_pod(pod)
-        after = self.ledger.workload_of_pod(pod.metadata.key)
-        for workload in {before, after}:
-            freed = self._with_needed_places(workload, freed)
-        return freed
-
-    def _with_needed_places(self, workload: Key | None, freed: Collection[str]) -> Collection[str]:
-        """Return ``freed`` with the flavors of the places that ``workload`` no longer needs."""
-        return freed if workload is None else {*freed, *self.ledger.pods_changed(workload)}
-
-    def put_nominated_pod(self, pod: BoundPod) -> Collection[str]:
-        """Count a pod on the node for which it is nominated, as ``put_pod`` does for one that is bound.
-
-        A member of a group has a place until it is bound.
-        """
-        if self.ledger.has_group_places(group_of(pod)):
-            return self.remove_nominated_pod(pod.metadata.key)
-        return self.ledger.topology.put_nominated_pod(pod)
-
-    def remove_nominated_pod(self, key: Key) -> Collection[str]:
-        return self.ledger.topology.remove_nominated_pod(key)
-
-    def put_unreadable_pod(self, key: Key, node: str, requests: EncodedRequests | None) -> None:
-        """Count a pod of which the node and at best the requests are known.
-
-        If these are not known, places in topologies are kept away from the node.
-        """
-        amounts = {PODS: MAX_AMOUNT} if requests is None else requests
-        self.ledger.topology.put_unreadable_pod(key, node, amounts)
-
-    def remove_pod(self, key: Key) -> Collection[str]:
-        """Return the topology flavors of the node that the pod leaves."""
-        workload = self.ledger.workload_of_pod(key)
-        return self._with_needed_places(workload, self.ledger.topology.remove_pod(key))
-
-    def put_claim(self, claim: PersistentVolumeClaim) -> Collection[str]:
-        """Return the flavors of which nodes may take pods that they did not take before."""
-        self.ledger.topology.constraints.put_claim(claim)
-        return self.ledger.topology.placing
-
-    def remove_claim(self, key: Key) -> None:
-        self.ledger.topology.constraints.remove_claim(key)
-
-    def put_volume(self, volume: PersistentVolume) -> Collection[str]:
-        """Return the flavors of which nodes may take pods that they did not take before."""
-        self.ledger.topology.constraints.storage.set_volume(volume)
-        return self.ledger.topology.placing
-
-    def put_storage_class(self, storage_class: StorageClass) -> Collection[str]:
-        """Return the flavors of which nodes may take pods that they did not take before."""
-        self.ledger.topology.constraints.storage.set_class(storage_class)
-        return self.ledger.topology.placing
-
-    def remove_volume(self, name: str) -> None:
-        self.ledger.topology.constraints.storage.remove_volume(name)
-
-    def remove_storage_class(self, name: str) -> None:
-        self.ledger.topology.constraints.storage.remove_class(name)
-
-    def remove_drivers(self, node: str) -> None:
-        self.ledger.topology.constraints.remove_drivers(node)
-
-    def set_has_volumes(self, has_volumes: bool) -> None:
-        """Tell if all claims and volumes are known; until then, no node takes pods with claims."""
-        self.ledger.topology.constraints.has_storage = has_volumes
-        self.retry_flavors(self.ledger.topology.placing)
-
-    def put_drivers(self, drivers: CSINode) -> Collection[str]:
-        """Return the flavors of which nodes may take pods that they did not take before."""
-        self.ledger.topology.constraints.put_drivers(drivers)
-        return self.ledger.topology.placing
-
-    def reads_nodes(self, flavor: ResourceFlavor) -> bool:
-        """Return True if pods of the flavor get places in a topology or are checked against the nodes."""
-        mode = mode_of((flavor,), self.configuration.node_fit.mode)
-        is_placed = self.configuration.topology_gates is not None and bool(flavor.spec.topology_name)
-        return is_placed or mode != "Off"
-
-    def set_has_nodes(self, has_nodes: bool) -> None:
-        """Tell if all nodes and pods are known; until then, no pod gets a place in a topology."""
-        self.ledger.topology.set_has_nodes(has_nodes)
-        self.retry_flavors(name for name, flavor in self.flavors.items() if self.reads_nodes(flavor))
-
-    def retry_flavors(self, names: Iterable[str]) -> None:
-        """Evaluate the pending workloads of the queues with these flavors again."""
-        for queue in self._queues_with_flavors(frozenset(names)):
-            self.ledger.note_external_change(queue)
 
     def put_admission_check(self, check: AdmissionCheck) -> None:
         self.checks[check.metadata.name] = check
@@ -217,45 +99,13 @@ class QueueObjects:
         if ledger.namespaces.get(name) == labels:
             return
         old, ledger.namespaces[name] = ledger.namespaces.get(name, {}), labels
-        ledger.topology.constraints.put_namespace(name, labels)
+        self.nodes.put_namespace(name, labels)
         for queue in ledger.cluster_queues.values():
             if queue.matches_namespace(labels) and not queue.matches_namespace(old):
                 ledger.note_external_change(queue)
 
     def remove_namespace(self, name: str) -> None:
         self.ledger.namespaces.pop(name, None)
-
-    def put_runtime_class(self, runtime_class: RuntimeClass) -> None:
-        if self.ledger.shapes.put_runtime_class(runtime_class):
-            self.request_updates.requests_changed()
-
-    def remove_runtime_class(self, name: str) -> None:
-        if self.ledger.shapes.remove_runtime_class(name):
-            self.request_updates.requests_changed()
-
-    def put_limit_range(self, limit_range: LimitRange) -> None:
-        if self.ledger.shapes.put_limit_range(limit_range):
-            self.request_updates.requests_changed(limit_range.metadata.namespace)
-
-    def remove_limit_range(self, key: Key) -> None:
-        if self.ledger.shapes.remove_limit_range(key):
-            self.request_updates.requests_changed(key.namespace)
-
-    def put_claim_template(self, template: ResourceClaimTemplate) -> None:
-        if self.ledger.shapes.put_claim_template(template):
-            self.request_updates.requests_changed(template.metadata.namespace)
-
-    def remove_claim_template(self, key: Key) -> None:
-        if self.ledger.shapes.remove_claim_template(key):
-            self.request_updates.requests_changed(key.namespace)
-
-    def put_device_class(self, device_class: DeviceClass) -> None:
-        if self.ledger.shapes.put_device_class(device_class):
-            self.request_updates.requests_changed()
-
-    def remove_device_class(self, name: str) -> None:
-        if self.ledger.shapes.remove_device_class(name):
-            self.request_updates.requests_changed()
 
     # Queues and cohorts.
 

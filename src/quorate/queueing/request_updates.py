@@ -13,6 +13,8 @@ claim templates.  One change of these may concern every pending workload, so it 
 from collections.abc import Iterator
 from typing import Final
 
+from quorate.api.core import LimitRange, RuntimeClass
+from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
@@ -43,6 +45,11 @@ class RequestUpdates:
         self._in_pass: set[str] = set()
         self._keys: Iterator[Key] = iter(())  # of the pass, those not visited
 
+    def take_over(self, other: "RequestUpdates") -> None:
+        """Go on with the ledger of ``other``, and what it has to update; ``other`` is not used any more."""
+        self._ledger, self._units_for_heads = other._ledger, other._units_for_heads
+        self._changed, self._in_pass, self._keys = other._changed, other._in_pass, other._keys
+
     @property
     def are_pending(self) -> bool:
         """Return True if another slice may update more workloads."""
@@ -57,9 +64,34 @@ class RequestUpdates:
         """Return True if places of ``namespace`` may be counted with requests that are out of date."""
         return any(name in names for names in (self._changed, self._in_pass) for name in (_ALL, namespace))
 
-    def requests_changed(self, namespace: str = _ALL) -> None:
+    def put_runtime_class(self, runtime_class: RuntimeClass) -> None:
+        self._note(self._ledger.shapes.put_runtime_class(runtime_class))
+
+    def remove_runtime_class(self, name: str) -> None:
+        self._note(self._ledger.shapes.remove_runtime_class(name))
+
+    def put_limit_range(self, limit_range: LimitRange) -> None:
+        self._note(self._ledger.shapes.put_limit_range(limit_range), limit_range.metadata.namespace)
+
+    def remove_limit_range(self, key: Key) -> None:
+        self._note(self._ledger.shapes.remove_limit_range(key), key.namespace)
+
+    def put_claim_template(self, template: ResourceClaimTemplate) -> None:
+        self._note(self._ledger.shapes.put_claim_template(template), template.metadata.namespace)
+
+    def remove_claim_template(self, key: Key) -> None:
+        self._note(self._ledger.shapes.remove_claim_template(key), key.namespace)
+
+    def put_device_class(self, device_class: DeviceClass) -> None:
+        self._note(self._ledger.shapes.put_device_class(device_class))
+
+    def remove_device_class(self, name: str) -> None:
+        self._note(self._ledger.shapes.remove_device_class(name))
+
+    def _note(self, has_changed: bool, namespace: str = _ALL) -> None:
         """Update the requests of the workloads of a namespace, or of all, with the next slices."""
-        self._changed.add(namespace)
+        if has_changed:
+            self._changed.add(namespace)
 
     def run_slice(self) -> None:
         """Update some more workloads."""

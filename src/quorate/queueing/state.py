@@ -63,7 +63,8 @@ class State(QueueObjects):
             fresh.checks,
             fresh._cohorts,
         )
-        self.request_updates = fresh.request_updates
+        self.nodes.ledger = ledger
+        self.request_updates.take_over(fresh.request_updates)
         ledger.now = max(ledger.now, old.now)
         ledger.second_pass.take_over(old.second_pass)
         for key, queue in old.local_queues.items():

@@ -62,14 +62,14 @@ class NodeFeeds:
         nodes.subscribe(self.nodes)
         pods.subscribe(self.pods)
         nominated.subscribe(self._nominated)
-        state.set_has_nodes(False)
+        state.nodes.set_has_nodes(False)
         self._volumes = VolumeFeeds(client, workloads, state, self._note)
         flavors.subscribe(self._flavor_changed)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
         """Read nodes and pods from the first flavor on that needs them, or if quota counts bound pods."""
         counts_pods = self._state.configuration.outside_quota.mode != "Off"
-        if change.new is not None and (counts_pods or self._state.reads_nodes(change.new)):
+        if change.new is not None and (counts_pods or self._state.nodes.reads_nodes(change.new)):
             self._needed.set()
 
     def _note(self, flavors: Collection[str]) -> None:
@@ -89,14 +89,14 @@ class NodeFeeds:
             for informer in self.needed:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for places")
             await synced(*self.needed)
-            self._state.set_has_nodes(True)
+            self._state.nodes.set_has_nodes(True)
             self._changed()
             tasks.create_task(self._volumes.run(self._changed), name="volumes of checked pods")
             while True:
                 await self._has_freed.wait()
                 await self._steady.sleep_until(self._steady.now() + RETRY_S)
                 self._has_freed.clear()
-                self._state.retry_flavors(self._freed)
+                self._state.nodes.retry_flavors(self._freed)
                 self._freed.clear()
                 self._changed()
 
@@ -111,26 +111,26 @@ def node_feeds(
 
     def set_aside_pod(key: Key, fault: ObjectFault | None) -> None:
         if fault is not None and (occupied := occupied_node(fault)).name:
-            state.put_unreadable_pod(key, *occupied)
+            state.nodes.put_unreadable_pod(key, *occupied)
 
     return (
         cluster_feed(
             HOST_NODES,
-            lambda node: note(state.put_node(node)),
-            lambda name: note(state.remove_node(name)),
+            lambda node: note(state.nodes.put_node(node)),
+            lambda name: note(state.nodes.remove_node(name)),
             _nodes_differ,
         ),
         Feed(
             BOUND_PODS,
-            lambda pod: note(state.put_pod(pod)),
-            lambda key: note(state.remove_pod(key)),
+            lambda pod: note(state.nodes.put_pod(pod)),
+            lambda key: note(state.nodes.remove_pod(key)),
             _pods_differ,
             set_aside=set_aside_pod,
         ),
         Feed(
             NOMINATED_PODS,
-            lambda pod: note(state.put_nominated_pod(pod)),
-            lambda key: note(state.remove_nominated_pod(key)),
+            lambda pod: note(state.nodes.put_nominated_pod(pod)),
+            lambda key: note(state.nodes.remove_nominated_pod(key)),
             _pods_differ,
         ),
     )
@@ -147,7 +147,7 @@ async def load_model(client: Client, state: State, now: float) -> None:
     ):
         feeds = tuple(feed for feed in feeds if feed.resource.group != RESOURCE_CLAIM_TEMPLATES.group)
     await load(client, feeds)
-    if not any(map(state.reads_nodes, state.flavors.values())):
+    if not any(map(state.nodes.reads_nodes, state.flavors.values())):
         return
     try:
         nodes, pods, nominated = node_feeds(state, lambda _: None)
@@ -158,7 +158,7 @@ async def load_model(client: Client, state: State, now: float) -> None:
 
         await load(client, (nodes, replace(pods, put=put_pod)))
     except Forbidden:
-        state.set_has_nodes(False)
+        state.nodes.set_has_nodes(False)
         return
     if any(
         has_claims(pod_set.template)
@@ -168,7 +168,7 @@ async def load_model(client: Client, state: State, now: float) -> None:
         try:
             await load(client, volume_feeds(state, lambda _: None))
         except Forbidden:
-            state.set_has_volumes(False)
+            state.nodes.set_has_volumes(False)
 
 
 def _nodes_differ(old: Node, new: Node) -> bool:

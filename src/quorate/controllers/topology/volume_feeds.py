@@ -40,7 +40,7 @@ class VolumeFeeds:
             informer = Informer(client, feed.resource)
             feed.subscribe(informer)
             self._informers.append(informer)
-        state.set_has_volumes(False)
+        state.nodes.set_has_volumes(False)
         workloads.subscribe(self._workload_changed)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
@@ -56,17 +56,20 @@ class VolumeFeeds:
             for informer in self._informers:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for places")
             await synced(*self._informers)
-            self._state.set_has_volumes(True)
+            self._state.nodes.set_has_volumes(True)
             synchronized()
 
 
 def volume_feeds(state: State, note: Callable[[Collection[str]], object]) -> tuple[Feed[Any], ...]:
     """Return the feeds; ``note`` is called with the flavors with nodes that may take more pods."""
+    nodes = state.nodes
     return (
         cluster_feed(
-            STORAGE_CLASSES, lambda class_: note(state.put_storage_class(class_)), state.remove_storage_class
+            STORAGE_CLASSES,
+            lambda class_: note(nodes.put_storage_class(class_)),
+            nodes.remove_storage_class,
         ),
-        cluster_feed(CSI_NODES, lambda node: note(state.put_drivers(node)), state.remove_drivers),
-        cluster_feed(PERSISTENT_VOLUMES, lambda volume: note(state.put_volume(volume)), state.remove_volume),
-        Feed(PERSISTENT_VOLUME_CLAIMS, lambda claim: note(state.put_claim(claim)), state.remove_claim),
+        cluster_feed(CSI_NODES, lambda drivers: note(nodes.put_drivers(drivers)), nodes.remove_drivers),
+        cluster_feed(PERSISTENT_VOLUMES, lambda volume: note(nodes.put_volume(volume)), nodes.remove_volume),
+        Feed(PERSISTENT_VOLUME_CLAIMS, lambda claim: note(nodes.put_claim(claim)), nodes.remove_claim),
     )

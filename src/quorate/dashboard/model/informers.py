@@ -42,7 +42,7 @@ def informers_of(data: ClusterData, client: Client, clock: Clock, note: Note) ->
 
     ``note`` is called after each change.
     """
-    data.state.set_has_nodes(False)
+    data.state.nodes.set_has_nodes(False)
     return [
         *_queueing_informers(data, client, clock, note),
         *_node_informers(data, client, note),

@@ -171,7 +171,7 @@ class DashboardModel:
                     tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
                 await synced(*started)
                 if started:
-                    data.state.set_has_nodes(
+                    data.state.nodes.set_has_nodes(
                         not {"nodes", "pods"} & {each.resource.plural for each in pending}
                     )
                     self.data = data

@@ -52,7 +52,7 @@ class SimulatedNodes:
         self._nodes = {node.metadata.name: node for node in nodes}
         self._by_host = {node.metadata.labels[HOSTNAME]: node.metadata.name for node in nodes}
         self.down: set[str] = set()  # host names of the nodes that are not ready
-        reads_nodes = any(map(state.reads_nodes, state.flavors.values()))
+        reads_nodes = any(map(state.nodes.reads_nodes, state.flavors.values()))
         self._feeds = node_feeds(state, self._retry) if reads_nodes else None
         self._also = also
         for node in self._nodes.values():
@@ -90,7 +90,7 @@ class SimulatedNodes:
 
     def _retry(self, flavors: Collection[str]) -> None:
         if self._state.ledger.entries:  # not while the nodes are read
-            self._state.retry_flavors(flavors)
+            self._state.nodes.retry_flavors(flavors)
 
     def next_ms(self, *, is_busy: bool) -> int | None:
         """Return when the next node changes.
