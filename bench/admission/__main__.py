@@ -18,7 +18,7 @@ from bench.admission.report import cost_measures, outcome_tables, real_server_me
 from bench.admission.run import NotDone, Outcome, Plan, run
 from bench.limits import load
 from bench.worlds import BASELINE, LARGE_SCALE, TOPOLOGIES
-from quorate.cli.process import run_until_signal
+from quorate.processes.process_setup import run_until_signal
 
 
 class Name(StrEnum):

@@ -18,12 +18,12 @@ from bench.admission.objects import CPUS
 from quorate.api import codec
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Condition, Key, ObjectMeta, Struct, at_epoch, is_true
-from quorate.cli.process import run_until_signal, tune_garbage_collection
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import WallClock
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Resource
 from quorate.kube.rest.config import load_rest_config
+from quorate.processes.process_setup import run_until_signal, tune_garbage_collection
 
 CONCURRENCY: Final = 100  # as that of the controllers
 MERGE: Final = {"Content-Type": PatchKind.MERGE.value}

@@ -15,10 +15,10 @@ import uvloop
 
 from quorate.api.kueue import GROUP
 from quorate.api.kueue.conversion import convert_version
-from quorate.cli.process import new_uid, tune_garbage_collection, wait_for_signal
 from quorate.kube.clock import WallClock
 from quorate.local.cluster import run_server
 from quorate.local.directory import ClusterDirectory
+from quorate.processes.process_setup import new_uid, tune_garbage_collection, wait_for_signal
 
 
 @asynccontextmanager

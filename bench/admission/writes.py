@@ -30,10 +30,10 @@ from bench.admission.server import local_server
 from bench.admission.write_cases import Case, Cases, Request, send
 from bench.limits import number_table
 from quorate.api import codec
-from quorate.cli.process import run_until_signal
 from quorate.kube.client import Client
 from quorate.kube.resources import WORKLOADS, untyped
 from quorate.kube.rest.config import load_rest_config
+from quorate.processes.process_setup import run_until_signal
 
 CONCURRENCY: Final = 8
 WARM_UP: Final = 50  # requests at most

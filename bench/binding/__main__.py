@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench.binding.run import NotDone, Outcome, Plan, run
 from bench.limits import load
-from quorate.cli.process import run_until_signal
+from quorate.processes.process_setup import run_until_signal
 
 BINDS_AT_ONCE = 64
 GANGS_OF = (10, 50)  # members; smaller gangs cost more, as each has a status to write

@@ -14,7 +14,7 @@ from typing import Final
 import aiohttp
 import uvloop
 
-from quorate.cli.process import wait_for_signal
+from quorate.processes.process_setup import wait_for_signal
 
 CLIENTS: Final = 200
 _STREAMS_OF_A_SESSION: Final = 10

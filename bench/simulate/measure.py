@@ -7,7 +7,7 @@ from time import process_time
 from typing import Final, NamedTuple
 
 from bench.simulate.worlds import bound_by_sessions, placed_on_nodes, queues_alone, waiting_workloads
-from quorate.cli.process import tune_garbage_collection
+from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.engine.player import play
 from quorate.simulate.estimates.rolling_forecast import RollingForecast
 from quorate.simulate.inputs.scenario import BEGINS_S

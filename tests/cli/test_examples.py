@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quorate.cli.errors import UsageError
 from quorate.cli.examples import examples
+from quorate.inspect.errors import UsageError
 from tests.e2e.commands import ROOT
 
 NAMES = [

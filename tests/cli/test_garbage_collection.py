@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import gc, json
-from quorate.cli.process import tune_garbage_collection
+from quorate.processes.process_setup import tune_garbage_collection
 
 def examine(phase, info):
     if phase == "start":

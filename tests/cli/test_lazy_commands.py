@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from quorate.cli import app
-from quorate.cli.errors import KNOWN
 from quorate.cli.lazy_commands import LazyCommand
+from quorate.inspect.errors import KNOWN
 from tests.cli.conftest import Quorate
 
 CLIENT = ("aiohttp", "cryptography", "uvloop", "quorate.kube")

@@ -9,7 +9,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration.in_force import NAME
-from quorate.cli.errors import Exit
+from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs.explain.command import Answers, follow
 from quorate.cli.verbs.explain.targets import named_targets
 from quorate.cli.verbs.options import Connection, Output

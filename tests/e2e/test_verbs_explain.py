@@ -14,12 +14,12 @@ import pytest
 
 from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.meta import Key
-from quorate.cli.errors import UsageError
 from quorate.cli.verbs.cluster_model import effective_configuration
 from quorate.cli.verbs.explain.command import Answers, follow
 from quorate.cli.verbs.explain.targets import OfObject, named_targets
 from quorate.cli.verbs.options import Connection, Output
 from quorate.controllers.jobs.unserved import NOT_QUEUED
+from quorate.inspect.errors import UsageError
 from quorate.install import scheduler
 from quorate.kube.resources import (
     CLUSTER_QUEUES,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.errors import user_message
 from quorate.cli.queueing_cluster import _patiently
+from quorate.inspect.errors import user_message
 from quorate.kube.errors import Unreachable
 from quorate.local.directory import ClusterDirectory, DirectoryUnusable
 from quorate.local.server.connections import MIN_FILES, FileLimitTooLow, raise_file_limit

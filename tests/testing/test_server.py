@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.files import InvalidFiles
+from quorate.inspect.configuration_files import InvalidFiles
 from quorate.kube.errors import NotFound, Unreachable
 from quorate.sdk.cluster import NotWithin, UnknownKind
 from quorate.testing.server import ClusterServer, ClusterSettings, LocalCluster

@@ -12,8 +12,9 @@ import textwrap
 import typer
 
 from quorate import __version__
-from quorate.cli.errors import Exit, user_message
+from quorate.cli.exit_codes import Exit
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
+from quorate.inspect.errors import user_message
 
 
 class Commands(LazyGroup):

@@ -30,7 +30,7 @@ from quorate.api.findings import quote_value
 from quorate.api.meta import Key
 from quorate.api.validation import manifest_findings
 from quorate.api.volcano import topology as volcano_topology
-from quorate.cli.files import InvalidFiles
+from quorate.inspect.configuration_files import InvalidFiles
 from quorate.kube.resources import Json, Resource, untyped
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")

@@ -10,7 +10,12 @@ from typing import Final
 
 from quorate.api.configuration import Configuration, apply_reload
 from quorate.api.scheduler_configuration import SchedulerConfiguration
-from quorate.cli.files import InvalidFiles, configuration_in, read_text, scheduler_configuration_in
+from quorate.inspect.configuration_files import (
+    InvalidFiles,
+    configuration_in,
+    read_text,
+    scheduler_configuration_in,
+)
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration

@@ -18,12 +18,11 @@ from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
 from quorate.cli.cluster_reader import ClusterReader
 from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.errors import UsageError
 from quorate.cli.estimation.supervisor import run_estimation
-from quorate.cli.process import new_identity
 from quorate.cli.stored_configuration import store_in_force
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.controllers.process import run_replica
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
@@ -50,6 +49,7 @@ from quorate.observe.queueing_metrics import metrics
 from quorate.observe.replica import Replica, Role
 from quorate.observe.serving import health_checks, serving
 from quorate.observe.visibility import visibility, visibility_access
+from quorate.processes.process_setup import new_identity
 from quorate.webhooks.process import run_webhooks
 
 NEEDED: Final = (

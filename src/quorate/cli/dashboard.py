@@ -14,17 +14,8 @@ import uvloop
 
 from quorate.api.configuration.process import Address, Health, parse_address
 from quorate.api.syntax import InvalidDuration, parse_duration
-from quorate.cli.errors import UsageError
-from quorate.cli.files import Config, read_text
-from quorate.cli.process import (
-    Context,
-    Kubeconfig,
-    LogFormat,
-    Verbose,
-    raise_file_limit,
-    run_until_signal,
-    tune_garbage_collection,
-)
+from quorate.cli.configuration_options import Config
+from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose
 from quorate.cli.simulate.live import Runs
 from quorate.cli.verbs.cluster_model import effective_configuration
 from quorate.dashboard.history.history import default_file
@@ -32,12 +23,15 @@ from quorate.dashboard.login.oidc import OidcSettings
 from quorate.dashboard.process import Options, run_dashboard
 from quorate.dashboard.serving.server_tls import CertificateFiles, self_signed_context
 from quorate.dashboard.simulation.simulations import cluster
+from quorate.inspect.configuration_files import read_text
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, WallClock
 from quorate.kube.log import configure, logger
 from quorate.kube.rest.config import is_in_cluster, load_anonymous_config, load_rest_config
 from quorate.kube.serving.certificates import UnusableCertificate
 from quorate.observe.serving import health_checks, serving
+from quorate.processes.process_setup import raise_file_limit, run_until_signal, tune_garbage_collection
 
 DEFAULT_PORT: Final = 7444
 _SCOPES: Final = ("email", "groups")

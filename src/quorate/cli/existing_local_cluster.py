@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from quorate.cli.cluster_snapshot import read_cluster_snapshot
-from quorate.cli.errors import UsageError
 from quorate.cli.local_background import print_log, stop
 from quorate.cli.local_import import import_snapshot
 from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, remove_merged_kubeconfig
 from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory
 from quorate.cli.run.formatting import plural
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import JOBS, NODES, PODS

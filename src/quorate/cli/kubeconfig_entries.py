@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from quorate.cli.errors import UsageError
+from quorate.inspect.errors import UsageError
 
 Json = dict[str, Any]
 

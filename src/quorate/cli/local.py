@@ -10,19 +10,12 @@ import typer
 import uvloop
 
 from quorate.api.meta import Key
+from quorate.cli.configuration_options import Config, SchedulerConf
 from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.errors import UsageError
 from quorate.cli.existing_local_cluster import down, import_, kubeconfig, logs, reset, status
-from quorate.cli.files import (
-    Config,
-    SchedulerConf,
-    read_configuration_text,
-    read_scheduler_configuration_text,
-)
 from quorate.cli.local_background import IN_BACKGROUND, start_in_background
 from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, update_merged_kubeconfig
 from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory, options_text
-from quorate.cli.process import run_until_signal, tune_garbage_collection
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.cluster_description import (
     ClusterDescription,
@@ -47,6 +40,8 @@ from quorate.cli.run.process_runtime import (
     RuntimeChoice,
     RuntimeOptions,
 )
+from quorate.inspect.configuration_files import read_configuration_text, read_scheduler_configuration_text
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Invalid
@@ -54,6 +49,7 @@ from quorate.kube.log import configure
 from quorate.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.local.cluster import Settings
 from quorate.local.directory import DESCRIPTION, ClusterDirectory, LockedDirectory
+from quorate.processes.process_setup import run_until_signal, tune_garbage_collection
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 
 DEFAULT_PORT: Final = 7443  # of the cluster with that name

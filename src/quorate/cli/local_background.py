@@ -13,7 +13,8 @@ from typing import IO, Final
 import typer
 from rich.console import Console
 
-from quorate.cli.errors import Exit, UsageError
+from quorate.cli.exit_codes import Exit
+from quorate.inspect.errors import UsageError
 from quorate.local.directory import ClusterDirectory, DirectoryInUse, RunningCluster
 
 IN_BACKGROUND: Final = "--in-background"  # the hidden option of the process itself

@@ -8,7 +8,7 @@ from typing import Final
 
 from quorate.api.meta import Key
 from quorate.cli.cluster_snapshot import ClusterSnapshot, SnapshotObject
-from quorate.cli.files import InvalidFiles
+from quorate.inspect.configuration_files import InvalidFiles
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError
 from quorate.kube.resources import NAMESPACES, Json, untyped

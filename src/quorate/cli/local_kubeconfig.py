@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from quorate.cli.errors import UsageError
 from quorate.cli.kubeconfig_entries import add_context, make_current, remove_context, user_kubeconfigs
+from quorate.inspect.errors import UsageError
 from quorate.local.directory import MERGED, ClusterDirectory
 
 

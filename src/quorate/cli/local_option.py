@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from quorate.api.syntax import is_dns_label
-from quorate.cli.errors import UsageError
+from quorate.inspect.errors import UsageError
 from quorate.local.directory import ClusterDirectory
 
 DEFAULT_NAME: Final = "local"

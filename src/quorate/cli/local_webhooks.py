@@ -14,7 +14,7 @@ from typing import Final
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
-from quorate.cli.errors import UsageError
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.resources import Json, Resource, untyped
 from quorate.webhooks.ca_injection import MUTATING, VALIDATING

@@ -21,7 +21,6 @@ from quorate.cli.cluster_reader import ClusterReader
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.controller_process import run_controller_process
 from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
-from quorate.cli.process import new_uid
 from quorate.cli.run.apply import install_definitions, provide, withdraw_others
 from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.controllers.jobs.unserved import why_not_queued
@@ -43,6 +42,7 @@ from quorate.observe.explanations import Explainer
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
 from quorate.observe.visibility import visibility, visibility_access
+from quorate.processes.process_setup import new_uid
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options

@@ -16,26 +16,12 @@ from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.meta import Key
 from quorate.api.syntax import is_dns_label
 from quorate.api.volcano import GROUP, VERSION
+from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.configuration_reload import SchedulerConfigurationInForce
-from quorate.cli.errors import UsageError
-from quorate.cli.files import (
-    SchedulerConf,
-    SchedulerNames,
-    read_scheduler_configuration_text,
-)
-from quorate.cli.process import (
-    Context,
-    Kubeconfig,
-    LogFormat,
-    Verbose,
-    election_client,
-    listen_address,
-    new_identity,
-    raise_file_limit,
-    tune_garbage_collection,
-    wait_for_signal,
-)
+from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, listen_address
 from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
+from quorate.inspect.configuration_files import read_scheduler_configuration_text
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure, logger
@@ -48,6 +34,13 @@ from quorate.observe.exposition import metrics_access
 from quorate.observe.gang_metrics import GangMetrics
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.serving import health_checks, serving
+from quorate.processes.process_setup import (
+    election_client,
+    new_identity,
+    raise_file_limit,
+    tune_garbage_collection,
+    wait_for_signal,
+)
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler, served_kinds
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options

@@ -14,18 +14,9 @@ from quorate.api.configuration.process import Address, Health
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue import GROUP, VERSION
 from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.errors import UsageError
-from quorate.cli.files import read_configuration_text
-from quorate.cli.process import (
-    Context,
-    Kubeconfig,
-    LogFormat,
-    Verbose,
-    listen_address,
-    raise_file_limit,
-    tune_garbage_collection,
-    wait_for_signal,
-)
+from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, listen_address
+from quorate.inspect.configuration_files import read_configuration_text
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.events import EventRecorder
@@ -38,6 +29,7 @@ from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.exposition import metrics_access, metrics_application
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.serving import health_checks, serving
+from quorate.processes.process_setup import raise_file_limit, tune_garbage_collection, wait_for_signal
 from quorate.witness.metrics import COMPONENT, WitnessEvents, WitnessMetrics
 from quorate.witness.process import Options, run_witness
 from quorate.witness.report import Report

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from quorate.api.core import Taint
 from quorate.api.quantity import Quantity, parse_quantity
-from quorate.cli.errors import UsageError
-from quorate.cli.files import InvalidFiles
 from quorate.cli.run.cluster_description import (
     ClusterDescription,
     described_nodes,
@@ -20,6 +18,8 @@ from quorate.cli.run.cluster_description import (
 )
 from quorate.cli.run.node_pools import NodePoolDescription, pool_option
 from quorate.cli.run.node_topology import parse_node_topology
+from quorate.inspect.configuration_files import InvalidFiles
+from quorate.inspect.errors import UsageError
 from quorate.local.nodes import NodePool
 
 HEAD = "apiVersion: local.quorate.dev/v1alpha1\nkind: Cluster\n"

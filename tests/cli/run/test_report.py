@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from quorate.cli.errors import Exit
+from quorate.cli.exit_codes import Exit
 from quorate.cli.run.deadlock import BlockedJob, NoProgress, Shortage
 from quorate.cli.run.demo import as_documented, comparison, lesson
 from quorate.cli.run.observation import PodCount

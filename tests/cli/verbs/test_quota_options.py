@@ -2,8 +2,8 @@
 
 import pytest
 
-from quorate.cli.errors import UsageError
 from quorate.cli.verbs.quota_options import pairs, resource_groups, taints, tolerations
+from quorate.inspect.errors import UsageError
 
 
 def test_flavors_of_the_same_resources_share_a_group() -> None:

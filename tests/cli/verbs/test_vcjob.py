@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.files import InvalidFiles
 from quorate.cli.verbs.vcjob import job_in
+from quorate.inspect.configuration_files import InvalidFiles
 
 JOB = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n"
 

@@ -13,7 +13,7 @@ from typing import Final, assert_never
 from quorate.api import codec
 from quorate.api.configuration import default_configuration, load_configuration
 from quorate.cli.estimation.messages import KINDS, Configure, Play, Put, Remove, frame, read_message
-from quorate.cli.process import tune_garbage_collection
+from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.estimates.rolling_forecast import RollingForecast
 
 _LOOK_S: Final = 0.2  # between looks whether the parent process still runs

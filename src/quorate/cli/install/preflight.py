@@ -7,11 +7,11 @@ import typer
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.meta import Struct
-from quorate.cli.errors import UsageError
-from quorate.cli.files import Config
+from quorate.cli.configuration_options import Config
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_model import effective_configuration, evaluate_all, load_state
 from quorate.cli.verbs.printing import is_structured, print_rows, print_value
+from quorate.inspect.errors import UsageError
 from quorate.install.controller_rules import CONTROLLER_RULES, declared_kind_rules
 from quorate.install.preflight import installation_objects as kinds
 from quorate.install.preflight.access_reviews import denied_requests

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from quorate.api.crds import to_yaml
-from quorate.cli.files import read_configuration
+from quorate.inspect.configuration_files import read_configuration
 from quorate.install.roles import ACCOUNT
 from quorate.webhooks.process import served_routes
 from quorate.webhooks.routes import WebhookEndpoint

@@ -34,8 +34,6 @@ from quorate.api.decoding.strict import (
 )
 from quorate.api.findings import Finding
 from quorate.api.quantity import PODS, InvalidQuantity, Quantity, parse_quantity
-from quorate.cli.errors import UsageError
-from quorate.cli.files import InvalidFiles, compiler_lines
 from quorate.cli.run.node_pools import EXAMPLE as POOL_EXAMPLE
 from quorate.cli.run.node_pools import (
     NodePoolDescription,
@@ -53,6 +51,8 @@ from quorate.cli.run.node_topology import (
     decode_node_topology,
     topology_option,
 )
+from quorate.inspect.configuration_files import InvalidFiles, compiler_lines
+from quorate.inspect.errors import UsageError
 from quorate.local.nodes import NodePool
 
 API_VERSION: Final = "local.quorate.dev/v1alpha1"

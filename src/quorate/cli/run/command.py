@@ -12,9 +12,8 @@ import uvloop
 from rich.console import Console
 
 from quorate.api.scheduler_configuration import DEFAULT_FILE, default_scheduler_configuration
+from quorate.cli.configuration_options import Config
 from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.files import Config, InvalidFiles, read_configuration_text
-from quorate.cli.process import run_until_signal
 from quorate.cli.queueing_cluster import GangSchedulerSettings
 from quorate.cli.run.cluster_description import (
     ClusterDescription,
@@ -43,10 +42,12 @@ from quorate.cli.run.process_runtime import (
 )
 from quorate.cli.run.report import print_outcome
 from quorate.cli.run.screen import open_console, open_screen
+from quorate.inspect.configuration_files import InvalidFiles, read_configuration_text
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
 from quorate.local.cluster import Settings
 from quorate.local.nodes import NodePool
+from quorate.processes.process_setup import run_until_signal
 from quorate.scheduler.scheduler import Options
 
 Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Give up after this long.")]

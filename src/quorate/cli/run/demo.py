@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from quorate.api.meta import epoch
-from quorate.cli.errors import UsageError
 from quorate.cli.local import DEFAULT_DASHBOARD_PORT
 from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.command import run_directory
@@ -23,6 +22,7 @@ from quorate.cli.run.process_runtime import Runtime, RuntimeOptions, why_no_pod_
 from quorate.cli.run.report import first_submission, outcome_lines, print_outcome
 from quorate.cli.run.screen import open_console
 from quorate.cli.run.what_if import what_if
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError, Unreachable

@@ -18,10 +18,10 @@ from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.findings import Finding, child_path
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.validation import manifest_findings
-from quorate.cli.files import InvalidFiles, compiler_lines
 from quorate.cli.run import cluster_description
 from quorate.cli.run.cluster_description import ClusterDescription, read_description
 from quorate.cli.run.node_topology import NodeTopology
+from quorate.inspect.configuration_files import InvalidFiles, compiler_lines
 from quorate.kube.patches import merged
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from quorate.cli.errors import Exit
+from quorate.cli.exit_codes import Exit
 from quorate.cli.run.deadlock import NoProgress
 from quorate.cli.run.progress import JobRecord
 

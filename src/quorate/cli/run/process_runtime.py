@@ -11,8 +11,8 @@ import typer
 
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.api.syntax import is_dns_subdomain
-from quorate.cli.errors import UsageError
 from quorate.cli.run.cluster_description import ClusterDescription, simulated_pools
+from quorate.inspect.errors import UsageError
 from quorate.local.nodes import NodePool
 from quorate.local.runtime.network.node_namespaces import (
     NamespacesUnavailable,

@@ -7,9 +7,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from quorate.cli.files import InvalidFiles
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
+from quorate.inspect.configuration_files import InvalidFiles
 from quorate.local.objects.tables.durations import human_duration
 from quorate.simulate.estimates import backtest as backtests
 from quorate.simulate.estimates.backtest import PLAYS, SAMPLES, Backtest

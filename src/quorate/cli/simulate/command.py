@@ -11,9 +11,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from quorate.cli.errors import UsageError
-from quorate.cli.files import InvalidFiles
-from quorate.cli.process import tune_garbage_collection
 from quorate.cli.simulate.live import Runs, read_cluster, report_origins
 from quorate.cli.simulate.report import page
 from quorate.cli.simulate.table_files import check_table_file, csv_text, write_table
@@ -21,6 +18,9 @@ from quorate.cli.simulate.tables import print_comparison, print_summary
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
+from quorate.inspect.configuration_files import InvalidFiles
+from quorate.inspect.errors import UsageError
+from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.estimates.snapshot import snapshot_world

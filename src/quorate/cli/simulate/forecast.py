@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from quorate.api.meta import Key, at_epoch
-from quorate.cli.errors import UsageError
-from quorate.cli.files import Config
+from quorate.cli.configuration_options import Config
 from quorate.cli.simulate.live import LiveCluster, Runs, read_cluster, report_origins
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import print_rows, print_value
+from quorate.inspect.errors import UsageError
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
 from quorate.local.objects.tables.durations import human_duration
 from quorate.simulate.estimates import forecast as forecasts

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from quorate.api.syntax import InvalidDuration, parse_duration
-from quorate.cli.errors import UsageError
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_model import EffectiveConfiguration, effective_configuration
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from quorate.cli.errors import UsageError
-from quorate.cli.files import Config
+from quorate.cli.configuration_options import Config
 from quorate.cli.simulate.live import Runs, read_cluster, report_origins
 from quorate.cli.verbs import options as o
+from quorate.inspect.errors import UsageError
 from quorate.simulate.estimates.snapshot import documents
 from quorate.simulate.inputs.pseudonyms import pseudonymised
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from quorate.cli.errors import UsageError
+from quorate.inspect.errors import UsageError
 from quorate.simulate.results.tables import Column, Columns
 
 CSV: Final = ".csv"

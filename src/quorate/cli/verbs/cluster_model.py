@@ -16,10 +16,10 @@ from quorate.api.configuration import (
 )
 from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.meta import Key
-from quorate.cli.files import read_configuration
 from quorate.cli.stored_configuration import KEY as STORED
 from quorate.cli.stored_configuration import NEEDS_RESTART
 from quorate.controllers.topology.node_feeds import load_model
+from quorate.inspect.configuration_files import read_configuration
 from quorate.install.controllers import CONFIGURATION, CONFIGURATION_FILE
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound

@@ -10,7 +10,7 @@ import typer
 
 from quorate.api import codec
 from quorate.api.meta import ObjectMeta, Struct
-from quorate.cli.errors import user_message
+from quorate.inspect.errors import user_message
 from quorate.kube.client import Client
 from quorate.kube.resources import (
     CLUSTER_QUEUES,

@@ -12,10 +12,10 @@ import typer
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
-from quorate.cli.errors import UsageError
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.job_names import OwnerResolver, SomeWorkloads, named_workloads
 from quorate.cli.verbs.printing import qualified_name
+from quorate.inspect.errors import UsageError
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Resource
 

@@ -7,9 +7,9 @@ import typer
 
 from quorate.api.kueue import JOB_UID, Workload
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
-from quorate.cli.errors import UsageError
 from quorate.cli.verbs import completion
 from quorate.cli.verbs.options import Connection
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of, untyped

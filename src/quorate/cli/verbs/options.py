@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 import uvloop
 
-from quorate.cli.errors import UsageError
 from quorate.cli.verbs import completion
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.rest.config import load_rest_config

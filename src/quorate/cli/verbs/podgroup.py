@@ -12,8 +12,7 @@ from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_condition
-from quorate.cli.errors import UsageError
-from quorate.cli.files import SchedulerConf, SchedulerNames, read_scheduler_configuration
+from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.stored_scheduler_configuration import SCHEDULER_KEY
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
@@ -37,6 +36,8 @@ from quorate.gang.cache.quota_admission import is_suspended
 from quorate.gang.cache.status_annotations import INQUEUE_SINCE
 from quorate.gang.pending_reasons import PendingReason, can_never_fit
 from quorate.gang.reports import WaitingGroup, waiting_groups
+from quorate.inspect.configuration_files import read_scheduler_configuration
+from quorate.inspect.errors import UsageError
 from quorate.install.scheduler import CONFIGURATION, CONFIGURATION_FILE
 from quorate.install.scheduler import NAMESPACE as SCHEDULER_NAMESPACE
 from quorate.kube.client import Client

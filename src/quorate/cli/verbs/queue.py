@@ -7,7 +7,6 @@ import typer
 
 from quorate.api.kueue import ClusterQueue, LocalQueue, StopPolicy
 from quorate.api.meta import Key
-from quorate.cli.errors import UsageError
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
@@ -28,6 +27,7 @@ from quorate.cli.verbs.views import (
     local_queue_columns,
 )
 from quorate.cli.verbs.writing import create_object, patch_spec
+from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
-from quorate.cli.errors import UsageError
+from quorate.inspect.errors import UsageError
 
 Json = dict[str, Any]
 Amounts = dict[str, dict[str, Quantity]]  # by flavor and resource, in the order given

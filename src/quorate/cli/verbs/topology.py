@@ -13,8 +13,7 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
-from quorate.cli.errors import UsageError
-from quorate.cli.files import Config
+from quorate.cli.configuration_options import Config
 from quorate.cli.run.formatting import format_quantity
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_model import effective_configuration
@@ -40,6 +39,7 @@ from quorate.cli.verbs.topology_report import (
     walk,
 )
 from quorate.controllers.topology.node_feeds import load_model
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_FLAVORS, TOPOLOGIES

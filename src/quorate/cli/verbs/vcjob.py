@@ -10,8 +10,6 @@ from quorate.api.decoding.documents import InvalidYaml, read_documents
 from quorate.api.meta import Key
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.volcano.job import Job
-from quorate.cli.errors import UsageError
-from quorate.cli.files import InvalidFiles, read_text
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import (
@@ -30,6 +28,8 @@ from quorate.cli.verbs.printing import (
 )
 from quorate.cli.verbs.volcano_commands import one_name, send_command
 from quorate.cli.verbs.writing import create_document
+from quorate.inspect.configuration_files import InvalidFiles, read_text
+from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import VOLCANO_JOBS, Json
 

@@ -7,7 +7,6 @@ import typer
 
 from quorate.api.meta import Key
 from quorate.api.volcano import OPEN, ROOT_QUEUE, Queue
-from quorate.cli.errors import UsageError
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import (
@@ -22,6 +21,7 @@ from quorate.cli.verbs.printing import (
 )
 from quorate.cli.verbs.volcano_commands import one_name, send_command
 from quorate.cli.verbs.writing import create_object, patch_spec
+from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import QUEUES
 

@@ -5,9 +5,9 @@ from typing import Any
 import typer
 
 from quorate.api.meta import Key
-from quorate.cli.errors import UsageError
 from quorate.cli.verbs.options import Connection
 from quorate.cli.verbs.printing import as_untyped, qualified_name
+from quorate.inspect.errors import UsageError
 from quorate.kube.resources import COMMANDS, Resource, metadata_of
 
 

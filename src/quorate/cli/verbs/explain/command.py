@@ -15,8 +15,8 @@ from quorate.api.explanation import Explanation, Reason
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
 from quorate.cli.cluster_reader import ClusterReader
-from quorate.cli.errors import Exit, UsageError
-from quorate.cli.files import Config
+from quorate.cli.configuration_options import Config
+from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.explain.own_model import OwnModel, started_of
 from quorate.cli.verbs.explain.sections import explanation_sections
@@ -26,6 +26,7 @@ from quorate.cli.verbs.job_names import Workloads
 from quorate.cli.verbs.printing import is_structured, print_sections, print_value
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.gang.explanation import explain_group
+from quorate.inspect.errors import UsageError
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import EVENTS
 from quorate.queueing.explanation.jobs import NO_WORKLOAD, UnqueuedJob, explain_unqueued_job

@@ -8,9 +8,9 @@ from quorate.api.kueue import QUEUE_NAME, WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.cli.cluster_reader import STARTED_PODS, ClusterReader
-from quorate.cli.errors import UsageError
 from quorate.cli.verbs.job_names import is_workload_type, resource_of, workloads_of_job
 from quorate.cli.verbs.options import Connection
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of

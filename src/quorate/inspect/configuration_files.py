@@ -1,10 +1,8 @@
-"""Options that name configuration files, and reading these files."""
+"""Reading configuration files; findings have the format in which editors find locations."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from quorate.api.configuration import GROUP, LoadedConfiguration, default_configuration, load_configuration
 from quorate.api.decoding.strict import InvalidConfiguration
@@ -15,41 +13,6 @@ from quorate.api.scheduler_configuration import (
     default_scheduler_configuration,
     load_scheduler_configuration,
 )
-
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="The Configuration of the queueing controllers. Default: all defaults."
-    ),
-]
-SchedulerConf = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Volcano's scheduler configuration: actions, tiers of plugins. Default: all defaults.",
-    ),
-]
-
-
-def _scheduler_name(written: str) -> str:
-    if not written:
-        raise typer.BadParameter(
-            "'' is no schedulerName (write the schedulerName of the pods, or leave the option out)"
-        )
-    return written
-
-
-SchedulerNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--scheduler-name",
-        metavar="NAME",
-        parser=_scheduler_name,
-        help="schedulerName of the pods to schedule; may be repeated. Default: quorate, volcano.",
-        show_default=False,
-    ),
-]
-
 
 DEFAULT_TEXT: Final = f"apiVersion: {GROUP}/v1beta2\nkind: Configuration\n"
 _MAX_BYTES: Final = 1 << 20

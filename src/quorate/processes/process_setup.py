@@ -1,4 +1,4 @@
-"""Options and functions common to the long-running processes: cluster access, identity, signals."""
+"""What long-running processes have in common: cluster access, identity, signals, garbage collection."""
 
 import asyncio
 import gc
@@ -10,40 +10,12 @@ import uuid
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Final, TypeVar
 
-import typer
-
-from quorate.api.configuration.process import Address, parse_address
 from quorate.kube.client import Client
-from quorate.kube.log import Format
 from quorate.kube.rest.config import load_rest_config
 
 T = TypeVar("T")
-
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="The kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the service account of the pod.",
-    ),
-]
-Context = Annotated[
-    str, typer.Option(metavar="NAME", help="The context of the kubeconfig. Default: the current one.")
-]
-LogFormat = Annotated[
-    Format, typer.Option(help="Format of the log on standard error: readable lines, or JSON.")
-]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log debug messages.")]
-
-
-def listen_address(written: str) -> Address:
-    """Return the address of an option.  Raises ``typer.BadParameter``."""
-    address = parse_address(written)
-    if address is None:
-        raise typer.BadParameter(f"{written!r} is no address (write :8081 or 127.0.0.1:8081)")
-    return address
-
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 # The second generation has 80,000 new objects at most, which take some 7 ms; 300,000 took 25 ms on an idle

@@ -1,16 +1,6 @@
-"""Exit codes, and errors of the environment (input, files, cluster) as one message each."""
+"""Errors of the environment (input, files, cluster) as one message each."""
 
-from enum import IntEnum
 from typing import Final
-
-
-class Exit(IntEnum):
-    COMPLETED = 0
-    FAILED = 1
-    BAD_INPUT = 2  # also used by the option parser
-    NO_PROGRESS = 3
-    TIMED_OUT = 4
-    INTERRUPTED = 130  # the convention of shells for SIGINT
 
 
 class UsageError(Exception):
@@ -20,8 +10,8 @@ class UsageError(Exception):
 # A remedy to append to the message.  Errors are listed by name so that a command need not import them all.
 KNOWN: Final = {
     "quorate.dashboard.login.oidc.OidcError": "",
-    "quorate.cli.errors.UsageError": "",
-    "quorate.cli.files.InvalidFiles": "",
+    "quorate.inspect.errors.UsageError": "",
+    "quorate.inspect.configuration_files.InvalidFiles": "",
     "quorate.cli.run.apply.DefinitionNotServed": "",
     "quorate.controllers.informers.CacheSyncTimeout": "",
     "quorate.kube.errors.ApiError": "",

@@ -1,0 +1,32 @@
+"""Options that the commands of long-running processes have in common."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quorate.api.configuration.process import Address, parse_address
+from quorate.kube.log import Format
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the service account of the pod.",
+    ),
+]
+Context = Annotated[
+    str, typer.Option(metavar="NAME", help="The context of the kubeconfig. Default: the current one.")
+]
+LogFormat = Annotated[
+    Format, typer.Option(help="Format of the log on standard error: readable lines, or JSON.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log debug messages.")]
+
+
+def listen_address(written: str) -> Address:
+    """Return the address of an option.  Raises ``typer.BadParameter``."""
+    address = parse_address(written)
+    if address is None:
+        raise typer.BadParameter(f"{written!r} is no address (write :8081 or 127.0.0.1:8081)")
+    return address
