@@ -23,7 +23,6 @@ from bench.admission.requests import CountingClient, RequestKind, ServerCounts, 
 from bench.admission.server import local_server
 from bench.worlds import World
 from quorate.api.kueue import Workload
-from quorate.cli.run.apply import install_definitions
 from quorate.install.crds import queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -31,6 +30,7 @@ from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import load_rest_config
+from quorate.processes.local.apply import install_definitions
 
 RECONCILE_TIMEOUT_S: Final = 300.0  # a thousand queues on a busy machine
 CONCURRENCY: Final = 50  # of the generator and the job simulator together; each uses a connection

@@ -17,7 +17,6 @@ from bench.admission.processes import UsageSampler, running
 from bench.admission.server import local_server
 from bench.binding.bare import NAMESPACE
 from quorate.api.core.scheduling import Pod
-from quorate.cli.run.apply import install_definitions
 from quorate.install.crds import gang_definitions
 from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists
@@ -30,6 +29,7 @@ from quorate.kube.resources import (
     QUEUES,
 )
 from quorate.kube.rest.config import load_rest_config
+from quorate.processes.local.apply import install_definitions
 
 PODS_OF_A_NODE: Final = 110
 LOG: Final = "scheduler.log"

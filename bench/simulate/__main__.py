@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bench.limits import check_limits
 from bench.simulate.measure import Cost, measured, refreshed
-from quorate.cli.estimation.supervisor import BUDGET_S
+from quorate.processes.estimation.supervisor import BUDGET_S
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
 PLACED: Final = 100_000

@@ -15,7 +15,6 @@ from quorate.api import codec
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.process import Address
 from quorate.api.meta import Key, Struct
-from quorate.cli.run.apply import install_definitions
 from quorate.dashboard.model.model import DashboardModel
 from quorate.dashboard.process import Options, run_dashboard
 from quorate.dashboard.simulation.simulations import cluster
@@ -35,6 +34,7 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
+from quorate.processes.local.apply import install_definitions
 from tests.e2e.service_accounts import as_account
 from tests.local.clusters import api_server
 

@@ -18,7 +18,6 @@ from quorate.api.scheduler_configuration import (
     load_scheduler_configuration,
 )
 from quorate.api.volcano import PodGroup, PodGroupCondition, find_condition
-from quorate.cli.run.apply import install_definitions
 from quorate.install.crds import gang_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -27,6 +26,7 @@ from quorate.kube.resources import HYPER_NODES, NODES, PLACEABLE_PODS, POD_GROUP
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import NodePool, run_nodes
 from quorate.local.nodes.registration import ORIGIN, register
+from quorate.processes.local.apply import install_definitions
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options

@@ -5,8 +5,8 @@ import pytest
 from quorate.api.configuration import default_configuration
 from quorate.api.kueue import PodSetAssignment
 from quorate.api.meta import find_condition
-from quorate.cli.run.apply import install_definitions
 from quorate.kube.resources import ADMISSION_CHECKS, PODS, PROVISIONING_REQUEST_CONFIGS, TOPOLOGIES
+from quorate.processes.local.apply import install_definitions
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_provisioning import CHECK, REQUEST_KIND, requested, set_condition, until_active
 from tests.e2e.test_two_phases import event_note

@@ -12,13 +12,13 @@ from quorate.api.field_path import look_up
 from quorate.api.kueue import ELASTIC_JOB
 from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobframework.elastic_gates import GATED_PODS
 from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.ray import RAY_CLUSTERS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS, Json
 from quorate.local.nodes import NodePool
+from quorate.processes.local.apply import install_definitions
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.topologies import HOST, create_host, create_topology
 from tests.e2e.world import NAMESPACE, World, run_story

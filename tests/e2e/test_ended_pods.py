@@ -12,11 +12,11 @@ from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.configuration.queueing import NodeFit
 from quorate.api.kueue import PODS_RUN_AGAIN, Workload
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.pods import constants
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, PODS, Json
 from quorate.local.nodes import NodePool
+from quorate.processes.local.apply import install_definitions
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_pods import FAILS, FOREVER, has, pod, until_workload
 from tests.e2e.world import NAMESPACE, World, run_story

@@ -12,7 +12,6 @@ from quorate.api.configuration.integrations import FRAMEWORKS, Integrations
 from quorate.api.configuration.pods_ready import BlockAdmissionScope, RequeuingStrategy, WaitForPodsReady
 from quorate.api.field_path import look_up, parse_path
 from quorate.api.meta import Key
-from quorate.cli.run.apply import install_definitions
 from quorate.controllers.core.queues import INTERVAL_S, MAX_INTERVAL_S
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.clock import WallClock
@@ -26,6 +25,7 @@ from quorate.kube.resources import (
 )
 from quorate.kube.writes import status_patch
 from quorate.local.nodes import NodePool
+from quorate.processes.local.apply import install_definitions
 from quorate.queueing.pods_ready import TIMEOUT_ANNOTATION
 from tests.e2e import world as e2e_world
 from tests.e2e.kinds import EXAMPLES, Example, Json

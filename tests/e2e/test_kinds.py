@@ -12,7 +12,6 @@ from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.field_path import look_up, parse_path, write_field
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.cli.run.apply import install_definitions
 from quorate.cli.verbs.explain.command import Answers
 from quorate.cli.verbs.explain.targets import named_targets
 from quorate.cli.verbs.options import Connection
@@ -20,6 +19,7 @@ from quorate.controllers.jobs.integrations import BATCH_JOB, FRAMEWORK_KINDS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import EVENTS, JOBS, WORKLOADS
+from quorate.processes.local.apply import install_definitions
 from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, pods, without_times
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.world import NAMESPACE, World, run_story

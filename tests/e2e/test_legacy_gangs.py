@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.cli.run.apply import install_definitions
 from quorate.install import scheduler
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import LEGACY_POD_GROUPS, LEGACY_QUEUES, POD_GROUPS, QUEUES, Resource
 from quorate.local.nodes import NodePool
+from quorate.processes.local.apply import install_definitions
 from quorate.scheduler.scheduler import Options
 from tests.e2e.gangs import GangWorld, running_gang_cluster, settings
 from tests.e2e.minimal_definitions import UNAPPROVED

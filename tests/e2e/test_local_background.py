@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from quorate.cli.queueing_cluster import NODES_DEADLINE_S
+from quorate.processes.local.queueing_cluster import NODES_DEADLINE_S
 from quorate.sdk.cluster import Cluster
 from tests.e2e.commands import QUORATE, ROOT, poll
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from quorate.api.meta import Key
-from quorate.cli.stored_configuration import KEY as STORED
-from quorate.cli.stored_configuration import NEEDS_RESTART
+from quorate.install.controllers import IN_FORCE_KEY, NEEDS_RESTART
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import CONFIG_MAPS, JOBS, LEASES, QUEUES, Json, untyped
@@ -52,7 +51,7 @@ def stored_in(data_dir: Path) -> dict[str, str]:
 
     async def read(client: Client) -> None:
         with suppress(NotFound):
-            found.update((await client.get(CONFIG_MAPS, STORED)).data)
+            found.update((await client.get(CONFIG_MAPS, IN_FORCE_KEY)).data)
 
     ask(data_dir, read)
     return found
@@ -97,7 +96,8 @@ def test_every_server_and_webhook_of_the_file_is_there(tmp_path: Path) -> None:
                 assert answer.status == 200
         options = ("--kubeconfig", str(data_dir / "kubeconfig"))
         explained = quorate("preflight", *options)
-        assert f"evaluated with ConfigMap {STORED} (stored by quorate" in explained.stdout.replace("\n", "")
+        origin = f"evaluated with ConfigMap {IN_FORCE_KEY} (stored by quorate"
+        assert origin in explained.stdout.replace("\n", "")
     with cluster(data_dir, "--without-controllers"):
         ask(data_dir, removed)
 

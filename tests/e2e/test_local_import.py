@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from quorate.cli.cluster_snapshot import read_cluster_snapshot
 from quorate.inspect.configuration_files import InvalidFiles
+from quorate.processes.local.cluster_snapshot import read_cluster_snapshot
 from tests.e2e.commands import cluster, needs_kubectl, poll, quorate
 from tests.e2e.commands import kubectl as run_kubectl
 

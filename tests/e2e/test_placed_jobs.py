@@ -8,10 +8,10 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.meta import Key, find_condition
-from quorate.cli.run.apply import install_definitions
-from quorate.cli.run.node_topology import FLAVOR, NODE_LABELS, TOPOLOGY, parse_node_topology
 from quorate.kube.resources import JOBS, PODS, RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.local.nodes import NodePool
+from quorate.processes.local.apply import install_definitions
+from quorate.processes.local.node_topology import FLAVOR, NODE_LABELS, TOPOLOGY, parse_node_topology
 from tests.e2e.kinds import JOB_SET, MPI_JOB
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.topologies import REQUIRED, until_registered

@@ -9,7 +9,6 @@ import yaml
 from quorate.api.configuration import Configuration
 from quorate.api.kueue.provisioning import ProvisioningRequest
 from quorate.api.meta import Key, find_condition
-from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobs.unstructured import unstructured_resource
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import (
@@ -27,6 +26,7 @@ from quorate.kube.resources import (
     untyped,
 )
 from quorate.local.nodes import NodePool
+from quorate.processes.local.apply import install_definitions
 from tests.docs.walk import TASKS, File, blocks
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_two_phases import event_note

@@ -7,13 +7,13 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition
-from quorate.cli.run.apply import install_definitions
 from quorate.cli.verbs.explain.command import Answers
 from quorate.cli.verbs.explain.targets import named_targets
 from quorate.cli.verbs.options import Connection
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.kube.clock import Clock, WallClock
 from quorate.kube.resources import EVENTS, WORKLOADS
+from quorate.processes.local.apply import install_definitions
 from quorate.queueing import conditions as c
 from tests.e2e.kinds import TRAIN_JOB, Example, Json
 from tests.e2e.minimal_definitions import FREE, definition

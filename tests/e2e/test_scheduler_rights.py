@@ -10,8 +10,6 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import load_scheduler_configuration
-from quorate.cli.run.apply import install_definitions
-from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.install import scheduler
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden
@@ -29,6 +27,8 @@ from quorate.kube.resources import (
 )
 from quorate.kube.serving.delegated_auth import DelegatedAuth, PathAccess, User
 from quorate.local.nodes import NodePool
+from quorate.processes.local.apply import install_definitions
+from quorate.processes.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler
 from quorate.scheduler.scheduler import Options

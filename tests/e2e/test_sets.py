@@ -12,7 +12,6 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.kueue import JOB_UID
 from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, is_true
-from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated
@@ -21,6 +20,7 @@ from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, Resource, metadata_of, untyped
 from quorate.local.nodes import NodePool
+from quorate.processes.local.apply import install_definitions
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_pods import more_cpu, no_workloads, pods_of, until_event
 from tests.e2e.world import NAMESPACE, World, run_story

@@ -14,7 +14,6 @@ from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
-from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client
@@ -36,6 +35,7 @@ from quorate.kube.rest.credentials import Token
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import NodePool, run_nodes
 from quorate.observe.replica import Replica
+from quorate.processes.local.apply import install_definitions
 from tests.local.clusters import api_server
 from tests.witnessed import Witnessed, witnessed
 

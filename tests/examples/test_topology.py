@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from quorate.cli.run.manifests import read_directory
-from quorate.cli.run.node_topology import NODE_LABELS
+from quorate.processes.local.manifests import read_directory
+from quorate.processes.local.node_topology import NODE_LABELS
 from tests.e2e.commands import quorate
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "topology"

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from quorate.api.configuration import Configuration, load_configuration
 from quorate.api.configuration.integrations import FRAMEWORKS
-from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client
@@ -30,6 +29,7 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.config import RestConfig, load_rest_config
 from quorate.kube.serving.certificates import new_authority, new_server_certificate
+from quorate.processes.local.apply import install_definitions
 from quorate.webhooks.process import served_routes
 from quorate.webhooks.routes import WebhookEndpoint
 from quorate.webhooks.webhook_configurations import webhook_configurations

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.cli.run.apply import install_definitions
 from quorate.install.crds import queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.errors import Invalid
 from quorate.kube.resources import Json, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
+from quorate.processes.local.apply import install_definitions
 from tests.local.clusters import api_server
 
 OLD = untyped("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.queueing_cluster import _patiently
 from quorate.inspect.errors import user_message
 from quorate.kube.errors import Unreachable
 from quorate.local.directory import ClusterDirectory, DirectoryUnusable
 from quorate.local.server.connections import MIN_FILES, FileLimitTooLow, raise_file_limit
 from quorate.local.server.storage.database import DatabaseUnusable, StorageFailed
 from quorate.local.server.storage.store import Key, Store
+from quorate.processes.local.queueing_cluster import _patiently
 from tests.kube.virtual_clock import VirtualClock
 from tests.local.api_client import ApiClient, run_with_server
 

@@ -15,13 +15,13 @@ from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import Webhooks
 from quorate.api.kueue.conversion import CONVERTED_KINDS
-from quorate.cli.run.apply import install_definitions
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import NAMESPACES, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
+from quorate.processes.local.apply import install_definitions
 from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks, served_routes
 from quorate.webhooks.routes import WebhookEndpoint

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 import uvloop
 
-from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.controller_process import run_controller_process
 from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose
 from quorate.inspect.configuration_files import read_configuration_text
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure, logger
 from quorate.kube.rest.config import load_rest_config
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.controllers import run_controller_process
 from quorate.processes.process_setup import (
     election_client,
     raise_file_limit,

@@ -10,9 +10,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from quorate.cli.cluster_snapshot import read_cluster_snapshot
 from quorate.cli.local_background import print_log, stop
-from quorate.cli.local_import import import_snapshot
 from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, remove_merged_kubeconfig
 from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory
 from quorate.cli.run.formatting import plural
@@ -23,6 +21,8 @@ from quorate.kube.resources import JOBS, NODES, PODS
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.directory import ClusterDirectory, DirectoryInUse
 from quorate.local.runtime.supervisor import delete_runtime, end_runtime
+from quorate.processes.local.cluster_snapshot import read_cluster_snapshot
+from quorate.processes.local.local_import import import_snapshot
 
 
 def down(

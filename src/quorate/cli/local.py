@@ -11,14 +11,12 @@ import uvloop
 
 from quorate.api.meta import Key
 from quorate.cli.configuration_options import Config, SchedulerConf
-from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.existing_local_cluster import down, import_, kubeconfig, logs, reset, status
 from quorate.cli.local_background import IN_BACKGROUND, start_in_background
 from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, update_merged_kubeconfig
 from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory, options_text
-from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
-from quorate.cli.run.cluster_description import (
-    ClusterDescription,
+from quorate.cli.run.command import run
+from quorate.cli.run.node_options import (
     NodeCpu,
     NodeLevels,
     NodeMemory,
@@ -27,11 +25,7 @@ from quorate.cli.run.cluster_description import (
     Nodes,
     Speed,
     described_nodes,
-    description_text,
-    read_description_file,
 )
-from quorate.cli.run.command import run
-from quorate.cli.run.node_topology import FLAVOR, TOPOLOGY, NodeTopology
 from quorate.cli.run.process_runtime import (
     Images,
     NodeName,
@@ -49,6 +43,14 @@ from quorate.kube.log import configure
 from quorate.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.local.cluster import Settings
 from quorate.local.directory import DESCRIPTION, ClusterDirectory, LockedDirectory
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.local.cluster_description import (
+    ClusterDescription,
+    description_text,
+    read_description_file,
+)
+from quorate.processes.local.node_topology import FLAVOR, TOPOLOGY, NodeTopology
+from quorate.processes.local.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.processes.process_setup import run_until_signal, tune_garbage_collection
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 

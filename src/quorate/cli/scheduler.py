@@ -1,51 +1,26 @@
 """``quorate scheduler``: run the gang scheduler for a cluster."""
 
-import asyncio
 import logging
-import random
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
 import uvloop
 
-from quorate.api.configuration.process import Address, Health
-from quorate.api.configuration.webhooks import TlsOptions
+from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
 from quorate.api.syntax import is_dns_label
-from quorate.api.volcano import GROUP, VERSION
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
-from quorate.cli.configuration_reload import SchedulerConfigurationInForce
 from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, listen_address
-from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.inspect.configuration_files import read_scheduler_configuration_text
-from quorate.inspect.errors import UsageError
-from quorate.kube.client import Client
-from quorate.kube.clock import WallClock
 from quorate.kube.log import configure, logger
-from quorate.kube.manager.election_thread import in_own_thread
-from quorate.kube.manager.leader_election import LeaseTimings, WritePermit
-from quorate.kube.rest.config import load_rest_config
-from quorate.kube.serving.delegated_auth import DelegatedAuth
-from quorate.kube.serving.front_proxy import FrontProxyVerifier
-from quorate.observe.exposition import metrics_access
-from quorate.observe.gang_metrics import GangMetrics
-from quorate.observe.https_endpoints import HttpsEndpoints
-from quorate.observe.serving import health_checks, serving
+from quorate.processes.configuration_reload import SchedulerConfigurationInForce
 from quorate.processes.process_setup import (
-    election_client,
-    new_identity,
     raise_file_limit,
     tune_garbage_collection,
-    wait_for_signal,
 )
-from quorate.scheduler.observer import SchedulerStatus
-from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler, served_kinds
+from quorate.processes.scheduler import ListenAddresses, run_scheduler_process
+from quorate.scheduler.process import LEASE_NAME
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
-
-NEEDED = ("podgroups", "queues")
 
 
 def _namespace(written: str) -> str:
@@ -138,77 +113,4 @@ def scheduler(
     addresses = ListenAddresses(health_address, metrics_address)
     raise_file_limit()
     tune_garbage_collection()
-    uvloop.run(_serve(kubeconfig, context, in_force, options, lease, addresses))
-
-
-@dataclass(frozen=True, slots=True)
-class ListenAddresses:
-    """The addresses to serve on; None: not served."""
-
-    health: Address | None
-    metrics: Address | None
-
-
-async def _serve(
-    kubeconfig: Path | None,
-    context: str,
-    in_force: SchedulerConfigurationInForce,
-    options: Options,
-    lease: Key | None,
-    addresses: ListenAddresses,
-) -> None:
-    log = logger(__name__)
-    clock = WallClock()
-    status = SchedulerStatus()
-    rest_config = await load_rest_config(kubeconfig, context)
-    permit = WritePermit(clock)
-    join = in_own_thread(election_client(kubeconfig, context), clock, new_identity, permit)
-    election = None if lease is None else ElectionOptions(lease, LeaseTimings(), join)
-    probes = health_checks(Health(), status.ready, {})
-    gang_metrics = GangMetrics(status, clock)
-    async with (
-        Client(rest_config, random.Random()) as client,
-        Client(
-            rest_config,
-            random.Random(),
-            on_response=gang_metrics.request_answered,
-            permit=permit.refusal if lease is not None else None,
-        ) as deciding_client,
-        serving("--health-address", addresses.health, probes),
-        HttpsEndpoints(
-            DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
-        ).serving("--metrics-address", addresses.metrics, gang_metrics.application(), metrics_access),
-    ):
-        await _require_served_kinds(client)
-        async with asyncio.TaskGroup() as tasks:
-            parts = [
-                tasks.create_task(
-                    run_scheduler(deciding_client, clock, options, in_force.configured, status, election)
-                ),
-                tasks.create_task(_announce(status, client.config.server, options.names)),
-                tasks.create_task(in_force.follow(clock)),
-                tasks.create_task(
-                    store_scheduler_in_force(deciding_client, clock, status, lambda: in_force.text)
-                ),
-            ]
-            await wait_for_signal(lambda: log.info("starting", server=client.config.server))
-            log.info("stopping")
-            for part in parts:
-                part.cancel()
-
-
-async def _announce(status: SchedulerStatus, server: str, names: tuple[str, ...]) -> None:
-    await status.ready.wait()
-    logger(__name__).info("ready", server=server, scheduler_names=", ".join(names))
-
-
-async def _require_served_kinds(client: Client) -> None:
-    """Raise ``UsageError`` if the cluster does not serve a kind, instead of waiting for it silently."""
-    served = await served_kinds(client)
-    missing = [plural for plural in NEEDED if plural not in served.plurals]
-    if missing:
-        raise UsageError(
-            f"{client.config.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
-            "(install the definitions: quorate crds --output crds, then "
-            "kubectl apply --server-side -f crds/gang)"
-        )
+    uvloop.run(run_scheduler_process(kubeconfig, context, in_force, options, lease, addresses))

@@ -1,38 +1,20 @@
 """``quorate witness``: compare what pods use with quota and with the nodes."""
 
-import asyncio
 import logging
-import random
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import uvloop
 
-from quorate.api.configuration.process import Address, Health
-from quorate.api.configuration.webhooks import TlsOptions
-from quorate.api.kueue import GROUP, VERSION
-from quorate.cli.configuration_reload import ConfigurationInForce
+from quorate.api.configuration.process import Address
 from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, listen_address
 from quorate.inspect.configuration_files import read_configuration_text
-from quorate.inspect.errors import UsageError
-from quorate.kube.client import Client
-from quorate.kube.clock import WallClock
-from quorate.kube.events import EventRecorder
-from quorate.kube.log import configure, logger
-from quorate.kube.resources import WORKLOADS
-from quorate.kube.rest.config import RestConfig, load_rest_config
-from quorate.kube.rest.discovery import plural_of
-from quorate.kube.serving.delegated_auth import DelegatedAuth
-from quorate.kube.serving.front_proxy import FrontProxyVerifier
-from quorate.observe.exposition import metrics_access, metrics_application
-from quorate.observe.https_endpoints import HttpsEndpoints
-from quorate.observe.serving import health_checks, serving
-from quorate.processes.process_setup import raise_file_limit, tune_garbage_collection, wait_for_signal
-from quorate.witness.metrics import COMPONENT, WitnessEvents, WitnessMetrics
-from quorate.witness.process import Options, run_witness
-from quorate.witness.report import Report
+from quorate.kube.log import configure
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.process_setup import raise_file_limit, tune_garbage_collection
+from quorate.processes.witness import run_witness_process
+from quorate.witness.process import Options
 
 
 def witness(
@@ -101,68 +83,7 @@ def witness(
     raise_file_limit()
     tune_garbage_collection()
     uvloop.run(
-        _serve(kubeconfig, context, in_force, Options(grace, interval), health_address, metrics_address)
-    )
-
-
-async def _serve(
-    kubeconfig: Path | None,
-    context: str,
-    in_force: ConfigurationInForce,
-    options: Options,
-    health_address: Address | None,
-    metrics_address: Address | None,
-) -> None:
-    log = logger(__name__)
-    clock = WallClock()
-    rest_config: RestConfig = await load_rest_config(kubeconfig, context)
-    observed = asyncio.Event()
-    metrics = WitnessMetrics()
-    async with (
-        Client(rest_config, random.Random()) as client,
-        serving("--health-address", health_address, health_checks(Health(), observed, {})),
-        HttpsEndpoints(
-            DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
-        ).serving(
-            "--metrics-address", metrics_address, metrics_application(metrics.registry), metrics_access
-        ),
-    ):
-        await _require_workloads(client)
-        recorder = EventRecorder(client, clock, COMPONENT)
-        events = WitnessEvents(recorder, clock)
-
-        def on_report(report: Report) -> None:
-            metrics.reported(report)
-            events.reported(report)
-            if not observed.is_set():
-                observed.set()
-                log.info("ready", server=rest_config.server, differences=len(report.differences))
-
-        async with asyncio.TaskGroup() as tasks:
-            parts = [
-                tasks.create_task(
-                    run_witness(
-                        client,
-                        clock,
-                        options,
-                        lambda: in_force.configured.current.resources,
-                        on_report,
-                    )
-                ),
-                tasks.create_task(recorder.run()),
-                tasks.create_task(in_force.follow(clock)),
-            ]
-            await wait_for_signal(lambda: log.info("starting", server=rest_config.server))
-            log.info("stopping")
-            for part in parts:
-                part.cancel()
-
-
-async def _require_workloads(client: Client) -> None:
-    """Raise ``UsageError`` if the cluster does not serve workloads, instead of waiting for them silently."""
-    if not await plural_of(client, WORKLOADS.api_version, WORKLOADS.kind):
-        raise UsageError(
-            f"{client.config.server} does not serve workloads of {GROUP}/{VERSION} "
-            "(install the definitions: quorate crds --output crds, then "
-            "kubectl apply --server-side -f crds)"
+        run_witness_process(
+            kubeconfig, context, in_force, Options(grace, interval), health_address, metrics_address
         )
+    )

@@ -12,7 +12,7 @@ KNOWN: Final = {
     "quorate.dashboard.login.oidc.OidcError": "",
     "quorate.inspect.errors.UsageError": "",
     "quorate.inspect.configuration_files.InvalidFiles": "",
-    "quorate.cli.run.apply.DefinitionNotServed": "",
+    "quorate.processes.local.apply.DefinitionNotServed": "",
     "quorate.controllers.informers.CacheSyncTimeout": "",
     "quorate.kube.errors.ApiError": "",
     "quorate.kube.errors.Unreachable": "",

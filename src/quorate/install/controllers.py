@@ -4,14 +4,17 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quorate.api.configuration.webhooks import CertificateManagement
+from quorate.api.meta import Key
 from quorate.install import manifest_builders
-from quorate.install.roles import ACCOUNT, NAME_LABEL
+from quorate.install.roles import ACCOUNT, IN_FORCE, NAME_LABEL
 
 Json = dict[str, Any]
 
 SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "controllers"}
 CONFIGURATION: Final = "quorate-configuration"
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
+IN_FORCE_KEY: Final = Key("kube-public", IN_FORCE)  # the ConfigMap with the Configuration in force
+NEEDS_RESTART: Final = "needs-restart"  # in that ConfigMap: fields that take effect at a restart
 # Kueue's default frameworks, for which webhooks are installed, and the kinds of Volcano.
 FRAMEWORKS: Final = (
     "batch/job",

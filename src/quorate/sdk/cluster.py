@@ -14,8 +14,6 @@ from quorate.api import codec
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key
-from quorate.cli.run.apply import apply_manifests
-from quorate.cli.run.manifests import Manifest, read_manifest_text, read_manifests
 from quorate.cli.verbs.explain.command import Answers
 from quorate.cli.verbs.explain.targets import OfWorkload, Target, named_targets
 from quorate.cli.verbs.options import Connection
@@ -25,6 +23,8 @@ from quorate.kube.errors import NotFound
 from quorate.kube.resources import NAMESPACES, WORKLOADS, Json, Resource
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.rest.named_kinds import find_kind
+from quorate.processes.local.apply import apply_manifests
+from quorate.processes.local.manifests import Manifest, read_manifest_text, read_manifests
 from quorate.queueing.conditions import is_finished
 from quorate.sdk.blocking import run_blocking
 from quorate.sdk.conditions import CREATED, describe, ending, predicate

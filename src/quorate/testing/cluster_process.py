@@ -21,8 +21,6 @@ import msgspec
 import uvloop
 
 from quorate.api.scheduler_configuration import DEFAULT_FILE, default_scheduler_configuration
-from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.inspect.configuration_files import read_configuration_text
 from quorate.inspect.errors import user_message
 from quorate.kube.client import Client
@@ -31,6 +29,8 @@ from quorate.kube.log import configure
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory
 from quorate.local.nodes import NodePool
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.local.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.processes.process_setup import tune_garbage_collection
 from quorate.scheduler.scheduler import Options
 from quorate.testing.protocol import Failed, Request, Response, Start, Started, Stopped

@@ -12,13 +12,13 @@ from quorate.api.batch import Job
 from quorate.api.configuration.integrations import ExternalFramework
 from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
-from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobs.unstructured import UnstructuredJob, unstructured_resource
 from quorate.kube.client import Client
 from quorate.kube.resources import JOBS, PODS, Resource
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
+from quorate.processes.local.apply import install_definitions
 from tests.e2e.minimal_definitions import definition
 from tests.local.clusters import api_server
 

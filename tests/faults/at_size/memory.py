@@ -12,13 +12,13 @@ from typing import Any, Final
 from quorate.api.batch import Job
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch, is_true
-from quorate.cli.run.apply import install_definitions
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import JOBS, WORKLOADS, Resource
+from quorate.processes.local.apply import install_definitions
 from tests.e2e.world import NAMESPACE, empty_api_server
 from tests.faults.at_size import load
 from tests.faults.at_size.controllers import MIB, Controllers, Running

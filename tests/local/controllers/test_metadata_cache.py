@@ -5,13 +5,13 @@ import random
 
 import pytest
 
-from quorate.cli.run.apply import DEFINITIONS, install_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.controllers.metadata_cache import MetadataCache, discover
+from quorate.processes.local.apply import DEFINITIONS, install_definitions
 from tests.local.clusters import ListedLate, api_server
 
 pytestmark = pytest.mark.slow

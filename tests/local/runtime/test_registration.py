@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from quorate.api.meta import Key, micro_time
-from quorate.cli.errors import user_message
-from quorate.cli.process import new_uid
+from quorate.inspect.errors import user_message
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import LEASES
@@ -18,6 +17,7 @@ from quorate.local.directory import ClusterDirectory
 from quorate.local.runtime.node import LEASE_NAMESPACE
 from quorate.local.runtime.supervisor import DIRECTORY, STARTS, ProcessRuntime
 from quorate.local.server.apiserver import NO_CONVERTERS
+from quorate.processes.process_setup import new_uid
 from tests.local.runtime.world import DEADLINE_S, NODE, runs_processes
 
 pytestmark = [runs_processes, pytest.mark.slow]

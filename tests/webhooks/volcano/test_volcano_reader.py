@@ -11,7 +11,6 @@ from quorate.api import codec
 from quorate.api.core import Namespace, ResourceQuotaSpec
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
-from quorate.cli.run.apply import install_definitions
 from quorate.gang.namespace_quota.evaluation import QuotaTotals, ScopeAttributes
 from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum
 from quorate.gang.namespace_quota.quota import NamespaceQuota
@@ -19,6 +18,7 @@ from quorate.install.crds import gang_definitions
 from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
+from quorate.processes.local.apply import install_definitions
 from quorate.webhooks.volcano.volcano_reader import (
     DISCOVERY_INTERVAL_S,
     CachedVolcanoReader,

@@ -13,10 +13,10 @@ from rich.console import Console
 
 from quorate.api.scheduler_configuration import DEFAULT_FILE, default_scheduler_configuration
 from quorate.cli.configuration_options import Config
-from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.queueing_cluster import GangSchedulerSettings
-from quorate.cli.run.cluster_description import (
-    ClusterDescription,
+from quorate.cli.run.follow import OnObserved, Plan, ignore
+from quorate.cli.run.follow import run as run_plan
+from quorate.cli.run.formatting import plural
+from quorate.cli.run.node_options import (
     NodeCpu,
     NodeLevels,
     NodeMemory,
@@ -26,11 +26,6 @@ from quorate.cli.run.cluster_description import (
     Speed,
     described_nodes,
 )
-from quorate.cli.run.follow import OnObserved, Plan, ignore
-from quorate.cli.run.follow import run as run_plan
-from quorate.cli.run.formatting import plural
-from quorate.cli.run.manifests import read_directory, with_scheduler
-from quorate.cli.run.node_pools import EQUAL_NODES
 from quorate.cli.run.outcome import Outcome
 from quorate.cli.run.process_runtime import (
     Images,
@@ -47,6 +42,11 @@ from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
 from quorate.local.cluster import Settings
 from quorate.local.nodes import NodePool
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.local.cluster_description import ClusterDescription
+from quorate.processes.local.manifests import read_directory, with_scheduler
+from quorate.processes.local.node_pools import EQUAL_NODES
+from quorate.processes.local.queueing_cluster import GangSchedulerSettings
 from quorate.processes.process_setup import run_until_signal
 from quorate.scheduler.scheduler import Options
 

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from quorate.api.meta import epoch
 from quorate.cli.local import DEFAULT_DASHBOARD_PORT
-from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.command import run_directory
 from quorate.cli.run.estimate import EstimateOfLast, estimate_table
 from quorate.cli.run.follow import OnObserved, ignore
@@ -27,6 +26,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.resources import PODS
+from quorate.processes.local.cluster_description import ClusterDescription
 
 EXAMPLE: Final = "examples/all-or-nothing"
 ESTIMATE: Final = "examples/estimate"

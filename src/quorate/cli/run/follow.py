@@ -11,11 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.api.configuration.pods_ready import WaitForPodsReady
-from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
-from quorate.cli.run.apply import create_manifests
 from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes
-from quorate.cli.run.manifests import Manifest
 from quorate.cli.run.observation import ObservedCluster, observe
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
 from quorate.cli.run.progress import job_progress, job_record, queue_progress
@@ -26,6 +22,10 @@ from quorate.kube.informer import Informer
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, NODES, POD_GROUPS, PODS, WORKLOADS
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory, LockedDirectory
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.local.apply import create_manifests
+from quorate.processes.local.manifests import Manifest
+from quorate.processes.local.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 
 LONGEST_PAUSE_S: Final = 0.2  # between two observations, without changes
 SHARE_OF_TIME: Final = 0.1  # for evaluating and showing them, as long as that permits no longer pause

@@ -16,11 +16,9 @@ from quorate.api.configuration import (
 )
 from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.meta import Key
-from quorate.cli.stored_configuration import KEY as STORED
-from quorate.cli.stored_configuration import NEEDS_RESTART
 from quorate.controllers.topology.node_feeds import load_model
 from quorate.inspect.configuration_files import read_configuration
-from quorate.install.controllers import CONFIGURATION, CONFIGURATION_FILE
+from quorate.install.controllers import CONFIGURATION, CONFIGURATION_FILE, IN_FORCE_KEY, NEEDS_RESTART
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import CONFIG_MAPS
@@ -50,7 +48,7 @@ async def effective_configuration(client: Client, path: Path | None) -> Effectiv
     if path is not None:
         return _of_file(path)
     problems: list[str] = []
-    for key in (STORED, *CONFIG_MAPS_TO_TRY):
+    for key in (IN_FORCE_KEY, *CONFIG_MAPS_TO_TRY):
         try:
             data = (await client.get(CONFIG_MAPS, key)).data
         except NotFound:
@@ -64,7 +62,7 @@ async def effective_configuration(client: Client, path: Path | None) -> Effectiv
         except InvalidConfiguration as error:
             problems.append(f"ConfigMap {key}: {error.findings[0]}")
             break
-        remarks = "; ".join([*problems, *(_remarks(data) if key == STORED else ())])
+        remarks = "; ".join([*problems, *(_remarks(data) if key == IN_FORCE_KEY else ())])
         return EffectiveConfiguration(found, f"ConfigMap {key}{f' ({remarks})' if remarks else ''}", text)
     reason = "; ".join(problems) or f"no ConfigMap {CONFIG_MAPS_TO_TRY[0]}"
     return EffectiveConfiguration(

@@ -13,7 +13,6 @@ from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_condition
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
-from quorate.cli.stored_scheduler_configuration import SCHEDULER_KEY
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.job_names import job_uids
@@ -44,6 +43,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import CONFIG_MAPS, POD_GROUPS
+from quorate.processes.stored_scheduler_configuration import SCHEDULER_KEY
 from quorate.scheduler.feeds import load_model
 from quorate.scheduler.scheduler import SCHEDULER_NAMES
 

@@ -18,11 +18,6 @@ from quorate.api.kueue.conversion import CONVERTED_KINDS, convert_version
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.cli.cluster_reader import ClusterReader
-from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.controller_process import run_controller_process
-from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
-from quorate.cli.run.apply import install_definitions, provide, withdraw_others
-from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.install.roles import gang_roles, user_roles
@@ -42,7 +37,17 @@ from quorate.observe.explanations import Explainer
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
 from quorate.observe.visibility import visibility, visibility_access
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.controllers import run_controller_process
+from quorate.processes.local.apply import install_definitions, provide, withdraw_others
+from quorate.processes.local.local_webhooks import (
+    check_webhooks,
+    installed_webhooks,
+    prepare_namespaces,
+    remove_webhooks,
+)
 from quorate.processes.process_setup import new_uid
+from quorate.processes.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options

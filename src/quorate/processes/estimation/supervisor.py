@@ -20,8 +20,6 @@ import msgspec
 from quorate.api.configuration.process import EstimateRules
 from quorate.api.explanation import StartEstimate
 from quorate.api.meta import Key, at_epoch
-from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.estimation.messages import KINDS, Configure, Play, Put, Remove, frame, read_refresh
 from quorate.kube.clock import Clock
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.informer import Change
@@ -29,6 +27,8 @@ from quorate.kube.log import logger
 from quorate.kube.resources import metadata_of
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.estimation.messages import KINDS, Configure, Play, Put, Remove, frame, read_refresh
 from quorate.simulate.estimates.rolling_forecast import Refresh
 
 FIRST_AFTER_S: Final = 10.0  # of waiting: most workloads of a cluster with room start sooner
@@ -120,7 +120,7 @@ async def _estimates(refresh: Refresh) -> Mapping[Key, StartEstimate]:
 @asynccontextmanager
 async def _worker() -> AsyncIterator[Process]:
     """Run the process while the block lasts."""
-    command = (sys.executable, "-m", "quorate.cli.estimation.worker", str(os.getpid()))
+    command = (sys.executable, "-m", "quorate.processes.estimation.worker", str(os.getpid()))
     worker = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
     try:
         yield worker

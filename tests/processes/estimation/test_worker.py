@@ -9,7 +9,7 @@ from typing import Final
 
 PARENT: Final = """
 import os, subprocess, sys, time
-worker = [sys.executable, "-m", "quorate.cli.estimation.worker", str(os.getpid())]
+worker = [sys.executable, "-m", "quorate.processes.estimation.worker", str(os.getpid())]
 print(subprocess.Popen(worker).pid, flush=True)
 time.sleep(600)
 """

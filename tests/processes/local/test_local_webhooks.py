@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from quorate.api.configuration import load_configuration
-from quorate.cli.local_webhooks import check_webhooks
-from quorate.cli.stored_configuration import content
 from quorate.inspect.errors import UsageError
+from quorate.processes.local.local_webhooks import check_webhooks
+from quorate.processes.stored_configuration import content
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 

@@ -6,19 +6,12 @@ installation: an invalid file is ignored, some fields take effect at a restart, 
 file.  A Configuration contains names of Secrets and no secret; comments are left out.
 """
 
-from typing import Final
-
-from quorate.api.meta import Key
-from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.stored_scheduler_configuration import keep_stored, plain
-from quorate.install.controllers import CONFIGURATION_FILE
-from quorate.install.roles import IN_FORCE
+from quorate.install.controllers import CONFIGURATION_FILE, IN_FORCE_KEY, NEEDS_RESTART
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.observe.replica import Replica
-
-KEY: Final = Key("kube-public", IN_FORCE)
-NEEDS_RESTART: Final = "needs-restart"
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.stored_scheduler_configuration import keep_stored, plain
 
 
 async def store_in_force(
@@ -29,7 +22,9 @@ async def store_in_force(
     def decides() -> bool:
         return replica.ready.is_set() and replica.role != "follower"
 
-    await keep_stored(client, clock, KEY, decides, lambda: content(in_force.text, in_force.needs_restart))
+    await keep_stored(
+        client, clock, IN_FORCE_KEY, decides, lambda: content(in_force.text, in_force.needs_restart)
+    )
 
 
 def content(text: str, needs_restart: tuple[str, ...]) -> dict[str, str]:

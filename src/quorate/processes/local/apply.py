@@ -11,11 +11,11 @@ from typing import Any, Final
 from quorate.api import codec
 from quorate.api.findings import Finding
 from quorate.api.meta import Condition, Key, Struct, is_true
-from quorate.cli.run.manifests import Manifest, document_finding
 from quorate.inspect.configuration_files import InvalidFiles, compiler_lines
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, NotFound
 from quorate.kube.resources import Json, Resource, untyped
+from quorate.processes.local.manifests import Manifest, document_finding
 
 DEFINITION_KIND: Final = "CustomResourceDefinition"
 DEFINITIONS: Final = untyped(

@@ -16,8 +16,8 @@ from quorate.api.decoding.strict import text as decode_text
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.syntax import is_qualified_name
-from quorate.cli.run.node_pools import MOST_NODES
 from quorate.local.nodes import FleetLevel
+from quorate.processes.local.node_pools import MOST_NODES
 
 TOPOLOGY: Final = "default"
 FLAVOR: Final = "tas-flavor"

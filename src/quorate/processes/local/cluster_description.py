@@ -16,16 +16,14 @@ complete the capacity of pools.  The file is read, not applied to the API.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-import typer
 import yaml
 
 from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.decoding.strict import (
     DecodeContext,
-    InvalidValue,
     Section,
     choice,
     integer,
@@ -33,27 +31,19 @@ from quorate.api.decoding.strict import (
     section,
 )
 from quorate.api.findings import Finding
-from quorate.api.quantity import PODS, InvalidQuantity, Quantity, parse_quantity
-from quorate.cli.run.node_pools import EXAMPLE as POOL_EXAMPLE
-from quorate.cli.run.node_pools import (
+from quorate.api.quantity import PODS, Quantity, parse_quantity
+from quorate.inspect.configuration_files import InvalidFiles, compiler_lines
+from quorate.local.nodes import NodePool
+from quorate.processes.local.node_pools import (
     NodePoolDescription,
-    check_pools,
     node_pools,
     pool_fields,
-    pool_option,
 )
-from quorate.cli.run.node_topology import (
-    EXAMPLE,
-    FLAVOR,
+from quorate.processes.local.node_topology import (
     NODE_LABELS,
-    TOPOLOGY,
     NodeTopology,
     decode_node_topology,
-    topology_option,
 )
-from quorate.inspect.configuration_files import InvalidFiles, compiler_lines
-from quorate.inspect.errors import UsageError
-from quorate.local.nodes import NodePool
 
 API_VERSION: Final = "local.quorate.dev/v1alpha1"
 
@@ -137,94 +127,6 @@ def _fields(fields: Section) -> ClusterDescription:
 
 
 DEFAULT: Final = ClusterDescription(nodes=1, cpu=parse_quantity("8"), memory=parse_quantity("16Gi"), pods=110)
-
-
-def _amount(text: str) -> Quantity:
-    try:
-        amount = parse_quantity(text)
-    except InvalidQuantity as error:
-        raise typer.BadParameter(str(error)) from error
-    if amount < Quantity(0):
-        raise typer.BadParameter(f"{text!r} is negative (write 0 or more)")
-    return amount
-
-
-_PANEL: Final = "Nodes"
-
-Nodes = Annotated[
-    int | None,
-    typer.Option(
-        min=0, rich_help_panel=_PANEL, help=f"How many nodes to simulate. Default: {DEFAULT.nodes}."
-    ),
-]
-NodeCpu = Annotated[
-    Quantity | None,
-    typer.Option(
-        parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
-        help=f"Allocatable cpu of each node, such as 8 or 500m. Default: {DEFAULT.cpu}.",
-    ),
-]  # fmt: skip
-NodeMemory = Annotated[
-    Quantity | None,
-    typer.Option(
-        parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
-        help=f"Allocatable memory of each node, such as 16Gi or 8429Mi. Default: {DEFAULT.memory}.",
-    ),
-]  # fmt: skip
-NodePods = Annotated[
-    int | None,
-    typer.Option(
-        min=0, rich_help_panel=_PANEL, help=f"Allocatable pods of each node. Default: {DEFAULT.pods}."
-    ),
-]
-NodeLevels = Annotated[
-    NodeTopology | None,
-    typer.Option(
-        "--topology", parser=topology_option, metavar="LEVELS", rich_help_panel=_PANEL,
-        help=f"Blocks, racks or other domains of nodes, instead of --nodes: [b]{EXAMPLE}[/b] makes 2 blocks "
-        f"of 4 racks of 8 hosts, the Topology {TOPOLOGY} and the ResourceFlavor {FLAVOR}.",
-    ),
-]  # fmt: skip
-NodePools = Annotated[
-    list[NodePoolDescription] | None,
-    typer.Option(
-        "--pool", parser=pool_option, metavar="FIELDS", rich_help_panel=_PANEL, show_default=False,
-        help=f"Nodes of another size: [b]{POOL_EXAMPLE}[/b]. May be repeated, as may label=KEY=VALUE and "
-        "taint=KEY=VALUE:EFFECT in it.",
-    ),
-]  # fmt: skip
-Speed = Annotated[
-    float,
-    typer.Option(
-        min=0.001, rich_help_panel=_PANEL,
-        help="How many times faster than real time simulated pods start and run.",
-    ),
-]  # fmt: skip
-
-
-def described_nodes(
-    nodes: int | None,
-    cpu: Quantity | None,
-    memory: Quantity | None,
-    pods: int | None,
-    topology: NodeTopology | None,
-    pools: list[NodePoolDescription] | None,
-) -> ClusterDescription:
-    """Return what the options of a command describe.  Raises ``UsageError``."""
-    if nodes is not None and topology is not None:
-        raise UsageError("--nodes has no effect with --topology (drop one of the two)")
-    try:
-        check_pools(tuple(pools or ()))
-    except InvalidValue as error:
-        raise UsageError(f"--pool {error.rule}") from error
-    return ClusterDescription(
-        nodes=nodes,
-        cpu=cpu,
-        memory=memory,
-        pods=pods,
-        topology=topology,
-        pools=tuple(pools) if pools else None,
-    )
 
 
 def simulated_pools(description: ClusterDescription) -> tuple[NodePool, ...]:

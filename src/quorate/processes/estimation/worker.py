@@ -1,4 +1,4 @@
-"""``python -m quorate.cli.estimation.worker PARENT``: compute estimates from the objects that come on stdin.
+"""``python -m quorate.processes.estimation.worker PARENT``: estimate starts from the objects on stdin.
 
 It ends with its standard input, and whatever it computes with the process PARENT, which started it: it never
 outlives the controllers.
@@ -12,7 +12,7 @@ from typing import Final, assert_never
 
 from quorate.api import codec
 from quorate.api.configuration import default_configuration, load_configuration
-from quorate.cli.estimation.messages import KINDS, Configure, Play, Put, Remove, frame, read_message
+from quorate.processes.estimation.messages import KINDS, Configure, Play, Put, Remove, frame, read_message
 from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.estimates.rolling_forecast import RollingForecast
 

@@ -7,12 +7,12 @@ from itertools import groupby
 from typing import Final
 
 from quorate.api.meta import Key
-from quorate.cli.cluster_snapshot import ClusterSnapshot, SnapshotObject
 from quorate.inspect.configuration_files import InvalidFiles
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError
 from quorate.kube.resources import NAMESPACES, Json, untyped
 from quorate.local.nodes.registration import NODES, OF_POOL, ORIGIN, Node, replacing
+from quorate.processes.local.cluster_snapshot import ClusterSnapshot, SnapshotObject
 
 _IMPORTED: Final = "imported"
 _CONCURRENT: Final = 16

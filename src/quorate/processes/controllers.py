@@ -17,9 +17,6 @@ from quorate.api.configuration.process import ClientConnection
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
 from quorate.cli.cluster_reader import ClusterReader
-from quorate.cli.configuration_reload import ConfigurationInForce
-from quorate.cli.estimation.supervisor import run_estimation
-from quorate.cli.stored_configuration import store_in_force
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.controllers.process import run_replica
 from quorate.inspect.errors import UsageError
@@ -49,7 +46,10 @@ from quorate.observe.queueing_metrics import metrics
 from quorate.observe.replica import Replica, Role
 from quorate.observe.serving import health_checks, serving
 from quorate.observe.visibility import visibility, visibility_access
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.estimation.supervisor import run_estimation
 from quorate.processes.process_setup import new_identity
+from quorate.processes.stored_configuration import store_in_force
 from quorate.webhooks.process import run_webhooks
 
 NEEDED: Final = (

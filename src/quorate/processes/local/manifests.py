@@ -18,11 +18,11 @@ from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.findings import Finding, child_path
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.validation import manifest_findings
-from quorate.cli.run import cluster_description
-from quorate.cli.run.cluster_description import ClusterDescription, read_description
-from quorate.cli.run.node_topology import NodeTopology
 from quorate.inspect.configuration_files import InvalidFiles, compiler_lines
 from quorate.kube.patches import merged
+from quorate.processes.local import cluster_description
+from quorate.processes.local.cluster_description import ClusterDescription, read_description
+from quorate.processes.local.node_topology import NodeTopology
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from quorate.api.core import Taint
 from quorate.api.quantity import Quantity, parse_quantity
-from quorate.cli.run.cluster_description import (
+from quorate.cli.run.node_options import described_nodes
+from quorate.inspect.configuration_files import InvalidFiles
+from quorate.inspect.errors import UsageError
+from quorate.local.nodes import NodePool
+from quorate.processes.local.cluster_description import (
     ClusterDescription,
-    described_nodes,
     description_text,
     read_description_file,
     simulated_pools,
 )
-from quorate.cli.run.node_pools import NodePoolDescription, pool_option
-from quorate.cli.run.node_topology import parse_node_topology
-from quorate.inspect.configuration_files import InvalidFiles
-from quorate.inspect.errors import UsageError
-from quorate.local.nodes import NodePool
+from quorate.processes.local.node_pools import NodePoolDescription, pool_option
+from quorate.processes.local.node_topology import parse_node_topology
 
 HEAD = "apiVersion: local.quorate.dev/v1alpha1\nkind: Cluster\n"
 GPU_OPTION = (

@@ -1,0 +1,101 @@
+"""Options that describe the nodes of a local cluster."""
+
+from typing import Annotated, Final
+
+import typer
+
+from quorate.api.decoding.strict import InvalidValue
+from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from quorate.inspect.errors import UsageError
+from quorate.processes.local.cluster_description import DEFAULT, ClusterDescription
+from quorate.processes.local.node_pools import EXAMPLE as POOL_EXAMPLE
+from quorate.processes.local.node_pools import NodePoolDescription, check_pools, pool_option
+from quorate.processes.local.node_topology import EXAMPLE, FLAVOR, TOPOLOGY, NodeTopology, topology_option
+
+
+def _amount(text: str) -> Quantity:
+    try:
+        amount = parse_quantity(text)
+    except InvalidQuantity as error:
+        raise typer.BadParameter(str(error)) from error
+    if amount < Quantity(0):
+        raise typer.BadParameter(f"{text!r} is negative (write 0 or more)")
+    return amount
+
+
+_PANEL: Final = "Nodes"
+
+Nodes = Annotated[
+    int | None,
+    typer.Option(
+        min=0, rich_help_panel=_PANEL, help=f"How many nodes to simulate. Default: {DEFAULT.nodes}."
+    ),
+]
+NodeCpu = Annotated[
+    Quantity | None,
+    typer.Option(
+        parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
+        help=f"Allocatable cpu of each node, such as 8 or 500m. Default: {DEFAULT.cpu}.",
+    ),
+]  # fmt: skip
+NodeMemory = Annotated[
+    Quantity | None,
+    typer.Option(
+        parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
+        help=f"Allocatable memory of each node, such as 16Gi or 8429Mi. Default: {DEFAULT.memory}.",
+    ),
+]  # fmt: skip
+NodePods = Annotated[
+    int | None,
+    typer.Option(
+        min=0, rich_help_panel=_PANEL, help=f"Allocatable pods of each node. Default: {DEFAULT.pods}."
+    ),
+]
+NodeLevels = Annotated[
+    NodeTopology | None,
+    typer.Option(
+        "--topology", parser=topology_option, metavar="LEVELS", rich_help_panel=_PANEL,
+        help=f"Blocks, racks or other domains of nodes, instead of --nodes: [b]{EXAMPLE}[/b] makes 2 blocks "
+        f"of 4 racks of 8 hosts, the Topology {TOPOLOGY} and the ResourceFlavor {FLAVOR}.",
+    ),
+]  # fmt: skip
+NodePools = Annotated[
+    list[NodePoolDescription] | None,
+    typer.Option(
+        "--pool", parser=pool_option, metavar="FIELDS", rich_help_panel=_PANEL, show_default=False,
+        help=f"Nodes of another size: [b]{POOL_EXAMPLE}[/b]. May be repeated, as may label=KEY=VALUE and "
+        "taint=KEY=VALUE:EFFECT in it.",
+    ),
+]  # fmt: skip
+Speed = Annotated[
+    float,
+    typer.Option(
+        min=0.001, rich_help_panel=_PANEL,
+        help="How many times faster than real time simulated pods start and run.",
+    ),
+]  # fmt: skip
+
+
+def described_nodes(
+    nodes: int | None,
+    cpu: Quantity | None,
+    memory: Quantity | None,
+    pods: int | None,
+    topology: NodeTopology | None,
+    pools: list[NodePoolDescription] | None,
+) -> ClusterDescription:
+    """Return what the options of a command describe.  Raises ``UsageError``."""
+    if nodes is not None and topology is not None:
+        raise UsageError("--nodes has no effect with --topology (drop one of the two)")
+    try:
+        check_pools(tuple(pools or ()))
+    except InvalidValue as error:
+        raise UsageError(f"--pool {error.rule}") from error
+    return ClusterDescription(
+        nodes=nodes,
+        cpu=cpu,
+        memory=memory,
+        pods=pods,
+        topology=topology,
+        pools=tuple(pools) if pools else None,
+    )
