@@ -9,8 +9,8 @@ from quorate.api import codec
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
+from quorate.queueing.topology.audit import ConstraintMismatch, PlaceSums, audit_pods, held_differences
 from quorate.queueing.topology.constraint_view import ConstraintView
-from quorate.queueing.topology.constraints_audit import ConstraintMismatch, audit_constraints
 from quorate.queueing.topology.places import NO_PLACES, Places
 from quorate.queueing.topology.pod_constraints import PodConstraints
 from quorate.queueing.topology.pod_templates import Template
@@ -92,8 +92,10 @@ class Cluster:
         return self.constraints.view
 
     def differences(self, places: Places = NO_PLACES) -> list[ConstraintMismatch]:
-        counted = {Key("default", "w"): places}
-        return [each for slice_ in audit_constraints(self.constraints, lambda: counted) for each in slice_]
+        sums = PlaceSums()
+        sums.add(places, 1)
+        of_pods = [each for slice_ in audit_pods(self.constraints) for each in slice_]
+        return [*held_differences(self.constraints, sums.held), *of_pods]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_the_audit_finds_a_difference(
     slice_size: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("quorate.queueing.topology.constraints_audit.SLICE_SIZE", slice_size)
+    monkeypatch.setattr("quorate.queueing.topology.audit.SLICE_SIZE", slice_size)
     cluster = Cluster(nodes=2, pods=2)
     cluster.constraints.expect(WEB)
     cluster.prepared()

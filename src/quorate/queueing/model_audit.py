@@ -21,8 +21,7 @@ from quorate.queueing.cluster_queue import ClusterQueueState, counts_quota
 from quorate.queueing.outside_quota import OutsideUse, recorded_use
 from quorate.queueing.pending.ordering import may_queue
 from quorate.queueing.state import State
-from quorate.queueing.topology.audit import PlaceDifference, audit_places
-from quorate.queueing.topology.constraints_audit import ConstraintMismatch, audit_constraints
+from quorate.queueing.topology.audit import NodeDifference, audit_nodes
 from quorate.queueing.topology.places import Amounts, Places
 from quorate.quota import audit
 from quorate.quota.amount import Usage, total
@@ -69,12 +68,7 @@ class UntrackedWorkload(msgspec.Struct, frozen=True):
 
 
 ModelDifference = (
-    ReservationMismatch
-    | OutsideMismatch
-    | UntrackedWorkload
-    | audit.Difference
-    | PlaceDifference
-    | ConstraintMismatch
+    ReservationMismatch | OutsideMismatch | UntrackedWorkload | audit.Difference | NodeDifference
 )
 
 
@@ -95,8 +89,7 @@ def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[Mode
         for pair in sorted(audit.pairs_of(_usage(state, root))):
             # A tree that has become part of another one meanwhile is left to the next audit.
             yield audit.audit(_usage(state, root), (pair,)) if root.parent is None else ()
-    yield from audit_places(state.ledger.topology, lambda: _places(state), lambda: _counted_places(state))
-    yield from audit_constraints(state.ledger.topology.constraints, lambda: _counted_places(state))
+    yield from audit_nodes(state.ledger.topology, lambda: _places(state), lambda: _counted_places(state))
 
 
 def _places(state: State) -> dict[Key, Places]:

@@ -1,25 +1,31 @@
-"""Audit of the places: what pods use of each leaf, and the domains of each flavor, computed from scratch.
+"""Audit of nodes, pods and places: what uses each leaf, and what pod constraints read, computed from scratch.
 
 The model updates all of it incrementally: the usage of each leaf when a workload gets or loses places, and
-the trees of the flavors when nodes, pods and places change.  Each slice of the audit compares what belongs to
-one moment.  Places that a cycle reserves for a preemptor count only while it runs.
+the trees of the flavors and the view of the filters when nodes, pods and places change.  Each slice of the
+audit compares what belongs to one moment.  Places that a cycle reserves for a preemptor count only while it
+runs.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
 
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import MAX_AMOUNT, Path, as_share
+from quorate.queueing.topology.constraint_view import HeldKey
+from quorate.queueing.topology.counted_pods import hash_of, hash_of_held, repelled_namespaces
 from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import Amounts, Places, UsedBy
+from quorate.queueing.topology.pod_constraints import PodConstraints
 from quorate.queueing.topology.trees import KnownTree
 from quorate.queueing.topology.used_places import UsedPlaces
 
-SLICE_SIZE: Final = 1_000  # places or nodes, at least
+SLICE_SIZE: Final = 1_000  # workloads, nodes or pods
 
 _T = TypeVar("_T")
 _Usage = Mapping[Path, Mapping[UsedBy, Amounts]]
@@ -51,14 +57,23 @@ class DomainMismatch(msgspec.Struct, frozen=True):
     in_model: bool
 
 
-PlaceDifference = PlaceMismatch | PlacesMismatch | DomainMismatch
+class ConstraintMismatch(msgspec.Struct, frozen=True):
+    """Another number of pods, or of terms of anti-affinity, in the model than what pods and places give."""
+
+    quantity: str
+    of: str  # a host, a pod or a namespace
+    in_model: int
+    computed: int
 
 
-def audit_places(
+NodeDifference = PlaceMismatch | PlacesMismatch | DomainMismatch | ConstraintMismatch
+
+
+def audit_nodes(
     model: TopologyModel,
     all_places: Callable[[], Mapping[Key, Places]],
     counted: Callable[[], Mapping[Key, Places]],
-) -> Iterator[tuple[PlaceDifference, ...]]:
+) -> Iterator[tuple[NodeDifference, ...]]:
     """Yield the differences of one slice after the other.
 
     ``all_places`` are those of all workloads that have some, at the moment of the call, and ``counted`` those
@@ -66,38 +81,79 @@ def audit_places(
     """
     present, with_places = all_places().keys(), model.occupants.with_places
     yield tuple(PlacesMismatch(key, key in with_places) for key in sorted(present ^ with_places))
-    yield from _usage_slices(model, counted)
+    yield from _place_slices(model, counted)
     for known in model.known_trees():
         yield from _tree_slices(model, known)
+    yield from audit_pods(model.constraints)
 
 
-def _usage_slices(
-    model: TopologyModel, counted: Callable[[], Mapping[Key, Places]]
-) -> Iterator[tuple[PlaceDifference, ...]]:
-    """Compare the usage of all leaves at the last moment, by then most of it has been computed."""
-    sums = UsedPlaces()
-    seen: dict[Key, Places] = {}
+def _add_up(current: Callable[[], Mapping[Key, _T]], add: Callable[[_T, int], int]) -> Iterator[tuple[()]]:
+    """Add up values in slices, then those at once that changed meanwhile.
+
+    ``add`` is called with a value and 1, or -1 to take it back, and returns the size of the value.
+    """
+    seen: dict[Key, _T] = {}
     size = 0
-    for key, places in counted().items():
-        seen[key] = places
-        _count(sums, places, 1)
-        size += 1 + len(places.all)
+    for key, value in current().items():
+        seen[key] = value
+        size += add(value, 1)
         if size >= SLICE_SIZE:
             yield ()
             size = 0
-    current = counted()
-    for key, places in seen.items():
-        if current.get(key) is not places:
-            _count(sums, places, -1)
-    for key, places in current.items():
-        if seen.get(key) is not places:
-            _count(sums, places, 1)
-    yield tuple(_usage_differences(model.used.by_leaf, sums.by_leaf))
+    now = current()
+    for key in seen.keys() | now.keys():
+        before, after = seen.get(key), now.get(key)
+        if before != after:
+            if before is not None:
+                add(before, -1)
+            if after is not None:
+                add(after, 1)
 
 
-def _count(sums: UsedPlaces, places: Places, times: int) -> None:
-    for place in places.all:
-        sums.count(place, times)
+# Places.
+
+
+def _place_slices(
+    model: TopologyModel, counted: Callable[[], Mapping[Key, Places]]
+) -> Iterator[tuple[NodeDifference, ...]]:
+    """Compare the usage of all leaves, and the pods with places that pod constraints read."""
+    sums = PlaceSums()
+    yield from _add_up(counted, sums.add)
+    usage = _usage_differences(model.used.by_leaf, sums.used.by_leaf)
+    yield (*usage, *held_differences(model.constraints, sums.held))
+
+
+class PlaceSums:
+    """What all places use, and how many pods they have by host and template."""
+
+    def __init__(self) -> None:
+        self.used = UsedPlaces()
+        self.held: Counter[HeldKey] = Counter()
+
+    def add(self, places: Places, times: int) -> int:
+        for place in places.all:
+            self.used.count(place, times)
+            if place.on_host and place.template is not None:
+                self.held[HeldKey(place.values[-1], place.template)] += place.pods * times
+        return 1 + len(places.all)
+
+
+def held_differences(constraints: PodConstraints, sums: Counter[HeldKey]) -> list[ConstraintMismatch]:
+    held, view = constraints.held, constraints.view
+    in_view = {} if view is None else view.held
+    unread = held if view is None else view.unread.held
+    compared = [("held pods", key, held.get(key, 0)) for key in held.keys() | sums.keys()]
+    compared += [
+        ("held pods in the view", key, in_view.get(key, 0))
+        for key in in_view.keys() | sums.keys()
+        if key not in unread
+    ]
+    differences = [
+        ConstraintMismatch(quantity, key.host, pods, sums[key])
+        for quantity, key, pods in compared
+        if pods != sums[key]
+    ]
+    return sorted(differences, key=lambda difference: (difference.quantity, difference.of))
 
 
 def _usage_differences(in_model: _Usage, computed: _Usage) -> Iterator[PlaceMismatch]:
@@ -112,7 +168,7 @@ def _usage_differences(in_model: _Usage, computed: _Usage) -> Iterator[PlaceMism
                     )
 
 
-def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[PlaceDifference, ...]]:
+def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[NodeDifference, ...]]:
     """Compare a tree leaf by leaf; a tree that a node joins or leaves meanwhile is left to the next audit."""
     changes = model.domain_changes
 
@@ -190,3 +246,67 @@ def _mismatches(
 def _add_amounts(total: dict[str, int], amounts: Mapping[str, int], times: int) -> None:
     for resource, amount in amounts.items():
         total[resource] = total.get(resource, 0) + as_share(amount) * times
+
+
+# Pods.
+
+
+def audit_pods(constraints: PodConstraints) -> Iterator[tuple[ConstraintMismatch, ...]]:
+    """Compare the pods without a place with those of the view, one by one, and the sums over all pods."""
+    keys = list(constraints.pods)
+    for _, chunk in _chunks(keys):
+        yield tuple(_view_differences(constraints, chunk))
+    sums = _PodSums()
+    pods = constraints.pods
+    yield from _add_up(lambda: {key: (pod, constraints.node_of(key)) for key, pod in pods.items()}, sums.add)
+    for key, count in constraints.held.items():
+        sums.hold(key, count)
+    yield tuple(sums.differences(constraints))
+
+
+def _view_differences(constraints: PodConstraints, keys: Iterable[Key]) -> Iterator[ConstraintMismatch]:
+    view = constraints.view
+    for key in keys if view is not None else ():
+        if view is not None and key not in view.unread.foreign:
+            node, seen = constraints.node_of(key), view.cluster.occupant(key)
+            if node != (None if seen is None else seen.node):
+                yield ConstraintMismatch(
+                    "pods in the view", str(key), int(seen is not None), int(node is not None)
+                )
+
+
+class _PodSums:
+    """What the model has of all pods together."""
+
+    def __init__(self) -> None:
+        self.hash = self.constrained = 0
+        self.repelled: Counter[str] = Counter()
+
+    def add(self, counted: tuple[BoundPod, str | None], times: int) -> int:
+        pod, node = counted
+        for namespace in repelled_namespaces(pod.metadata.namespace, pod.constraints):
+            self.repelled[namespace] += times
+        if node is not None:
+            self.hash += hash_of(pod, node) * times
+            if pod.constraints is not None:
+                self.constrained += hash_of(pod, node) * times
+        return 1
+
+    def hold(self, key: HeldKey, pods: int) -> None:
+        template = key.template
+        self.hash += hash_of_held(*key) * pods
+        if template.has_constraints:
+            self.constrained += hash_of_held(*key) * pods
+        if template.repels and pods > 0:
+            self.repelled.update(set(repelled_namespaces(template.namespace, template.decode().spec)))
+
+    def differences(self, constraints: PodConstraints) -> Iterator[ConstraintMismatch]:
+        all_pods, constrained = constraints.sums
+        if all_pods != self.hash:
+            yield ConstraintMismatch("sum over pods", "", all_pods, self.hash)
+        if constrained != self.constrained:
+            yield ConstraintMismatch("sum over pods with constraints", "", constrained, self.constrained)
+        for namespace in sorted(self.repelled.keys() | constraints.repelled.keys()):
+            have, want = constraints.repelled.get(namespace, 0), self.repelled[namespace]
+            if have != want:  # terms that were counted and are gone leave a 0
+                yield ConstraintMismatch("terms of anti-affinity", namespace, have, want)
