@@ -11,8 +11,8 @@ from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.queueing.topology.audit import ConstraintMismatch, PlaceSums, audit_pods, held_differences
 from quorate.queueing.topology.constraint_view import ConstraintView
+from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import NO_PLACES, Places
-from quorate.queueing.topology.pod_constraints import PodConstraints
 from quorate.queueing.topology.pod_templates import Template
 from tests.queueing.notation import Json
 from tests.steps import steps_of
@@ -35,12 +35,11 @@ PLAIN = a_template("default", "plain", {})
 
 
 class Cluster:
-    """Nodes and pods, and the constraints that are told of each change of them."""
+    """Nodes and pods in a model, the constraints of which are told of each change of them."""
 
     def __init__(self, nodes: int = 0, pods: int = 0) -> None:
-        self.nodes: dict[str, Node] = {}
-        self.foreign: dict[Key, str] = {}
-        self.constraints = PodConstraints(self.nodes, self.foreign.get)
+        self.model = TopologyModel(None)
+        self.constraints = self.model.constraints
         for number in range(nodes):
             self.put_node(f"n{number}")
         for number in range(pods):
@@ -51,28 +50,20 @@ class Cluster:
             "metadata": {"name": name, "labels": {HOST: host or name}},
             "status": {"allocatable": {"cpu": "8", "pods": "110"}},
         }
-        old, self.nodes[name] = self.nodes.get(name), codec.convert(Node, node)
-        self.constraints.put_node(self.nodes[name], old)
+        self.model.put_node(codec.convert(Node, node))
 
     def remove_node(self, name: str) -> None:
-        self.constraints.remove_node(self.nodes.pop(name))
+        self.model.remove_node(name)
 
     def put_pod(self, name: str, node: str, *, app: str) -> None:
         given = {
             "metadata": {"name": name, "namespace": "default", "labels": {"app": app}},
             "spec": {"nodeName": node, "containers": [{"name": "c"}], "affinity": apart(app)},
         }
-        pod = codec.convert(BoundPod, given)
-        self.constraints.put_pod(pod)
-        if self.foreign.get(pod.metadata.key) != node:
-            self.foreign[pod.metadata.key] = node
-            self.constraints.count(pod.metadata.key, node)
+        self.model.put_pod(codec.convert(BoundPod, given))
 
     def remove_pod(self, name: str) -> None:
-        key = Key("default", name)
-        self.constraints.uncount(key)
-        del self.foreign[key]
-        self.constraints.remove_pod(key)
+        self.model.remove_pod(Key("default", name))
 
     def counted(self) -> dict[str, dict[str, int]]:
         """Return how many pods the prepared view has, by node and label."""
@@ -204,7 +195,19 @@ def forget_a_pod(cluster: Cluster) -> None:
 
 
 def leak_a_pod(cluster: Cluster) -> None:
-    del cluster.foreign[Key("default", "p0")]
+    cluster.model.occupants.remove(Key("default", "p0"))
+
+
+def count_a_pod_twice(cluster: Cluster) -> None:
+    key = Key("default", "p0")
+    cluster.prepared().uncount(key)
+    cluster.constraints.add(key, cluster.model.occupants.all[key])
+
+
+def forget_the_constraints_of_a_pod(cluster: Cluster) -> None:
+    key = Key("default", "p0")
+    occupant = cluster.model.occupants.all[key]
+    cluster.model.occupants.put(key, msgspec.structs.replace(occupant, pod=None))
 
 
 @pytest.mark.parametrize("slice_size", [1, 1_000])
@@ -214,7 +217,12 @@ def leak_a_pod(cluster: Cluster) -> None:
         pytest.param(forget_a_pod, {"pods in the view": (0, 1)}, id="a pod is not in the view"),
         pytest.param(
             leak_a_pod,
-            {"pods in the view": (1, 0), "sum over pods": None, "sum over pods with constraints": None},
+            {
+                "pods in the view": (1, 0),
+                "sum over pods": None,
+                "sum over pods with constraints": None,
+                "terms of anti-affinity": (2, 1),
+            },
             id="a pod counts that has gone",
         ),
         pytest.param(
@@ -223,18 +231,23 @@ def leak_a_pod(cluster: Cluster) -> None:
             id="pods count that have no places",
         ),
         pytest.param(
-            lambda cluster: cluster.constraints.remove_pod(Key("default", "p0")),
-            {"sum over pods": None, "sum over pods with constraints": None},
-            id="a pod that counts is not known",
+            count_a_pod_twice,
+            {
+                "sum over pods": None,
+                "sum over pods with constraints": None,
+                "terms of anti-affinity": (3, 2),
+            },
+            id="a pod counts twice",
         ),
         pytest.param(
-            lambda cluster: cluster.constraints.pods.pop(Key("default", "p0")),
+            forget_the_constraints_of_a_pod,
             {
+                "pods in the view": (1, 0),
                 "sum over pods": None,
                 "sum over pods with constraints": None,
                 "terms of anti-affinity": (2, 1),
             },
-            id="terms of a pod that has gone",
+            id="terms count of a pod that has none",
         ),
         pytest.param(hold_and_release, {}, id="a count of zero"),
         pytest.param(lambda cluster: cluster.remove_pod("p0"), {}, id="a pod has gone"),

@@ -12,7 +12,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.placement.resources import in_base_units
@@ -20,6 +19,7 @@ from quorate.placement.topology.tree import MAX_AMOUNT, Path, as_share
 from quorate.queueing.topology.constraint_view import HeldKey
 from quorate.queueing.topology.counted_pods import hash_of, hash_of_held, repelled_namespaces
 from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.occupants import Name, Occupant, Occupants
 from quorate.queueing.topology.places import Amounts, Places, UsedBy
 from quorate.queueing.topology.pod_constraints import PodConstraints
 from quorate.queueing.topology.trees import KnownTree
@@ -27,6 +27,7 @@ from quorate.queueing.topology.used_places import UsedPlaces
 
 SLICE_SIZE: Final = 1_000  # workloads, nodes or pods
 
+_K = TypeVar("_K")
 _T = TypeVar("_T")
 _Usage = Mapping[Path, Mapping[UsedBy, Amounts]]
 
@@ -87,12 +88,12 @@ def audit_nodes(
     yield from audit_pods(model.constraints)
 
 
-def _add_up(current: Callable[[], Mapping[Key, _T]], add: Callable[[_T, int], int]) -> Iterator[tuple[()]]:
+def _add_up(current: Callable[[], Mapping[_K, _T]], add: Callable[[_T, int], int]) -> Iterator[tuple[()]]:
     """Add up values in slices, then those at once that changed meanwhile.
 
     ``add`` is called with a value and 1, or -1 to take it back, and returns the size of the value.
     """
-    seen: dict[Key, _T] = {}
+    seen: dict[_K, _T] = {}
     size = 0
     for key, value in current().items():
         seen[key] = value
@@ -253,43 +254,46 @@ def _add_amounts(total: dict[str, int], amounts: Mapping[str, int], times: int) 
 
 def audit_pods(constraints: PodConstraints) -> Iterator[tuple[ConstraintMismatch, ...]]:
     """Compare the pods without a place with those of the view, one by one, and the sums over all pods."""
-    keys = list(constraints.pods)
-    for _, chunk in _chunks(keys):
-        yield tuple(_view_differences(constraints, chunk))
-    sums = _PodSums()
-    pods = constraints.pods
-    yield from _add_up(lambda: {key: (pod, constraints.node_of(key)) for key, pod in pods.items()}, sums.add)
+    names_in_view = [] if constraints.view is None else constraints.view.pods
+    for _, names in _chunks(list(dict.fromkeys([*constraints.occupants.all, *names_in_view]))):
+        yield tuple(_view_differences(constraints, names))
+    sums = _PodSums(constraints.occupants)
+    yield from _add_up(lambda: dict(constraints.occupants.all), sums.add)
     for key, count in constraints.held.items():
         sums.hold(key, count)
     yield tuple(sums.differences(constraints))
 
 
-def _view_differences(constraints: PodConstraints, keys: Iterable[Key]) -> Iterator[ConstraintMismatch]:
+def _view_differences(constraints: PodConstraints, names: Iterable[Name]) -> Iterator[ConstraintMismatch]:
     view = constraints.view
-    for key in keys if view is not None else ():
-        if view is not None and key not in view.unread.foreign:
-            node, seen = constraints.node_of(key), view.cluster.occupant(key)
+    for name in names if view is not None else ():
+        if view is not None and name not in view.unread.pods:
+            occupant, seen = constraints.occupants.get(name), view.cluster.occupant(name)
+            node = occupant.node if occupant is not None and constraints.is_in_view(occupant) else None
             if node != (None if seen is None else seen.node):
                 yield ConstraintMismatch(
-                    "pods in the view", str(key), int(seen is not None), int(node is not None)
+                    "pods in the view", str(name), int(seen is not None), int(node is not None)
                 )
 
 
 class _PodSums:
     """What the model has of all pods together."""
 
-    def __init__(self) -> None:
+    def __init__(self, occupants: Occupants) -> None:
+        self._occupants = occupants
         self.hash = self.constrained = 0
         self.repelled: Counter[str] = Counter()
 
-    def add(self, counted: tuple[BoundPod, str | None], times: int) -> int:
-        pod, node = counted
+    def add(self, occupant: Occupant, times: int) -> int:
+        pod = occupant.pod
+        if pod is None:
+            return 1
         for namespace in repelled_namespaces(pod.metadata.namespace, pod.constraints):
             self.repelled[namespace] += times
-        if node is not None:
-            self.hash += hash_of(pod, node) * times
+        if self._occupants.counts(occupant):
+            self.hash += hash_of(pod, occupant.node) * times
             if pod.constraints is not None:
-                self.constrained += hash_of(pod, node) * times
+                self.constrained += hash_of(pod, occupant.node) * times
         return 1
 
     def hold(self, key: HeldKey, pods: int) -> None:

@@ -16,6 +16,7 @@ from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.shapes import Shape, Shapes
 from quorate.placement.topology.tree import HOSTNAME
+from quorate.queueing.topology.occupants import Name, Nominated
 from quorate.queueing.topology.pod_templates import Template
 
 SLICE_SIZE: Final = 200  # objects
@@ -32,15 +33,15 @@ class Objects:
     """Those that are not in the view yet, in the order in which they are put into it."""
 
     def __init__(
-        self, nodes: Iterable[str], drivers: Iterable[str], foreign: Iterable[Key], held: Iterable[HeldKey]
+        self, nodes: Iterable[str], drivers: Iterable[str], pods: Iterable[Name], held: Iterable[HeldKey]
     ) -> None:
         self.nodes = dict.fromkeys(nodes)
         self.drivers = dict.fromkeys(drivers)  # by node
-        self.foreign = dict.fromkeys(foreign)
+        self.pods = dict.fromkeys(pods)
         self.held = dict.fromkeys(held)
 
     def __len__(self) -> int:
-        return len(self.nodes) + len(self.drivers) + len(self.foreign) + len(self.held)
+        return len(self.nodes) + len(self.drivers) + len(self.pods) + len(self.held)
 
 
 class ConstraintView:
@@ -77,15 +78,15 @@ class ConstraintView:
         self.unread.drivers.pop(node, None)
         self.engine.remove_drivers(node)
 
-    def count(self, key: Key, shape: Shape, node: str) -> None:
+    def count(self, name: Name, shape: Shape, node: str) -> None:
         """Count a pod without a place."""
-        self.unread.foreign.pop(key, None)
-        self.cluster.add_pod(key, shape, node, AllocationState.USED)
+        self.unread.pods.pop(name, None)
+        self.cluster.add_pod(name, shape, node, AllocationState.USED)
 
-    def uncount(self, key: Key) -> None:
-        self.unread.foreign.pop(key, None)
-        if self.cluster.occupant(key) is not None:
-            self.cluster.remove_pod(key)
+    def uncount(self, name: Name) -> None:
+        self.unread.pods.pop(name, None)
+        if self.cluster.occupant(name) is not None:
+            self.cluster.remove_pod(name)
 
     def hold(self, key: HeldKey, pods: int, shape_of: Callable[[Template], Shape]) -> None:
         """Set how many pods of a template have places on a host; ``shape_of`` is asked for new ones."""
@@ -99,6 +100,11 @@ class ConstraintView:
             self.cluster.hold(key, shape_of(key.template), node, pods)
         else:
             self.cluster.hold(key, held.shape, held.node, pods)
+
+    @property
+    def pods(self) -> list[Name]:
+        """The pods without a place."""
+        return [name for name in self.cluster.occupants if isinstance(name, Key | Nominated)]
 
     @property
     def held(self) -> dict[HeldKey, int]:

@@ -34,7 +34,7 @@ class TopologyModel(TopologyTrees):
 
     def __init__(self, gates: TopologyGates | None, node_fit: NodeFitMode = "Off") -> None:
         super().__init__(gates, node_fit)
-        self.constraints = PodConstraints(self.nodes, self.occupants.counted_node)
+        self.constraints = PodConstraints(self.nodes, self.occupants)
         self.version = 0  # incremented with every change
         self.capacity_version = 0  # incremented with every change except of what placed pods use
         self.placements: PlacementMemo[object] = PlacementMemo()
@@ -59,7 +59,7 @@ class TopologyModel(TopologyTrees):
         self.has_nodes, self.nodes = old.has_nodes, old.nodes
         old.occupants.with_places = self.occupants.with_places
         self.occupants = old.occupants
-        self.constraints.take_pods(old.constraints, self.nodes, self.occupants.counted_node)
+        self.constraints.take_pods(old.constraints, self.nodes, self.occupants)
         self._forget_trees()
         self._capacity_changed()
 
@@ -114,14 +114,14 @@ class TopologyModel(TopologyTrees):
         key, owner = pod.metadata.key, owner_of(pod)
         if not uses_node(pod) or (requests_place(pod) and owner is None):
             return self.remove_pod(key)
-        self.constraints.put_pod(pod)
-        return self._put(key, Occupant(pod.spec.node_name, usage_on_node(pod), owner))
+        known = pod if pod.constraints is not None or pod.metadata.labels else None
+        return self._put(key, Occupant(pod.spec.node_name, usage_on_node(pod), owner, known))
 
     def put_unreadable_pod(self, key: Key, node: str, requests: Requests) -> tuple[str, ...]:
         """Count a pod of which only the node and ``requests`` are known, whether or not it has a place."""
         known = self.occupants.get(key)
-        owner = None if known is None else known.owner
-        return self._put(key, Occupant(node, requests, owner, is_unreadable=True))
+        owner, pod = (None, None) if known is None else (known.owner, known.pod)
+        return self._put(key, Occupant(node, requests, owner, pod, is_unreadable=True))
 
     def put_nominated_pod(self, pod: BoundPod) -> tuple[str, ...]:
         """Count what a pod will use of the node for which a scheduler evicts others; it is not bound yet.
@@ -139,9 +139,7 @@ class TopologyModel(TopologyTrees):
 
     def remove_pod(self, pod: Key) -> tuple[str, ...]:
         """Return the flavors of the node that the pod leaves, if it counted."""
-        freed = self._remove(pod)
-        self.constraints.remove_pod(pod)
-        return freed
+        return self._remove(pod)
 
     def set_has_places(self, workload: Key, has_places: bool) -> None:
         """Tell if the places of a workload are counted: otherwise each of its pods is."""
@@ -157,17 +155,10 @@ class TopologyModel(TopologyTrees):
             self._put(name, occupant)
 
     def _put(self, name: Name, occupant: Occupant) -> tuple[str, ...]:
-        is_counted = self.occupants.counts(occupant)
-        if not is_counted and self.occupants.get(name) == occupant:
-            return tuple(self.placing) if self.constraints.is_used else ()
         freed = self._remove(name)
         self.occupants.put(name, occupant)
-        if is_counted:
-            if isinstance(name, Key):
-                self.constraints.count(name, occupant.node)
-            self._count(occupant, 1)
-        else:
-            self._placed_pods_changed(occupant.node)
+        self.constraints.add(name, occupant)
+        self._count(occupant, 1)
         # A pod may be what affinity of others requires, on whatever node these get.
         return tuple(self.placing) if self.constraints.is_used else freed
 
@@ -176,35 +167,26 @@ class TopologyModel(TopologyTrees):
         occupant = self.occupants.get(name)
         if occupant is None:
             return ()
-        is_counted = self.occupants.counts(occupant)
-        if is_counted and isinstance(name, Key):
-            self.constraints.uncount(name)
+        self.constraints.remove(name, occupant)
         self.occupants.remove(name)
-        if is_counted:
-            return self._count(occupant, -1)
-        self._placed_pods_changed(occupant.node)
-        return ()
+        return self._count(occupant, -1)
 
     def _count(self, occupant: Occupant, times: int) -> tuple[str, ...]:
         """Return the flavors of the node of a pod that counts, or does no longer."""
-        self._capacity_changed()
         node = self.nodes.get(occupant.node)
+        is_counted = self.occupants.counts(occupant)
+        if is_counted or (node is not None and self._has_leaves_above_hosts):
+            self._capacity_changed()
         if node is None:
+            return ()
+        if not is_counted:
+            for tree in self._trees_with(node) if self._has_leaves_above_hosts else ():
+                tree.note_bound(node)
             return ()
         amounts = offered_amounts(occupant.requests, node)
         for tree in self._trees_with(node):
             tree.add_free(node, amounts, -times)
         return self._flavors_of(node)
-
-    def _placed_pods_changed(self, name: str) -> None:
-        """Read that another pod with a place is bound to a node, or none, if leaves above hosts need it."""
-        node = self.nodes.get(name)
-        if node is None or not self._has_leaves_above_hosts:
-            return
-        self._capacity_changed()
-        for tree in self._trees_with(node):
-            if tree.below is not None:
-                tree.note_bound(node)
 
     def bound_pods(self, workload: Key, pod_set: str, levels: Sequence[str]) -> Counter[Path]:
         """Return how many pods of a pod set are bound in each domain, by its values for ``levels``.
@@ -213,9 +195,8 @@ class TopologyModel(TopologyTrees):
         """
         return Counter(
             tuple(node.metadata.labels.get(level, "") for level in levels)
-            for pod, occupant in self.occupants.of(Owner("workload", workload)).items()
-            if self.constraints.pod_set_of(pod) == pod_set
-            and (node := self.nodes.get(occupant.node)) is not None
+            for occupant in self.occupants.of(Owner("workload", workload)).values()
+            if occupant.pod_set == pod_set and (node := self.nodes.get(occupant.node)) is not None
         )
 
     def bound_members(self, group: Key, levels: Sequence[str]) -> Counter[Path]:

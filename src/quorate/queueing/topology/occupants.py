@@ -9,7 +9,9 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.pod_resources import EncodedRequests
+from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key
 from quorate.queueing.topology.places import Amounts
 
@@ -38,7 +40,12 @@ class Occupant(msgspec.Struct, frozen=True, gc=False):
     node: str
     requests: Requests
     owner: Owner | None = None
-    is_unreadable: bool = False  # its places cannot be trusted to cover it
+    pod: BoundPod | None = None  # if it has labels or constraints, which pod constraints of others read
+    is_unreadable: bool = False  # the places of its workload may not cover what it takes
+
+    @property
+    def pod_set(self) -> str:
+        return "" if self.pod is None else self.pod.metadata.labels.get(POD_SET, "")
 
 
 _NO_PODS: Final[Mapping[Name, Occupant]] = {}
@@ -55,6 +62,10 @@ class Occupants:
 
     def get(self, name: Name) -> Occupant | None:
         return self._occupants.get(name)
+
+    @property
+    def all(self) -> Mapping[Name, Occupant]:
+        return self._occupants
 
     def put(self, name: Name, occupant: Occupant) -> None:
         self.remove(name)
@@ -82,11 +93,6 @@ class Occupants:
         owner = occupant.owner
         is_placed = owner is not None and owner.kind == "workload" and owner.key in self.with_places
         return occupant.is_unreadable or not is_placed
-
-    def counted_node(self, name: Name) -> str | None:
-        """Return the node on which a pod takes room itself; None if there is none."""
-        occupant = self._occupants.get(name)
-        return occupant.node if occupant is not None and self.counts(occupant) else None
 
     def on_node(self, node: str, *, counted: bool) -> Iterator[Requests]:
         """Yield the requests of the pods on a node that take room themselves, or of the others."""

@@ -8,7 +8,7 @@ they exist or not.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from typing import Final, Protocol
@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node, Pod, PodMeta, PodSpec
 from quorate.api.core.volumes import CSINode, PersistentVolumeClaim
-from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key
 from quorate.placement.cluster import Cluster
 from quorate.placement.filters.volumes.requirements import NO_VOLUMES, volume_requirements
@@ -32,6 +31,7 @@ from quorate.placement.topology.tree import HOSTNAME, DomainTree
 from quorate.placement.vectors import Vector
 from quorate.queueing.topology.constraint_view import SLICE_SIZE, ConstraintView, HeldKey, Objects
 from quorate.queueing.topology.counted_pods import hash_of, hash_of_held, repelled_namespaces
+from quorate.queueing.topology.occupants import Name, Occupant, Occupants
 from quorate.queueing.topology.pod_templates import Template
 
 _MAX_SHAPES: Final = 1024
@@ -55,14 +55,13 @@ class HeldPods(Protocol):
 class PodConstraints:
     """See the module docstring."""
 
-    def __init__(self, nodes: Mapping[str, Node], node_of: Callable[[Key], str | None]) -> None:
-        """``nodes``: of the cluster; ``node_of``: returns the node of a pod that no place counts."""
+    def __init__(self, nodes: Mapping[str, Node], occupants: Occupants) -> None:
+        """``nodes`` and ``occupants`` are those of the topology model."""
         self.storage = StorageIndex()
         self.has_storage = True  # False until claims and volumes are listed
         # Sums of hashes over pods with constraints, and over all: equal sums mean equal pods.
         self._sum_constrained = self._sum = 0
-        self._nodes, self.node_of = nodes, node_of
-        self._pods: dict[Key, BoundPod] = {}  # that use nodes
+        self._nodes, self.occupants = nodes, occupants
         self._held: dict[HeldKey, int] = {}
         # By namespace: how many terms of anti-affinity may select its pods; "" has those for all namespaces.
         self._repelled: Counter[str] = Counter()
@@ -119,71 +118,48 @@ class PodConstraints:
         view = self._view
         if view is None:
             return
-        for key, pod in self._pods.items():
-            if _uses(pod, claim) and view.cluster.occupant(key) is not None:
-                view.uncount(key)
-                self._count_in(view, key, pod)
+        for name, occupant in self.occupants.all.items():
+            if _uses(occupant.pod, claim) and view.cluster.occupant(name) is not None:
+                view.uncount(name)
+                self._count_in(view, name, occupant)
 
-    # Pods without a place.
+    # Pods on nodes.
 
-    def put_pod(self, pod: BoundPod) -> None:
-        """Keep a pod that uses a node; it counts from ``count`` to ``uncount``."""
-        key = pod.metadata.key
-        old, node = self._pods.get(key), self.node_of(key)
-        if (
-            old is not None
-            and old.constraints == pod.constraints
-            and old.metadata.labels == pod.metadata.labels
-        ):
-            self._pods[key] = pod
-            return
-        if node is not None:
-            self.uncount(key)  # with its old labels
-        self.remove_pod(key)
-        if pod.constraints is not None or pod.metadata.labels:
-            self._pods[key] = pod
-            self._repelled.update(repelled_namespaces(key.namespace, pod.constraints))
-            if node is not None:
-                self.count(key, node)
+    def add(self, name: Name, occupant: Occupant) -> None:
+        """Count a pod that is among the occupants now."""
+        self._count(occupant, 1)
+        if self._view is not None and self.is_in_view(occupant):
+            self._count_in(self._view, name, occupant)
 
-    def remove_pod(self, key: Key) -> None:
-        old = self._pods.pop(key, None)
-        if old is not None:
-            self._repelled.subtract(repelled_namespaces(key.namespace, old.constraints))
-
-    def pod_set_of(self, key: Key) -> str:
-        pod = self._pods.get(key)
-        return "" if pod is None else pod.metadata.labels.get(POD_SET, "")
-
-    def count(self, key: Key, node: str) -> None:
-        view, pod = self._view, self._pods.get(key)
-        if pod is not None:
-            self._add_to_sums(hash_of(pod, node), is_constrained=pod.constraints is not None)
-        if view is not None and pod is not None:
-            self._count_in(view, key, pod)
-
-    def _count_in(self, view: ConstraintView, key: Key, pod: BoundPod) -> None:
-        node = self.node_of(key)
-        assert node is not None, f"{key} does not count"
-        view.count(key, self._shape_of_bound(view, pod), node)
-
-    def uncount(self, key: Key) -> None:
-        pod = self._pods.get(key)
-        if pod is not None:
-            node = self.node_of(key)
-            assert node is not None, f"{key} does not count"
-            self._add_to_sums(-hash_of(pod, node), is_constrained=pod.constraints is not None)
+    def remove(self, name: Name, occupant: Occupant) -> None:
+        """Count a pod no longer."""
+        self._count(occupant, -1)
         if self._view is not None:
-            self._view.uncount(key)
+            self._view.uncount(name)
+
+    def is_in_view(self, occupant: Occupant) -> bool:
+        """Return True if the filters count a pod by itself."""
+        return occupant.pod is not None and self.occupants.counts(occupant)
+
+    def _count(self, occupant: Occupant, times: int) -> None:
+        pod = occupant.pod
+        if pod is None:
+            return
+        for namespace in repelled_namespaces(pod.metadata.namespace, pod.constraints):
+            self._repelled[namespace] += times
+        if self.occupants.counts(occupant):
+            number = hash_of(pod, occupant.node) * times
+            self._add_to_sums(number, is_constrained=pod.constraints is not None)
+
+    def _count_in(self, view: ConstraintView, name: Name, occupant: Occupant) -> None:
+        assert occupant.pod is not None, f"{name} has nothing that the filters read"
+        view.count(name, self._shape_of_bound(view, occupant.pod), occupant.node)
 
     # Pods with places.
 
     def hold(self, host: str, template: Template, pods: int) -> None:
         """Count ``pods`` of a workload that has places on the host; a negative number takes them back."""
-        number = hash_of_held(host, template) * pods
-        self._sum += number
-        if template.has_constraints:
-            self._sum_constrained += number
+        self._add_to_sums(hash_of_held(host, template) * pods, is_constrained=template.has_constraints)
         self._hold(host, template, pods)
 
     def _add_to_sums(self, amount: int, *, is_constrained: bool) -> None:
@@ -207,17 +183,12 @@ class PodConstraints:
     def _set_held(self, view: ConstraintView, key: HeldKey, pods: int) -> None:
         view.hold(key, pods, lambda template: self._shape(view, template.decode()))
 
-    def take_pods(
-        self, old: "PodConstraints", nodes: Mapping[str, Node], node_of: Callable[[Key], str | None]
-    ) -> None:
-        """Take over what is known of pods without a place and of storage; ``old`` is not used any more."""
-        self.storage, self.has_storage = old.storage, old.has_storage
-        self._nodes, self.node_of = nodes, node_of
-        self._pods, self._drivers = old._pods, old._drivers
-        for key, pod in self._pods.items():
-            self._repelled.update(repelled_namespaces(key.namespace, pod.constraints))
-            if (node := node_of(key)) is not None:
-                self._add_to_sums(hash_of(pod, node), is_constrained=pod.constraints is not None)
+    def take_pods(self, old: "PodConstraints", nodes: Mapping[str, Node], occupants: Occupants) -> None:
+        """Take over what is known of storage, and count ``occupants``; ``old`` is not used any more."""
+        self.storage, self.has_storage, self._drivers = old.storage, old.has_storage, old._drivers
+        self._nodes, self.occupants = nodes, occupants
+        for occupant in occupants.all.values():
+            self._count(occupant, 1)
         self._view = None
         self._expects_constraints |= old._expects_constraints or old._view is not None
         self._expected |= old._expected
@@ -304,8 +275,8 @@ class PodConstraints:
         return self._view
 
     def _empty_view(self) -> ConstraintView:
-        foreign = (key for key in self._pods if self.node_of(key) is not None)
-        view = ConstraintView(Objects(self._nodes, self._drivers, foreign, self._held))
+        pods = (name for name, occupant in self.occupants.all.items() if self.is_in_view(occupant))
+        view = ConstraintView(Objects(self._nodes, self._drivers, pods, self._held))
         for name, labels in self._namespaces.items():
             view.engine.set_namespace(name, labels)
         return view
@@ -319,8 +290,8 @@ class PodConstraints:
         for name in list(islice(unread.drivers, size)):
             view.set_drivers(self._drivers[name])
             size -= 1
-        for key in list(islice(unread.foreign, size)):
-            self._count_in(view, key, self._pods[key])
+        for pod in list(islice(unread.pods, size)):
+            self._count_in(view, pod, self.occupants.all[pod])
             size -= 1
         for held in list(islice(unread.held, size)):
             self._set_held(view, held, self._held.get(held, 0))
@@ -331,11 +302,6 @@ class PodConstraints:
     @property
     def view(self) -> ConstraintView | None:
         return self._view
-
-    @property
-    def pods(self) -> Mapping[Key, BoundPod]:
-        """The pods that use nodes and have labels or constraints, whether or not they have places."""
-        return self._pods
 
     @property
     def held(self) -> Mapping[HeldKey, int]:
@@ -394,8 +360,8 @@ def _indexes(tree: DomainTree, cluster: Cluster) -> Vector:
     return np.array([index_of[code] for code in names.codes[tree.columns].tolist()], np.int64)
 
 
-def _uses(pod: BoundPod, claim: Key) -> bool:
-    if pod.constraints is None or pod.metadata.namespace != claim.namespace:
+def _uses(pod: BoundPod | None, claim: Key) -> bool:
+    if pod is None or pod.constraints is None or pod.metadata.namespace != claim.namespace:
         return False
     sources = (volume.persistent_volume_claim for volume in pod.constraints.volumes)
     return any(source is not None and source.claim_name == claim.name for source in sources)
