@@ -12,11 +12,11 @@ from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.field_path import look_up, parse_path, write_field
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.cli.verbs.explain.command import Answers
-from quorate.cli.verbs.explain.targets import named_targets
-from quorate.cli.verbs.options import Connection
 from quorate.controllers.jobs.integrations import BATCH_JOB, FRAMEWORK_KINDS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.inspect.connection import Connection
+from quorate.inspect.explain.answers import Answers
+from quorate.inspect.explain.targets import named_targets
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import EVENTS, JOBS, WORKLOADS
 from quorate.processes.local.apply import install_definitions

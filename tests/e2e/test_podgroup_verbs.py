@@ -10,9 +10,11 @@ import pytest
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration.in_force import NAME
 from quorate.cli.exit_codes import Exit
-from quorate.cli.verbs.explain.command import Answers, follow
-from quorate.cli.verbs.explain.targets import named_targets
-from quorate.cli.verbs.options import Connection, Output
+from quorate.cli.verbs.explain.command import follow
+from quorate.cli.verbs.options import Output
+from quorate.inspect.connection import Connection
+from quorate.inspect.explain.answers import Answers
+from quorate.inspect.explain.targets import named_targets
 from quorate.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, POD_GROUPS
 from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story

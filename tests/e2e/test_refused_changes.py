@@ -7,10 +7,10 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition
-from quorate.cli.verbs.explain.command import Answers
-from quorate.cli.verbs.explain.targets import named_targets
-from quorate.cli.verbs.options import Connection
 from quorate.controllers.jobframework.construct_workload import workload_name
+from quorate.inspect.connection import Connection
+from quorate.inspect.explain.answers import Answers
+from quorate.inspect.explain.targets import named_targets
 from quorate.kube.clock import Clock, WallClock
 from quorate.kube.resources import EVENTS, WORKLOADS
 from quorate.processes.local.apply import install_definitions

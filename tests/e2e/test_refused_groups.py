@@ -4,11 +4,11 @@ import pytest
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
-from quorate.cli.verbs.explain.command import Answers
-from quorate.cli.verbs.explain.targets import named_targets
-from quorate.cli.verbs.options import Connection
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, is_gated
+from quorate.inspect.connection import Connection
+from quorate.inspect.explain.answers import Answers
+from quorate.inspect.explain.targets import named_targets
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json
 from quorate.queueing import conditions as c
 from tests.e2e.test_pods import (

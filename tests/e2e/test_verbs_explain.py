@@ -14,12 +14,14 @@ import pytest
 
 from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.meta import Key
-from quorate.cli.verbs.cluster_model import effective_configuration
-from quorate.cli.verbs.explain.command import Answers, follow
-from quorate.cli.verbs.explain.targets import OfObject, named_targets
-from quorate.cli.verbs.options import Connection, Output
+from quorate.cli.verbs.explain.command import follow
+from quorate.cli.verbs.options import Output
 from quorate.controllers.jobs.unserved import NOT_QUEUED
+from quorate.inspect.cluster_model import effective_configuration
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
+from quorate.inspect.explain.answers import Answers
+from quorate.inspect.explain.targets import OfObject, named_targets
 from quorate.install import scheduler
 from quorate.kube.resources import (
     CLUSTER_QUEUES,

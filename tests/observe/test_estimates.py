@@ -8,8 +8,8 @@ import pytest
 
 from quorate.api.explanation import StartEstimate
 from quorate.api.meta import Key, at_epoch
-from quorate.cli.cluster_reader import ClusterReader
 from quorate.controllers.jobs.unserved import why_not_queued
+from quorate.inspect.cluster_reader import ClusterReader
 from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token

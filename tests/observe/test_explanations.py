@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 
 from quorate.api.explanation import API_VERSION
-from quorate.cli.cluster_reader import ClusterReader
 from quorate.controllers.jobs.unserved import why_not_queued
+from quorate.inspect.cluster_reader import ClusterReader
 from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token

@@ -16,13 +16,13 @@ from quorate.api.configuration.process import Address, Health, parse_address
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.cli.configuration_options import Config
 from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose
-from quorate.cli.simulate.live import Runs
-from quorate.cli.verbs.cluster_model import effective_configuration
+from quorate.cli.simulate.run_times import Runs
 from quorate.dashboard.history.history import default_file
 from quorate.dashboard.login.oidc import OidcSettings
 from quorate.dashboard.process import Options, run_dashboard
 from quorate.dashboard.serving.server_tls import CertificateFiles, self_signed_context
 from quorate.dashboard.simulation.simulations import cluster
+from quorate.inspect.cluster_model import effective_configuration
 from quorate.inspect.configuration_files import read_text
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client

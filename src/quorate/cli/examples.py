@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from quorate.cli.run.formatting import plural
 from quorate.inspect.errors import UsageError
+from quorate.inspect.formatting import plural
 
 README: Final = "README.md"
 _DIRECTORY: Final = Path("examples")  # as in the documentation, so that its commands work as they are

@@ -13,8 +13,8 @@ from rich.table import Table
 from quorate.cli.local_background import print_log, stop
 from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, remove_merged_kubeconfig
 from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory
-from quorate.cli.run.formatting import plural
 from quorate.inspect.errors import UsageError
+from quorate.inspect.formatting import plural
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import JOBS, NODES, PODS

@@ -261,7 +261,7 @@ def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangS
 
 async def _serve_dashboard(client: Client, kubeconfig: Path, config: Path | None, port: int) -> None:
     """Serve the dashboard until cancelled."""
-    from quorate.dashboard.local_dashboard import serve_local_dashboard  # other commands need none of it
+    from quorate.cli.local_dashboard import serve_local_dashboard  # other commands need none of it
 
     await serve_local_dashboard(client, kubeconfig, config, port)
 

@@ -1,5 +1,7 @@
 """Reading a cluster for answers: what the commands, the dashboard and the Python API have in common.
 
-``errors`` and ``configuration_files`` report what a user can correct.  Nothing here prints or writes to a
-cluster.  Imports ``install``, ``simulate`` and ``controllers``, and what is below them.
+``connection`` connects to the cluster that a user selects, ``cluster_model`` loads its Configuration and its
+queueing model, ``job_names`` finds what a user names, ``explain`` explains it, and ``live_cluster`` reads
+what a simulation needs.  ``errors`` and ``configuration_files`` report what a user can correct.
+Writes nothing to a cluster.  Imports ``install``, ``simulate`` and ``controllers``, and what is below them.
 """

@@ -16,9 +16,9 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import ClientConnection
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
-from quorate.cli.cluster_reader import ClusterReader
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.controllers.process import run_replica
+from quorate.inspect.cluster_reader import ClusterReader
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock

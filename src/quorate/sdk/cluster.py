@@ -14,10 +14,10 @@ from quorate.api import codec
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key
-from quorate.cli.verbs.explain.command import Answers
-from quorate.cli.verbs.explain.targets import OfWorkload, Target, named_targets
-from quorate.cli.verbs.options import Connection
 from quorate.controllers.jobs.integrations import FRAMEWORK_RESOURCES
+from quorate.inspect.connection import Connection
+from quorate.inspect.explain.answers import Answers
+from quorate.inspect.explain.targets import OfWorkload, Target, named_targets
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import NAMESPACES, WORKLOADS, Json, Resource

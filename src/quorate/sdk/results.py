@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from quorate.cli.simulate.table_files import MissingExtra
+from quorate.simulate.results.missing_extra import MissingExtra
 from quorate.simulate.results.tables import Columns, number_of_rows
 
 R = TypeVar("R")

@@ -10,8 +10,8 @@ from quorate.api.meta import at_epoch, epoch
 from quorate.cli.run.demo import run_estimate
 from quorate.cli.run.estimate import EstimateOfLast, estimate_table
 from quorate.cli.run.outcome import Completed, Outcome
-from quorate.cli.run.progress import JobRecord
 from quorate.kube.clock import WallClock
+from quorate.processes.local.progress import JobRecord
 from quorate.simulate.estimates.forecast import PLAYS, StartTime
 
 NOW = 1_767_571_200.0  # 2026-01-05T00:00:00Z

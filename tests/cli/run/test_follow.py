@@ -3,9 +3,9 @@
 import pytest
 
 from quorate.cli.run.follow import SETTLED_AFTER_S, QuietPeriod, ending_of
-from quorate.cli.run.observation import ObservedCluster
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed
-from tests.cli.run.clusters import JobExample, a_cluster, condition
+from quorate.processes.local.observation import ObservedCluster
+from tests.processes.local.clusters import JobExample, a_cluster, condition
 
 COMPLETE = {"conditions": [condition("Complete")]}
 FAILED = {"conditions": [condition("Failed")]}

@@ -8,13 +8,13 @@ import pytest
 from rich.console import Console
 
 from quorate.cli.exit_codes import Exit
-from quorate.cli.run.deadlock import BlockedJob, NoProgress, Shortage
 from quorate.cli.run.demo import as_documented, comparison, lesson
-from quorate.cli.run.observation import PodCount
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
-from quorate.cli.run.progress import JobProgress, JobRecord, QueueProgress
 from quorate.cli.run.report import outcome_lines, print_outcome
 from quorate.cli.run.screen import LineScreen, Snapshot, format_pod_count, open_screen
+from quorate.processes.local.deadlock import BlockedJob, NoProgress, Shortage
+from quorate.processes.local.observation import PodCount
+from quorate.processes.local.progress import JobProgress, JobRecord, QueueProgress
 
 RECORD = JobRecord("job1", None, None, None, None, 0, "completed")
 FULL = PodCount(wanted=20, ready=14, running=14, unplaced=6)

@@ -10,7 +10,7 @@ from quorate.api import codec
 from quorate.api.configuration import load_configuration
 from quorate.api.core import Namespace, Node
 from quorate.api.kueue import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
-from quorate.cli.verbs.cluster_model import evaluate_all
+from quorate.inspect.cluster_model import evaluate_all
 from quorate.install.preflight.findings import PreflightFinding, Severity
 from quorate.install.preflight.queue_checks import QueueSetup, queue_findings
 from quorate.queueing.state import State

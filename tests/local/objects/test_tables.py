@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from quorate.api.human_duration import human_duration
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.builtin import builtin_layout
-from quorate.local.objects.tables.durations import human_duration
 from quorate.local.objects.tables.layout import custom_layout, partial_object_list, table
 from quorate.local.objects.tables.workloads import selector_text
 

@@ -9,8 +9,9 @@ from quorate.api.core import Namespace
 from quorate.api.meta import Struct
 from quorate.cli.configuration_options import Config
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.cluster_model import effective_configuration, evaluate_all, load_state
 from quorate.cli.verbs.printing import is_structured, print_rows, print_value
+from quorate.inspect.cluster_model import effective_configuration, evaluate_all, load_state
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.install.controller_rules import CONTROLLER_RULES, declared_kind_rules
 from quorate.install.preflight import installation_objects as kinds
@@ -80,12 +81,12 @@ def preflight(
     if account and account.count("/") != 1:
         raise UsageError(f"--service-account: {account!r} is not NAMESPACE/NAME")
 
-    async def check(connection: o.Connection) -> tuple[PreflightFinding, ...]:
+    async def check(connection: Connection) -> tuple[PreflightFinding, ...]:
         used = await effective_configuration(connection.client, config)
         found = await Preflight(connection.client, used.configuration, account).run()
         return (*found, info("configuration", f"evaluated with {used.origin}"))
 
-    findings = by_severity(o.with_cluster(o.ClusterOptions(kubeconfig, context), check))
+    findings = by_severity(with_cluster(ClusterOptions(kubeconfig, context), check))
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     warnings = sum(finding.severity is Severity.WARNING for finding in findings)
     if is_structured(output):

@@ -15,7 +15,6 @@ from quorate.api.scheduler_configuration import DEFAULT_FILE, default_scheduler_
 from quorate.cli.configuration_options import Config
 from quorate.cli.run.follow import OnObserved, Plan, ignore
 from quorate.cli.run.follow import run as run_plan
-from quorate.cli.run.formatting import plural
 from quorate.cli.run.node_options import (
     NodeCpu,
     NodeLevels,
@@ -38,6 +37,7 @@ from quorate.cli.run.process_runtime import (
 from quorate.cli.run.report import print_outcome
 from quorate.cli.run.screen import open_console, open_screen
 from quorate.inspect.configuration_files import InvalidFiles, read_configuration_text
+from quorate.inspect.formatting import plural
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
 from quorate.local.cluster import Settings

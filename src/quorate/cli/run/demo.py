@@ -14,19 +14,19 @@ from quorate.cli.local import DEFAULT_DASHBOARD_PORT
 from quorate.cli.run.command import run_directory
 from quorate.cli.run.estimate import EstimateOfLast, estimate_table
 from quorate.cli.run.follow import OnObserved, ignore
-from quorate.cli.run.formatting import plural
-from quorate.cli.run.observation import ObservedCluster
 from quorate.cli.run.outcome import Completed, Deadlocked, Outcome
 from quorate.cli.run.process_runtime import Runtime, RuntimeOptions, why_no_pod_networks
 from quorate.cli.run.report import first_submission, outcome_lines, print_outcome
 from quorate.cli.run.screen import open_console
 from quorate.cli.run.what_if import what_if
 from quorate.inspect.errors import UsageError
+from quorate.inspect.formatting import plural
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.resources import PODS
 from quorate.processes.local.cluster_description import ClusterDescription
+from quorate.processes.local.observation import ObservedCluster
 
 EXAMPLE: Final = "examples/all-or-nothing"
 ESTIMATE: Final = "examples/estimate"

@@ -4,12 +4,12 @@ from rich.table import Table
 
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import epoch
-from quorate.cli.run.observation import ObservedCluster, ObservedJob
 from quorate.cli.run.outcome import Outcome
-from quorate.cli.simulate.live import Objects, read_objects
+from quorate.inspect.live_cluster import Objects, read_objects
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.resources import WORKLOADS
+from quorate.processes.local.observation import ObservedCluster, ObservedJob
 from quorate.queueing import conditions as c
 from quorate.simulate.estimates.forecast import StartTime, forecast
 from quorate.simulate.estimates.snapshot import run_times, snapshot_world

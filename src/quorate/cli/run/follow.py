@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.api.configuration.pods_ready import WaitForPodsReady
-from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes
-from quorate.cli.run.observation import ObservedCluster, observe
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
-from quorate.cli.run.progress import job_progress, job_record, queue_progress
 from quorate.cli.run.screen import Screen, Snapshot
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -24,7 +21,10 @@ from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory, LockedDirectory
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.local.apply import create_manifests
+from quorate.processes.local.deadlock import diagnose_deadlock, pending_changes
 from quorate.processes.local.manifests import Manifest
+from quorate.processes.local.observation import ObservedCluster, observe
+from quorate.processes.local.progress import job_progress, job_record, queue_progress
 from quorate.processes.local.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 
 LONGEST_PAUSE_S: Final = 0.2  # between two observations, without changes

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from quorate.cli.exit_codes import Exit
-from quorate.cli.run.deadlock import NoProgress
-from quorate.cli.run.progress import JobRecord
+from quorate.processes.local.deadlock import NoProgress
+from quorate.processes.local.progress import JobRecord
 
 
 @dataclass(frozen=True, slots=True)

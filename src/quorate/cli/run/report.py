@@ -9,7 +9,7 @@ from rich.text import Text
 
 from quorate.api.meta import epoch
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
-from quorate.cli.run.progress import JobRecord
+from quorate.processes.local.progress import JobRecord
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:

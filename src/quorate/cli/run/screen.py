@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from quorate.cli.run.formatting import plural
-from quorate.cli.run.observation import PodCount
-from quorate.cli.run.progress import JobProgress, QueueProgress
+from quorate.inspect.formatting import plural
+from quorate.processes.local.observation import PodCount
+from quorate.processes.local.progress import JobProgress, QueueProgress
 
 _BAR_CELLS: Final = 20
 _WRITE_EVERY_S: Final = 1.0

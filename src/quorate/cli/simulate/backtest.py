@@ -7,10 +7,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from quorate.api.human_duration import human_duration
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
 from quorate.inspect.configuration_files import InvalidFiles
-from quorate.local.objects.tables.durations import human_duration
 from quorate.simulate.estimates import backtest as backtests
 from quorate.simulate.estimates.backtest import PLAYS, SAMPLES, Backtest
 from quorate.simulate.inputs.world import InvalidWorld, read_world

@@ -11,15 +11,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from quorate.cli.simulate.live import Runs, read_cluster, report_origins
 from quorate.cli.simulate.report import page
+from quorate.cli.simulate.run_times import Runs, report_origins
 from quorate.cli.simulate.table_files import check_table_file, csv_text, write_table
 from quorate.cli.simulate.tables import print_comparison, print_summary
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
 from quorate.inspect.configuration_files import InvalidFiles
+from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import UsageError
+from quorate.inspect.live_cluster import read_cluster
 from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
@@ -108,7 +110,7 @@ def simulate(
     [b]Example:[/b] quorate simulate examples/simulate/two-teams.yaml --change examples/simulate/larger-quota.yaml
     """  # noqa: E501  the example is one line, to be copied
     try:
-        name, world = _world(scenario, runs, o.ClusterOptions(kubeconfig, context))
+        name, world = _world(scenario, runs, ClusterOptions(kubeconfig, context))
         variants = [(str(path), changed(world, path)) for path in change or ()]
     except InvalidWorld as error:
         raise InvalidFiles(error.findings) from error
@@ -140,7 +142,7 @@ def simulate(
         print_comparison(console, comparison)
 
 
-def _world(scenario: Path | None, runs: str, cluster: o.ClusterOptions) -> tuple[str, World]:
+def _world(scenario: Path | None, runs: str, cluster: ClusterOptions) -> tuple[str, World]:
     """Return the world to play, and its name."""
     is_cluster = cluster.kubeconfig is not None or bool(cluster.context)
     if is_cluster == (scenario is not None):

@@ -9,15 +9,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from quorate.api.human_duration import human_duration
 from quorate.api.meta import Key, at_epoch
 from quorate.cli.configuration_options import Config
-from quorate.cli.simulate.live import LiveCluster, Runs, read_cluster, report_origins
+from quorate.cli.simulate.run_times import Runs, report_origins
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import print_rows, print_value
+from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import UsageError
+from quorate.inspect.live_cluster import LiveCluster, read_cluster
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
-from quorate.local.objects.tables.durations import human_duration
 from quorate.simulate.estimates import forecast as forecasts
 from quorate.simulate.estimates.forecast import PLAYS, StartTime
 from quorate.simulate.estimates.snapshot import snapshot_world, with_expected
@@ -62,7 +64,7 @@ def forecast(
 
     [b]Example:[/b] quorate queue forecast lq/training
     """
-    cluster = o.ClusterOptions(kubeconfig, context, namespace)
+    cluster = ClusterOptions(kubeconfig, context, namespace)
     live = read_cluster(cluster, config, runs)
     chosen = _local_queues(live, queue)
     world = snapshot_world(live.objects, live.times, live.now, live.effective.configuration)

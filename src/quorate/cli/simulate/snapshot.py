@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from quorate.cli.configuration_options import Config
-from quorate.cli.simulate.live import Runs, read_cluster, report_origins
+from quorate.cli.simulate.run_times import Runs, report_origins
 from quorate.cli.verbs import options as o
+from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import UsageError
+from quorate.inspect.live_cluster import read_cluster
 from quorate.simulate.estimates.snapshot import documents
 from quorate.simulate.inputs.pseudonyms import pseudonymised
 
@@ -41,7 +43,7 @@ def snapshot(
 
     [b]Example:[/b] quorate snapshot --file today.yaml && quorate simulate today.yaml --change larger-quota.yaml
     """  # noqa: E501  the example is one line, to be copied
-    live = read_cluster(o.ClusterOptions(kubeconfig, context), config, runs)
+    live = read_cluster(ClusterOptions(kubeconfig, context), config, runs)
     found = documents(live.objects, live.times, live.now, live.effective.text)
     text = "---\n".join(pseudonymised(found) if pseudonyms else found)
     if file is None:

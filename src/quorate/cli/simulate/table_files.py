@@ -8,19 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.inspect.errors import UsageError
+from quorate.simulate.results.missing_extra import MissingExtra
 from quorate.simulate.results.tables import Column, Columns
 
 CSV: Final = ".csv"
 PARQUET: Final = ".parquet"
-
-
-class MissingExtra(ImportError):
-    """An optional package is not installed."""
-
-    def __init__(self, what: str, package: str, extra: str) -> None:
-        super().__init__(
-            f"{what} needs {package}, which is not installed (run: pip install 'quorate[{extra}]')"
-        )
 
 
 def check_table_file(option: str, path: Path) -> None:

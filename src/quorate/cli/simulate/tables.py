@@ -5,10 +5,10 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
+from quorate.api.human_duration import human_duration
 from quorate.api.quantity import parse_quantity
-from quorate.cli.run.formatting import plural
 from quorate.cli.verbs.printing import print_rows
-from quorate.local.objects.tables.durations import human_duration
+from quorate.inspect.formatting import plural
 from quorate.quota.amount import counts_bytes
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.results.comparison import Change, Comparison

@@ -13,9 +13,11 @@ import typer
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.job_names import OwnerResolver, SomeWorkloads, named_workloads
+from quorate.cli.verbs.options import SomeWorkloads
 from quorate.cli.verbs.printing import qualified_name
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
+from quorate.inspect.job_names import OwnerResolver, named_workloads
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Resource
 
@@ -54,9 +56,9 @@ def delete(
         raise UsageError(
             "names of workloads or --all are needed" if not names else "--all and names exclude each other"
         )
-    cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
+    cluster_options = ClusterOptions(kubeconfig, context, namespace)
 
-    async def find(connection: o.Connection) -> Sequence[Deletion]:
+    async def find(connection: Connection) -> Sequence[Deletion]:
         if names:
             found = [each for name in names for each in await named_workloads(connection, name)]
         else:
@@ -65,7 +67,7 @@ def delete(
             o.print_none_found(connection)
         return await _deletions(connection, found)
 
-    deletions = o.with_cluster(cluster_options, find)
+    deletions = with_cluster(cluster_options, find)
     jobs = [each for each in deletions if each.is_job]
     if jobs and not yes and dry_run is o.DryRun.NONE:
         typer.echo("This also deletes:")
@@ -73,15 +75,15 @@ def delete(
             typer.echo(f"- {job}, with workload {job.workload}")
         typer.confirm("Do you want to proceed?", abort=True)
 
-    async def delete_all(connection: o.Connection) -> None:
+    async def delete_all(connection: Connection) -> None:
         for each in deletions:
             await _delete(connection, each, dry_run)
 
     if deletions:
-        o.with_cluster(cluster_options, delete_all)
+        with_cluster(cluster_options, delete_all)
 
 
-async def _deletions(connection: o.Connection, workloads: Iterable[Workload]) -> Sequence[Deletion]:
+async def _deletions(connection: Connection, workloads: Iterable[Workload]) -> Sequence[Deletion]:
     """Return one deletion per object, in the order of the workloads."""
     owners = OwnerResolver(connection.client)
     found: dict[Uid, Deletion] = {}
@@ -101,7 +103,7 @@ async def _deletions(connection: o.Connection, workloads: Iterable[Workload]) ->
     return (*found.values(),)
 
 
-async def _delete(connection: o.Connection, deletion: Deletion, dry_run: o.DryRun) -> None:
+async def _delete(connection: Connection, deletion: Deletion, dry_run: o.DryRun) -> None:
     dry_run_suffix = "" if dry_run is o.DryRun.NONE else f" ({dry_run} dry run)"
     if dry_run is not o.DryRun.CLIENT:
         try:

@@ -9,6 +9,7 @@ from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import Column, age, as_untyped, is_structured, print_documents, print_objects
 from quorate.cli.verbs.quota_options import pairs, taints, tolerations
 from quorate.cli.verbs.writing import create_object
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import RESOURCE_FLAVORS
 
@@ -38,7 +39,7 @@ def list_(
         Column("AGE", lambda each: age(each.metadata.creation_timestamp, now)),
     )
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         if is_structured(output):
             found = await connection.client.list(as_untyped(RESOURCE_FLAVORS), "", selector, field_selector)
             print_documents(RESOURCE_FLAVORS, found.items, output)
@@ -49,7 +50,7 @@ def list_(
         else:
             typer.echo("No resources found", err=True)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
+    with_cluster(ClusterOptions(kubeconfig, context), show)
 
 
 @flavor.command()
@@ -90,7 +91,7 @@ def create(
     }
     spec = {field: value for field, value in fields.items() if value}
 
-    async def write(connection: o.Connection) -> None:
+    async def write(connection: Connection) -> None:
         await create_object(connection, RESOURCE_FLAVORS, name, spec, dry_run, output)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context), write)
+    with_cluster(ClusterOptions(kubeconfig, context), write)

@@ -1,23 +1,13 @@
-"""Options that the commands on a cluster have in common, and the connection to that cluster."""
+"""Options that the commands on a cluster have in common."""
 
-import random
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
-import uvloop
 
 from quorate.cli.verbs import completion
-from quorate.inspect.errors import UsageError
-from quorate.kube.client import Client
-from quorate.kube.errors import NotFound
-from quorate.kube.rest.config import load_rest_config
-
-T = TypeVar("T")
+from quorate.inspect.connection import Connection
 
 
 class Output(StrEnum):
@@ -58,6 +48,13 @@ FieldSelector = Annotated[
     str, typer.Option(metavar="QUERY", help="Only objects with these fields: metadata.name=a.")
 ]
 Format = Annotated[Output, typer.Option("--output", "-o", help="The output format.")]
+_ARGUMENT: Any = typer.Argument(
+    metavar="NAME|TYPE/NAME...",
+    help="Names of workloads or of their jobs: job/train, rayjob.ray.io/train.",
+    autocompletion=completion.workloads,
+)
+Workloads = Annotated[list[str], _ARGUMENT]
+SomeWorkloads = Annotated[list[str] | None, _ARGUMENT]
 DryRunOption = Annotated[
     DryRun,
     typer.Option(
@@ -65,55 +62,6 @@ DryRunOption = Annotated[
         help="Write nothing; [b]client[/b]: show the change, [b]server[/b]: have the server check it.",
     ),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """The cluster and the namespaces that the command line selects."""
-
-    kubeconfig: Path | None
-    context: str
-    namespace: str = ""
-    all_namespaces: bool = False
-
-    def __post_init__(self) -> None:
-        if self.namespace and self.all_namespaces:
-            raise UsageError("-n and -A exclude each other (drop one of the two)")
-
-    @asynccontextmanager
-    async def connect(self) -> AsyncIterator["Connection"]:
-        cluster = await load_rest_config(self.kubeconfig, self.context)
-        namespace = "" if self.all_namespaces else self.namespace or cluster.namespace
-        async with Client(cluster, random.Random(), field_manager="quorate-cli") as client:
-            yield Connection(client, namespace)
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    client: Client
-    namespace: str  # empty: all namespaces
-
-    @property
-    def scope(self) -> str:
-        """Return ``namespace NAME`` or ``any namespace``, for messages."""
-        return f"namespace {self.namespace}" if self.namespace else "any namespace"
-
-
-def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
-    """Run ``work`` connected to the cluster and return its result."""
-
-    async def connected() -> T:
-        async with cluster_options.connect() as connection:
-            try:
-                return await work(connection)
-            except NotFound as error:
-                if error.details.name:
-                    raise
-                raise UsageError(
-                    f"{error} (quorate preflight shows what is missing in the cluster)"
-                ) from error
-
-    return uvloop.run(connected())
 
 
 def print_none_found(connection: Connection) -> None:

@@ -15,7 +15,6 @@ from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.job_names import job_uids
 from quorate.cli.verbs.printing import (
     Column,
     Fields,
@@ -36,7 +35,9 @@ from quorate.gang.cache.status_annotations import INQUEUE_SINCE
 from quorate.gang.pending_reasons import PendingReason, can_never_fit
 from quorate.gang.reports import WaitingGroup, waiting_groups
 from quorate.inspect.configuration_files import read_scheduler_configuration
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
+from quorate.inspect.job_names import job_uids
 from quorate.install.scheduler import CONFIGURATION, CONFIGURATION_FILE
 from quorate.install.scheduler import NAMESPACE as SCHEDULER_NAMESPACE
 from quorate.kube.client import Client
@@ -83,7 +84,7 @@ def list_(
     """
     now = WallClock().now()
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         client, where = connection.client, connection.namespace
         if is_structured(output):
             found = await client.list(as_untyped(POD_GROUPS), where, selector)
@@ -95,7 +96,7 @@ def list_(
             return
         print_objects(_columns(now, namespaces=all_namespaces), sorted(groups, key=_age_rank), output)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
 
 def _age_rank(group: PodGroup) -> tuple[float, Key]:
@@ -149,7 +150,7 @@ def explain(
     [b]Example:[/b] quorate podgroup explain vcjob/train
     """
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         settings, origin = await _settings(connection.client, scheduler_conf)
         clock = WallClock()
         now = clock.now()
@@ -172,7 +173,7 @@ def explain(
             else:
                 print_sections(explanation_sections(explanation))
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
 
 
 async def _settings(client: Client, path: Path | None) -> tuple[SchedulerConfiguration, str]:
@@ -198,7 +199,7 @@ async def _settings(client: Client, path: Path | None) -> tuple[SchedulerConfigu
     return read_scheduler_configuration(None).configuration, origin
 
 
-async def _named(connection: o.Connection, groups: Sequence[PodGroup], written: str) -> list[PodGroup]:
+async def _named(connection: Connection, groups: Sequence[PodGroup], written: str) -> list[PodGroup]:
     """Return the pod group of that name, or those of the job ``TYPE[.GROUP]/NAME``.
 
     Raises ``UsageError`` if there is none.

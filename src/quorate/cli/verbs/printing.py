@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.text import Text
 
 from quorate.api import codec
+from quorate.api.human_duration import human_duration
 from quorate.api.meta import epoch
 from quorate.cli.verbs.options import Output
 from quorate.kube.resources import HasMetadata, Json, Resource, untyped
-from quorate.local.objects.tables.durations import human_duration
 
 T = TypeVar("T", bound=HasMetadata)
 

@@ -27,6 +27,7 @@ from quorate.cli.verbs.views import (
     local_queue_columns,
 )
 from quorate.cli.verbs.writing import create_object, patch_spec
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
@@ -131,13 +132,13 @@ def list_(
         _refuse_namespace(namespace, all_namespaces)
         if cluster_queue:
             raise UsageError("-c is for local queues (add --local)")
-    cluster_options = o.ClusterOptions(kubeconfig, context, namespace, all_namespaces)
+    cluster_options = ClusterOptions(kubeconfig, context, namespace, all_namespaces)
     now = WallClock().now()
 
     def is_listed(each: ClusterQueue | LocalQueue) -> bool:
         return active is None or is_active(each) == (active is YesNo.TRUE)
 
-    async def cluster_queues(connection: o.Connection) -> None:
+    async def cluster_queues(connection: Connection) -> None:
         found = await connection.client.list(CLUSTER_QUEUES, "", selector, field_selector)
         queues = list(filter(is_listed, found.items))
         if is_structured(output):
@@ -150,7 +151,7 @@ def list_(
         else:
             typer.echo("No resources found", err=True)
 
-    async def local_queues(connection: o.Connection) -> None:
+    async def local_queues(connection: Connection) -> None:
         where = connection.namespace
         found = await connection.client.list(LOCAL_QUEUES, where, selector, field_selector)
         queues = [
@@ -171,7 +172,7 @@ def list_(
         else:
             o.print_none_found(connection)
 
-    o.with_cluster(cluster_options, cluster_queues if selected is Kind.CLUSTER else local_queues)
+    with_cluster(cluster_options, cluster_queues if selected is Kind.CLUSTER else local_queues)
 
 
 @queue.command()
@@ -190,7 +191,7 @@ def describe(
     targets = _targets(names, local, namespace)
     now = WallClock().now()
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         for kind, name in targets:
             key = _key(connection, kind, name)
             if is_structured(output):
@@ -203,7 +204,7 @@ def describe(
             else:
                 print_sections(describe_local_queue(await connection.client.get(LOCAL_QUEUES, key), now))
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
 
 
 @queue.command()
@@ -330,7 +331,7 @@ def create(
     if kind is Kind.CLUSTER and cluster_queue:
         raise UsageError("-c is for local queues (write lq/NAME or --local)")
 
-    async def write(connection: o.Connection) -> None:
+    async def write(connection: Connection) -> None:
         spec: dict[str, Any] = {"clusterQueue": cluster_queue}
         if kind is Kind.CLUSTER:
             selector = {"matchLabels": labels} if labels else {}
@@ -340,7 +341,7 @@ def create(
             await connection.client.get(CLUSTER_QUEUES, Key("", cluster_queue))
         await create_object(connection, _RESOURCES[kind], plain_name, spec, dry_run, output)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), write)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace), write)
 
 
 @queue.command()
@@ -361,7 +362,7 @@ def stop(
     [b]Example:[/b] quorate queue stop research --keep-already-running
     """
     policy: StopPolicy = "Hold" if keep_already_running else "HoldAndDrain"
-    cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
+    cluster_options = ClusterOptions(kubeconfig, context, namespace)
     _set_policy(cluster_options, _targets(names, local, namespace), policy, "stopped", dry_run, output)
 
 
@@ -379,25 +380,25 @@ def resume(
 
     [b]Example:[/b] quorate queue resume lq/team-a --namespace team-a
     """
-    cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
+    cluster_options = ClusterOptions(kubeconfig, context, namespace)
     _set_policy(cluster_options, _targets(names, local, namespace), "None", "resumed", dry_run, output)
 
 
 def _set_policy(
-    cluster_options: o.ClusterOptions,
+    cluster_options: ClusterOptions,
     targets: list[tuple[Kind, str]],
     policy: StopPolicy,
     done: str,
     dry_run: o.DryRun,
     output: o.Output,
 ) -> None:
-    async def write(connection: o.Connection) -> None:
+    async def write(connection: Connection) -> None:
         for kind, name in targets:
             key = _key(connection, kind, name)
             spec = {"stopPolicy": policy}
             await patch_spec(connection, _RESOURCES[kind], key, spec, done, dry_run, output)
 
-    o.with_cluster(cluster_options, write)
+    with_cluster(cluster_options, write)
 
 
 def _targets(names: list[str], local: bool, namespace: str) -> list[tuple[Kind, str]]:
@@ -438,5 +439,5 @@ def _refuse_namespace(namespace: str, all_namespaces: bool) -> None:
         )
 
 
-def _key(connection: o.Connection, kind: Kind, name: str) -> Key:
+def _key(connection: Connection, kind: Kind, name: str) -> Key:
     return Key("" if kind is Kind.CLUSTER else connection.namespace, name)

@@ -14,9 +14,7 @@ from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.cli.configuration_options import Config
-from quorate.cli.run.formatting import format_quantity
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.cluster_model import effective_configuration
 from quorate.cli.verbs.printing import (
     Column,
     Fields,
@@ -30,7 +28,12 @@ from quorate.cli.verbs.printing import (
     print_value,
     qualified_name,
 )
-from quorate.cli.verbs.topology_report import (
+from quorate.controllers.topology.node_feeds import load_model
+from quorate.inspect.cluster_model import effective_configuration
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.errors import UsageError
+from quorate.inspect.formatting import format_quantity
+from quorate.inspect.topology_report import (
     DomainReport,
     FlavorReport,
     TopologyReport,
@@ -38,8 +41,6 @@ from quorate.cli.verbs.topology_report import (
     report_topology,
     walk,
 )
-from quorate.controllers.topology.node_feeds import load_model
-from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_FLAVORS, TOPOLOGIES
@@ -70,7 +71,7 @@ def list_(
     """
     now = WallClock().now()
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         client = connection.client
         if is_structured(output):
             found = await client.list(as_untyped(TOPOLOGIES), "", selector, field_selector)
@@ -83,7 +84,7 @@ def list_(
         else:
             typer.echo("No resources found", err=True)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
+    with_cluster(ClusterOptions(kubeconfig, context), show)
 
 
 def _columns(flavors: Sequence[ResourceFlavor], now: float) -> Sequence[Column[Topology]]:
@@ -125,7 +126,7 @@ def describe(
     [b]Example:[/b] quorate topology describe default --resource nvidia.com/gpu
     """
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         client = connection.client
         found = await client.get(TOPOLOGIES, Key("", name))
         if output is o.Output.NAME:
@@ -142,7 +143,7 @@ def describe(
         is_on = used.configuration.topology_gates is not None
         _print(report, resource, is_on=is_on, origin=used.origin, wide=output is o.Output.WIDE)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
+    with_cluster(ClusterOptions(kubeconfig, context), show)
 
 
 async def load_report(

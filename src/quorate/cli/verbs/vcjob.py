@@ -29,6 +29,7 @@ from quorate.cli.verbs.printing import (
 from quorate.cli.verbs.volcano_commands import one_name, send_command
 from quorate.cli.verbs.writing import create_document
 from quorate.inspect.configuration_files import InvalidFiles, read_text
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import VOLCANO_JOBS, Json
@@ -104,11 +105,11 @@ def run(
     if namespace and written and namespace != written:
         raise UsageError(f"-n {namespace}: {filename} has namespace {written} (drop one of the two)")
 
-    async def write(connection: o.Connection) -> None:
+    async def write(connection: Connection) -> None:
         body = document | {"metadata": metadata | {"namespace": connection.namespace}}
         await create_document(connection, VOLCANO_JOBS, body, dry_run, output)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace or written), write)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace or written), write)
 
 
 def job_in(path: Path, text: str) -> Json:
@@ -184,7 +185,7 @@ def list_(
             and selector in job.metadata.name
         )
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         client, where = connection.client, connection.namespace
         jobs = [job for job in (await client.list(VOLCANO_JOBS, where)).items if selected(job)]
         if is_structured(output):
@@ -197,7 +198,7 @@ def list_(
             ordered = sorted(jobs, key=lambda job: job.metadata.key)
             print_objects(_columns(now, namespaces=all_namespaces), ordered, output)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
 
 def _key_of(document: dict[str, dict[str, str]]) -> Key:
@@ -241,7 +242,7 @@ def view(
     wanted = one_name(name, name_option, "-N")
     now = WallClock().now()
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         key = Key(connection.namespace, wanted)
         if is_structured(output):
             document = await connection.client.get(as_untyped(VOLCANO_JOBS), key)
@@ -249,7 +250,7 @@ def view(
         else:
             print_sections(job_sections(await connection.client.get(VOLCANO_JOBS, key), now))
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
 
 
 def job_sections(job: Job, now: float) -> Sequence[Section]:
@@ -300,7 +301,7 @@ def suspend(
 
     [b]Example:[/b] quorate vcjob suspend train
     """
-    cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
+    cluster_options = ClusterOptions(kubeconfig, context, namespace)
     _send(cluster_options, one_name(name, name_option, "-N"), "AbortJob", "suspended")
 
 
@@ -318,16 +319,16 @@ def resume(
 
     [b]Example:[/b] quorate vcjob resume train
     """
-    cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
+    cluster_options = ClusterOptions(kubeconfig, context, namespace)
     _send(cluster_options, one_name(name, name_option, "-N"), "ResumeJob", "resumed")
 
 
-def _send(cluster_options: o.ClusterOptions, name: str, action: str, done: str) -> None:
-    async def write(connection: o.Connection) -> None:
+def _send(cluster_options: ClusterOptions, name: str, action: str, done: str) -> None:
+    async def write(connection: Connection) -> None:
         key = Key(connection.namespace, name)
         await send_command(connection, VOLCANO_JOBS, key, key.namespace, action, done)
 
-    o.with_cluster(cluster_options, write)
+    with_cluster(cluster_options, write)
 
 
 @vcjob.command()
@@ -344,9 +345,9 @@ def delete(
     """
     wanted = one_name(name, name_option, "-N")
 
-    async def write(connection: o.Connection) -> None:
+    async def write(connection: Connection) -> None:
         key = Key(connection.namespace, wanted)
         await connection.client.delete(VOLCANO_JOBS, key, propagation="Background")
         typer.echo(f"{qualified_name(VOLCANO_JOBS, wanted)} deleted")
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), write)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace), write)

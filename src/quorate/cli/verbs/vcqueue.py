@@ -21,6 +21,7 @@ from quorate.cli.verbs.printing import (
 )
 from quorate.cli.verbs.volcano_commands import one_name, send_command
 from quorate.cli.verbs.writing import create_object, patch_spec
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import QUEUES
@@ -72,14 +73,14 @@ def list_(
     """
     now = WallClock().now()
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         if is_structured(output):
             print_documents(QUEUES, (await connection.client.list(as_untyped(QUEUES))).items, output)
             return
         queues = (await connection.client.list(QUEUES)).items
         print_objects(_columns(now), sorted(queues, key=lambda queue: queue.metadata.name), output)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
+    with_cluster(ClusterOptions(kubeconfig, context), show)
 
 
 @vcqueue.command()
@@ -97,14 +98,14 @@ def get(
     wanted = one_name(name, name_option, "-n")
     now = WallClock().now()
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         key = Key("", wanted)
         if is_structured(output):
             print_document(QUEUES, await connection.client.get(as_untyped(QUEUES), key), output)
         else:
             print_objects(_columns(now), [await connection.client.get(QUEUES, key)], output)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
+    with_cluster(ClusterOptions(kubeconfig, context), show)
 
 
 def _columns(now: float) -> tuple[Column[Queue], ...]:
@@ -148,13 +149,13 @@ def create(
     """
     wanted = one_name(name, name_option, "-n")
 
-    async def write(connection: o.Connection) -> None:
+    async def write(connection: Connection) -> None:
         await create_object(connection, QUEUES, wanted, {"weight": weight}, dry_run, output)
         if state is State.CLOSED and dry_run is o.DryRun.NONE:
             command, done = _COMMANDS[Action.CLOSE]
             await send_command(connection, QUEUES, Key("", wanted), COMMAND_NAMESPACE, command, done)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context), write)
+    with_cluster(ClusterOptions(kubeconfig, context), write)
 
 
 @vcqueue.command()
@@ -178,7 +179,7 @@ def operate(
     if (action is Action.UPDATE) != bool(weight):
         raise UsageError("--weight is for --action update, which needs one of at least 1")
 
-    async def write(connection: o.Connection) -> None:
+    async def write(connection: Connection) -> None:
         key = Key("", wanted)
         if action is Action.UPDATE:
             spec = {"weight": weight}
@@ -187,7 +188,7 @@ def operate(
             command, done = _COMMANDS[action]
             await send_command(connection, QUEUES, key, COMMAND_NAMESPACE, command, done)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context), write)
+    with_cluster(ClusterOptions(kubeconfig, context), write)
 
 
 @vcqueue.command()
@@ -203,8 +204,8 @@ def delete(
     """
     wanted = one_name(name, name_option, "-n")
 
-    async def write(connection: o.Connection) -> None:
+    async def write(connection: Connection) -> None:
         await connection.client.delete(QUEUES, Key("", wanted))
         typer.echo(f"{qualified_name(QUEUES, wanted)} deleted")
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context), write)
+    with_cluster(ClusterOptions(kubeconfig, context), write)

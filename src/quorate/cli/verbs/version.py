@@ -8,6 +8,7 @@ from quorate import __version__
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.meta import Key
 from quorate.cli.verbs import options as o
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.install.preflight.installation_objects import DEPLOYMENTS
 from quorate.install.roles import ACCOUNT
 from quorate.install.server_version import server_version
@@ -32,15 +33,15 @@ def version(
     if client:
         return
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         config = connection.client.config
         typer.echo(f"cluster      {await server_version(connection.client)} at {config.server}")
         typer.echo(f"controllers  {await _controllers(connection, namespace)}")
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
+    with_cluster(ClusterOptions(kubeconfig, context), show)
 
 
-async def _controllers(connection: o.Connection, namespace: str) -> str:
+async def _controllers(connection: Connection, namespace: str) -> str:
     for name in CONTROLLERS:
         try:
             found = await connection.client.get(DEPLOYMENTS, Key(namespace, name))

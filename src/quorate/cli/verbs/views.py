@@ -1,36 +1,19 @@
 """Queues and workloads as rows of lists (columns named as in kueuectl) and as descriptions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from typing import Final
 
 from quorate.api.core import Resources
 from quorate.api.explanation import StartEstimate
+from quorate.api.human_duration import human_duration
 from quorate.api.kueue import ACTIVE, ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
 from quorate.api.meta import Condition, Key, LabelSelector, OwnerReference, epoch, find_condition, is_true
-from quorate.cli.run.formatting import format_resources
 from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, age
-from quorate.local.objects.tables.durations import human_duration
+from quorate.inspect.formatting import format_resources
+from quorate.inspect.workload_status import status_of, why_not_running
 from quorate.queueing import conditions as c
 
 _LONGEST_JOB_TYPE: Final = 30
-
-
-class Status(StrEnum):
-    """The status of a workload, as kueuectl names it."""
-
-    PENDING = "pending"
-    QUOTA_RESERVED = "quotareserved"
-    ADMITTED = "admitted"
-    FINISHED = "finished"
-
-
-def status_of(workload: Workload) -> Status:
-    if c.is_finished(workload):
-        return Status.FINISHED
-    if c.is_admitted(workload):
-        return Status.ADMITTED
-    return Status.QUOTA_RESERVED if c.has_quota_reservation(workload) else Status.PENDING
 
 
 def is_active(queue: ClusterQueue | LocalQueue) -> bool:
@@ -135,22 +118,6 @@ def cluster_queue_of(workload: Workload, cluster_queues: Mapping[Key, str]) -> s
     if workload.status.admission is not None:
         return workload.status.admission.cluster_queue
     return cluster_queues.get(Key(workload.metadata.namespace, workload.spec.queue_name), "")
-
-
-def why_not_running(workload: Workload) -> str:
-    """Return why the workload has no quota or is not admitted, from its status; empty if it is admitted."""
-    if c.is_finished(workload) or c.is_admitted(workload):
-        return ""
-    if not workload.spec.active:
-        return "it is stopped"
-    if c.has_quota_reservation(workload):
-        waited = [check.name for check in workload.status.admission_checks if check.state != "Ready"]
-        if waited:
-            return f"waits for admission checks: {', '.join(waited)}"
-        awaits_places = c.awaits_places(workload.status.admission)
-        return "waits for places of its pods in the topology" if awaits_places else ""
-    reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
-    return "" if reserved is None else reserved.message
 
 
 def _of_owners(text: Callable[[OwnerReference], str]) -> Callable[[Workload], str]:

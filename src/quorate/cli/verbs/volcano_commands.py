@@ -5,8 +5,8 @@ from typing import Any
 import typer
 
 from quorate.api.meta import Key
-from quorate.cli.verbs.options import Connection
 from quorate.cli.verbs.printing import as_untyped, qualified_name
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.kube.resources import COMMANDS, Resource, metadata_of
 

@@ -14,8 +14,7 @@ from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.delete import delete
-from quorate.cli.verbs.explain.served import served_estimates
-from quorate.cli.verbs.job_names import OwnerResolver, Workloads, job_filter, job_uids, named_workloads
+from quorate.cli.verbs.options import Workloads
 from quorate.cli.verbs.printing import (
     as_untyped,
     is_structured,
@@ -25,8 +24,12 @@ from quorate.cli.verbs.printing import (
     print_rows,
     print_sections,
 )
-from quorate.cli.verbs.views import Status, cluster_queue_of, describe_workload, status_of, workload_columns
+from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workload_columns
 from quorate.cli.verbs.writing import patch_spec
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.explain.served import served_estimates
+from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_workloads
+from quorate.inspect.workload_status import Status, status_of
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError, NotFound
@@ -104,7 +107,7 @@ def list_(
     statuses = _statuses(status or [_ALL])
     now = WallClock().now()
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         client, where = connection.client, connection.namespace
         belongs = await job_filter(connection, for_) if for_ else _any_workload
         found, queues = await asyncio.gather(
@@ -135,7 +138,7 @@ def list_(
         else:
             o.print_none_found(connection)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
 
 @workload.command()
@@ -152,7 +155,7 @@ def describe(
     """
     now = WallClock().now()
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         for name in names:
             for found in await named_workloads(connection, name):
                 if is_structured(output):
@@ -163,7 +166,7 @@ def describe(
                 cluster_queues = {each.metadata.key: each.spec.cluster_queue for each in queues}
                 print_sections(describe_workload(found, cluster_queue_of(found, cluster_queues), now))
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
 
 
 @workload.command()
@@ -179,7 +182,7 @@ def stop(
 
     [b]Example:[/b] quorate workload stop job/train
     """
-    _set_active(o.ClusterOptions(kubeconfig, context, namespace), names, False, "stopped", dry_run, output)
+    _set_active(ClusterOptions(kubeconfig, context, namespace), names, False, "stopped", dry_run, output)
 
 
 @workload.command()
@@ -195,24 +198,24 @@ def resume(
 
     [b]Example:[/b] quorate workload resume job/train
     """
-    _set_active(o.ClusterOptions(kubeconfig, context, namespace), names, True, "resumed", dry_run, output)
+    _set_active(ClusterOptions(kubeconfig, context, namespace), names, True, "resumed", dry_run, output)
 
 
 def _set_active(
-    cluster_options: o.ClusterOptions,
+    cluster_options: ClusterOptions,
     names: list[str],
     active: bool,
     done: str,
     dry_run: o.DryRun,
     output: o.Output,
 ) -> None:
-    async def write(connection: o.Connection) -> None:
+    async def write(connection: Connection) -> None:
         for name in names:
             for found in await named_workloads(connection, name):
                 key = found.metadata.key
                 await patch_spec(connection, WORKLOADS, key, {"active": active}, done, dry_run, output)
 
-    o.with_cluster(cluster_options, write)
+    with_cluster(cluster_options, write)
 
 
 def _statuses(written: list[str]) -> frozenset[Status]:
@@ -275,7 +278,7 @@ def pods(
     [b]Example:[/b] quorate workload pods job/train -o wide
     """
 
-    async def show(connection: o.Connection) -> None:
+    async def show(connection: Connection) -> None:
         wanted = frozenset([uid for name in names for uid in await job_uids(connection, name)])
         if is_structured(output):
             documents = (await connection.client.list(as_untyped(PODS), connection.namespace)).items
@@ -300,16 +303,16 @@ def pods(
         else:
             o.print_none_found(connection)
 
-    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
+    with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
 
 
-async def _table(connection: o.Connection) -> _Table:
+async def _table(connection: Connection) -> _Table:
     """Return all pods of the namespace as the table that the server prints for kubectl."""
     path = PODS.path(connection.namespace)
     return codec.decode(_Table, await connection.client.request("GET", path, headers={"Accept": _TABLE}))
 
 
-async def _descendants(connection: o.Connection, wanted: frozenset[Uid], pods: list[ObjectMeta]) -> set[Uid]:
+async def _descendants(connection: Connection, wanted: frozenset[Uid], pods: list[ObjectMeta]) -> set[Uid]:
     owners = OwnerResolver(connection.client)
     for pod in pods:
         owners.add(pod)  # a pod may own other pods

@@ -6,8 +6,9 @@ from typing import Any
 import typer
 
 from quorate.api.meta import Key
-from quorate.cli.verbs.options import Connection, DryRun, Output
+from quorate.cli.verbs.options import DryRun, Output
 from quorate.cli.verbs.printing import as_untyped, is_structured, print_document, qualified_name
+from quorate.inspect.connection import Connection
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json, Resource
 

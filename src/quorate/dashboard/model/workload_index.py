@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, OwnerReference, at_epoch, epoch, find_condition
-from quorate.cli.verbs.views import why_not_running
 from quorate.dashboard.schema import WorkloadState
+from quorate.inspect.workload_status import why_not_running
 from quorate.kube.informer import Change
 from quorate.queueing import conditions as c
 from quorate.queueing.explanation.pods import expected_pods

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from quorate.api.explanation import StartEstimate as ServedEstimate
 from quorate.api.meta import Key
-from quorate.cli.verbs.explain.served import served_estimates
 from quorate.dashboard.queries import NO_ESTIMATES, Estimates, Viewer
 from quorate.dashboard.schema import Forecast, StartEstimate
 from quorate.dashboard.simulation.simulation_process import Cluster, Failure, Forecasted, ForecastTask
 from quorate.dashboard.simulation.simulations import simulate
+from quorate.inspect.explain.served import served_estimates
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Unreachable

@@ -16,10 +16,10 @@ import msgspec
 
 from quorate.api.decoding.documents import InvalidYaml, read_documents
 from quorate.api.meta import at_epoch
-from quorate.cli.simulate.live import LiveCluster, read_cluster
-from quorate.cli.verbs.options import ClusterOptions
 from quorate.dashboard.schema import Forecast, StartEstimate, WhatIfAnswer
+from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import user_message
+from quorate.inspect.live_cluster import LiveCluster, read_cluster
 from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.engine.player import play
 from quorate.simulate.estimates.forecast import PLAYS, bounded_forecast

@@ -15,9 +15,9 @@ from quorate.api.events import Event
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key, at_epoch, is_true
-from quorate.cli.cluster_reader import ClusterReader
-from quorate.cli.verbs.explain.served import NotServed, served_explanation
 from quorate.dashboard.schema import EventRow, PodRow
+from quorate.inspect.cluster_reader import ClusterReader
+from quorate.inspect.explain.served import NotServed, served_explanation
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, Invalid, NotFound
 from quorate.kube.resources import EVENTS

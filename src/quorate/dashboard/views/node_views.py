@@ -12,11 +12,11 @@ import numpy as np
 
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import is_true
-from quorate.cli.verbs.topology_report import LeafAmounts, leaf_amounts
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import amount_of
 from quorate.dashboard.queries import Gang, Viewer
 from quorate.dashboard.schema import Amount, DomainUse, GangPlace, GangPlacement, NodesView
+from quorate.inspect.topology_report import LeafAmounts, leaf_amounts
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import NO_TOPOLOGY, TopologyRequest

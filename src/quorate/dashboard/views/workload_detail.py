@@ -9,8 +9,6 @@ from quorate.api.explanation import Explanation
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import TopologyAssignment
 from quorate.api.meta import Key
-from quorate.cli.cluster_reader import ClusterReader
-from quorate.cli.verbs.explain.own_model import started_of
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.workload_index import owner_of
 from quorate.dashboard.queries import Estimates, Viewer
@@ -26,6 +24,8 @@ from quorate.dashboard.views.live_reads import (
 )
 from quorate.dashboard.views.timeline import milestones_of
 from quorate.dashboard.views.workload_views import row_of
+from quorate.inspect.cluster_reader import ClusterReader
+from quorate.inspect.explain.own_model import started_of
 from quorate.kube.client import Client
 from quorate.queueing.explain import Steps, T, pending_facts
 from quorate.queueing.explanation.pods import is_pod_of, selector_of

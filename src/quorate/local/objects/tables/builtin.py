@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+from quorate.api.human_duration import age
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables import infrastructure, storage, workloads
-from quorate.local.objects.tables.durations import age
 from quorate.local.objects.tables.layout import NAME, NONE, UNKNOWN, TableLayout, age_of, columns, plain_cells
 from quorate.local.objects.tables.pods import POD
 from quorate.local.objects.tables.workloads import labels_text

@@ -8,9 +8,15 @@ import pytest
 from quorate.api import codec
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import epoch
-from quorate.cli.run.observation import PodCount
-from quorate.cli.run.progress import JobRecord, QueueProgress, job_progress, job_record, queue_progress
-from tests.cli.run.clusters import ADMITTED, START, WAITS_FOR_NODES, JobExample, a_cluster, condition
+from quorate.processes.local.observation import PodCount
+from quorate.processes.local.progress import (
+    JobRecord,
+    QueueProgress,
+    job_progress,
+    job_record,
+    queue_progress,
+)
+from tests.processes.local.clusters import ADMITTED, START, WAITS_FOR_NODES, JobExample, a_cluster, condition
 
 NO_QUOTA = condition("QuotaReserved", "False", "Pending", "insufficient unused quota")
 EVICTED = condition("Evicted", "True", "PodsReadyTimeout", "Exceeded the PodsReady timeout default/job-a")

@@ -9,7 +9,7 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import ObjectMeta
-from quorate.cli.verbs.topology_report import (
+from quorate.inspect.topology_report import (
     DomainReport,
     TopologyReport,
     occupancy,

@@ -1,14 +1,11 @@
 """Resolve jobs written ``job/train`` or ``mpijob.kubeflow.org/train``, and the owners of objects."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Final
 
 from quorate.api.kueue import JOB_UID, Workload
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
-from quorate.cli.verbs import completion
-from quorate.cli.verbs.options import Connection
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
@@ -16,13 +13,6 @@ from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of, untyp
 from quorate.kube.rest.discovery import plural_of
 from quorate.kube.rest.named_kinds import find_kind
 
-_ARGUMENT: Any = typer.Argument(
-    metavar="NAME|TYPE/NAME...",
-    help="Names of workloads or of their jobs: job/train, rayjob.ray.io/train.",
-    autocompletion=completion.workloads,
-)
-Workloads = Annotated[list[str], _ARGUMENT]
-SomeWorkloads = Annotated[list[str] | None, _ARGUMENT]
 _WORKLOAD_TYPES: Final = ("workload", "workloads", "kwl", "kueueworkload", "kueueworkloads", "wl")
 
 

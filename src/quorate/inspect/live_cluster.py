@@ -2,15 +2,14 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from quorate.api.syntax import InvalidDuration, parse_duration
-from quorate.cli.verbs import options as o
-from quorate.cli.verbs.cluster_model import EffectiveConfiguration, effective_configuration
+from quorate.inspect.cluster_model import EffectiveConfiguration, effective_configuration
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -20,17 +19,6 @@ from quorate.queueing import conditions as c
 from quorate.simulate.estimates.expected_arrivals import Expected, arrivals_of
 from quorate.simulate.estimates.run_time_store import learned_from
 from quorate.simulate.estimates.snapshot import KINDS, RunTimes, run_times
-
-Runs = Annotated[
-    str,
-    typer.Option(
-        "--runs", metavar="DURATION",
-        help="How long jobs run if no workload has finished and none declares its maximum execution time.",
-    ),
-]  # fmt: skip
-
-_MOST_ORIGINS: Final = 20
-
 
 Objects = dict[Resource[Any], list[Any]]
 
@@ -44,7 +32,7 @@ class LiveCluster(NamedTuple):
     namespace: str  # that the command line selects
 
 
-def read_cluster(cluster_options: o.ClusterOptions, config: Path | None, runs: str) -> LiveCluster:
+def read_cluster(cluster_options: ClusterOptions, config: Path | None, runs: str) -> LiveCluster:
     """Return what a simulation needs of a cluster, with a progress bar on a terminal.
 
     Raises ``UsageError`` without the permission to list a kind of all namespaces.
@@ -55,7 +43,7 @@ def read_cluster(cluster_options: o.ClusterOptions, config: Path | None, runs: s
         raise UsageError(f"--runs {runs}: is not a duration (write 10m, 1h30m or 500ms)") from error
     now = WallClock().now()
 
-    async def read(connection: o.Connection) -> LiveCluster:
+    async def read(connection: Connection) -> LiveCluster:
         client = connection.client
         effective = await effective_configuration(client, config)
         found: Objects = {}
@@ -72,7 +60,7 @@ def read_cluster(cluster_options: o.ClusterOptions, config: Path | None, runs: s
         times = list(run_times(workloads, assumed_s))
         return LiveCluster(found, times, expected, now, effective, connection.namespace)
 
-    return o.with_cluster(cluster_options, read)
+    return with_cluster(cluster_options, read)
 
 
 async def read_objects(client: Client) -> AsyncIterator[tuple[Resource[Any], list[Any]]]:
@@ -92,11 +80,3 @@ async def read_objects(client: Client) -> AsyncIterator[tuple[Resource[Any], lis
         if resource is RESOURCE_FLAVORS:
             has_topologies = any(each.spec.topology_name for each in objects)
         yield resource, objects
-
-
-def report_origins(times: list[RunTimes]) -> None:
-    """Print on stderr where the run times of each queue and kind of work are from."""
-    for each in times[:_MOST_ORIGINS]:
-        typer.echo(f"run times of {each.origin}", err=True)
-    if len(times) > _MOST_ORIGINS:
-        typer.echo(f"and run times of {len(times) - _MOST_ORIGINS} others", err=True)

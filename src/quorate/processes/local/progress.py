@@ -8,9 +8,9 @@ from quorate.api.core import Pod
 from quorate.api.kueue import ClusterQueue, FlavorUsage, ResourceQuota
 from quorate.api.meta import Condition, epoch, find_condition
 from quorate.api.quantity import Quantity
-from quorate.cli.run.deadlock import PROGRESSING, shortages
-from quorate.cli.run.formatting import format_quantity, format_resources, plural
-from quorate.cli.run.observation import ObservedCluster, ObservedJob, PodCount
+from quorate.inspect.formatting import format_quantity, format_resources, plural
+from quorate.processes.local.deadlock import PROGRESSING, shortages
+from quorate.processes.local.observation import ObservedCluster, ObservedJob, PodCount
 from quorate.queueing import conditions as c
 
 

@@ -8,7 +8,7 @@ from quorate.api.batch import Job
 from quorate.api.core import Node, Pod
 from quorate.api.kueue import Workload
 from quorate.api.volcano import PodGroup
-from quorate.cli.run.observation import ObservedCluster, observe
+from quorate.processes.local.observation import ObservedCluster, observe
 
 START = "2030-01-01T00:00:00Z"
 

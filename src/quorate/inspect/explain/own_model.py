@@ -7,9 +7,9 @@ from quorate.api.configuration import Configuration
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
-from quorate.cli.cluster_reader import ClusterReader
-from quorate.cli.verbs.cluster_model import effective_configuration, evaluate_all, load_state
 from quorate.gang.explanation import waiting_group
+from quorate.inspect.cluster_model import effective_configuration, evaluate_all, load_state
+from quorate.inspect.cluster_reader import ClusterReader
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.queueing.conditions import is_admitted

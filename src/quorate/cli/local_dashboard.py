@@ -7,9 +7,9 @@ from pathlib import Path
 import typer
 
 from quorate.api.configuration.process import Address
-from quorate.cli.verbs.cluster_model import effective_configuration
 from quorate.dashboard.process import Options, run_dashboard
 from quorate.dashboard.simulation.simulations import cluster
+from quorate.inspect.cluster_model import effective_configuration
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.rest.config import load_anonymous_config

@@ -7,10 +7,10 @@ from quorate.api.core.started_pod import StartedPod
 from quorate.api.kueue import QUEUE_NAME, WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.volcano.annotations import GROUP_NAME
-from quorate.cli.cluster_reader import STARTED_PODS, ClusterReader
-from quorate.cli.verbs.job_names import is_workload_type, resource_of, workloads_of_job
-from quorate.cli.verbs.options import Connection
+from quorate.inspect.cluster_reader import STARTED_PODS, ClusterReader
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
+from quorate.inspect.job_names import is_workload_type, resource_of, workloads_of_job
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.quantity import parse_quantity
-from quorate.cli.run.formatting import format_quantity, format_resources, plural
+from quorate.inspect.formatting import format_quantity, format_resources, plural
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from quorate.api.configuration.pods_ready import WaitForPodsReady
-from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes
-from tests.cli.run.clusters import ADMITTED, WAITS_FOR_NODES, JobExample, a_cluster, a_node, condition
+from quorate.processes.local.deadlock import diagnose_deadlock, pending_changes
+from tests.processes.local.clusters import ADMITTED, WAITS_FOR_NODES, JobExample, a_cluster, a_node, condition
 
 ON = WaitForPodsReady(timeout_s=600, recovery_timeout_s=600, block_admission="AllQueues")
 NO_RECOVERY = WaitForPodsReady(timeout_s=600, recovery_timeout_s=None, block_admission="AllQueues")

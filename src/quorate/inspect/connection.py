@@ -1,0 +1,66 @@
+"""The connection of a command to the cluster that its options select."""
+
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import uvloop
+
+from quorate.inspect.errors import UsageError
+from quorate.kube.client import Client
+from quorate.kube.errors import NotFound
+from quorate.kube.rest.config import load_rest_config
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """The cluster and the namespaces that the command line selects."""
+
+    kubeconfig: Path | None
+    context: str
+    namespace: str = ""
+    all_namespaces: bool = False
+
+    def __post_init__(self) -> None:
+        if self.namespace and self.all_namespaces:
+            raise UsageError("-n and -A exclude each other (drop one of the two)")
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator["Connection"]:
+        cluster = await load_rest_config(self.kubeconfig, self.context)
+        namespace = "" if self.all_namespaces else self.namespace or cluster.namespace
+        async with Client(cluster, random.Random(), field_manager="quorate-cli") as client:
+            yield Connection(client, namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    client: Client
+    namespace: str  # empty: all namespaces
+
+    @property
+    def scope(self) -> str:
+        """Return ``namespace NAME`` or ``any namespace``, for messages."""
+        return f"namespace {self.namespace}" if self.namespace else "any namespace"
+
+
+def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+    """Run ``work`` connected to the cluster and return its result."""
+
+    async def connected() -> T:
+        async with cluster_options.connect() as connection:
+            try:
+                return await work(connection)
+            except NotFound as error:
+                if error.details.name:
+                    raise
+                raise UsageError(
+                    f"{error} (quorate preflight shows what is missing in the cluster)"
+                ) from error
+
+    return uvloop.run(connected())

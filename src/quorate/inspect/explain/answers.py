@@ -1,0 +1,159 @@
+"""Explanations of workloads, jobs, pod groups and queues, by the controllers or by an own model."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, assert_never
+
+import msgspec
+
+from quorate.api.configuration import default_configuration
+from quorate.api.events import Event
+from quorate.api.explanation import Explanation, Reason
+from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.meta import ObjectMeta
+from quorate.controllers.jobs.unserved import why_not_queued
+from quorate.gang.explanation import explain_group
+from quorate.inspect.cluster_reader import ClusterReader
+from quorate.inspect.connection import Connection
+from quorate.inspect.errors import UsageError
+from quorate.inspect.explain.own_model import OwnModel, started_of
+from quorate.inspect.explain.served import NotServed, served_explanation, served_job_explanation
+from quorate.inspect.explain.targets import OfJob, OfObject, OfWorkload, Target
+from quorate.kube.errors import Forbidden
+from quorate.kube.resources import EVENTS
+from quorate.queueing.explanation.jobs import NO_WORKLOAD, UnqueuedJob, explain_unqueued_job
+from quorate.queueing.explanation.pods import explain_pod, with_members
+from quorate.queueing.explanation.workload import explain_workload
+from quorate.queueing.state import State
+
+_ENOUGH: Final = {
+    "WorkloadPriorityClassNotFound": f"create the class, or name another in the label {PRIORITY_CLASS}"
+}  # by the reason of an event
+
+
+def _last_time(event: Event) -> str:
+    return event.event_time if event.series is None else event.series.last_observed_time
+
+
+@dataclass(slots=True)
+class Answers:
+    """Explanations of one moment, by the controllers or by the model of this process, loaded once."""
+
+    connection: Connection
+    config: Path | None
+    _model: OwnModel | None = None
+    _origins: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def has_model(self) -> bool:
+        return self._model is not None
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Return where the explanations are from, in the order of the first use, as text for a user."""
+        return tuple(self._origins)
+
+    async def of(self, target: Target) -> Explanation:
+        client = self.connection.client
+        match target:
+            case OfWorkload(workload, pod):
+                key = workload.metadata.key
+
+                async def own() -> Explanation:
+                    return await self._own_workload(target)
+
+                found = await self._served_or(lambda: served_explanation(client, "workloads", key), own)
+                return found if pod is None else explain_pod(pod, found)
+            case OfObject(plural, key):
+                return await self._served_or(
+                    lambda: served_explanation(client, plural, key), lambda: self._own_object(target)
+                )
+            case OfJob(resource, job):
+                found = await self._served_or(
+                    lambda: served_job_explanation(client, resource, job), lambda: self._own_job(target)
+                )
+                return await self._with_warning(found, job)
+        assert_never(target)
+
+    async def _with_warning(self, found: Explanation, job: ObjectMeta) -> Explanation:
+        """Add what the controllers say in an event about a job of which they made no Workload."""
+        if [each.code for each in found.reasons] != [NO_WORKLOAD]:
+            return found
+        try:
+            events = (await self.connection.client.list(EVENTS, job.namespace)).items
+        except Forbidden:
+            return found
+        warnings = [
+            each
+            for each in events
+            if each.type == "Warning" and each.regarding is not None and each.regarding.uid == job.uid
+        ]
+        if not warnings:
+            return found
+        last = max(warnings, key=_last_time)
+        enough = _ENOUGH.get(last.reason, "")
+        reason = Reason(code=last.reason, text=last.note, enough=enough)
+        return msgspec.structs.replace(
+            found,
+            message=f"{found.message}: {last.note}",
+            reasons=(reason, *found.reasons),
+            enough=(enough,) if enough else found.enough,
+        )
+
+    async def _served_or(
+        self, serve: Callable[[], Awaitable[Explanation]], own: Callable[[], Awaitable[Explanation]]
+    ) -> Explanation:
+        if self.config is not None:
+            return await own()
+        try:
+            found = await serve()
+        except NotServed as problem:
+            try:
+                found = await own()
+            except Forbidden as error:
+                what = f"{problem}; nor from the objects of the cluster: {error}"
+                raise UsageError(f"not explained by the controllers: {what}") from None
+            self._origins[f"not explained by the controllers: {problem}"] = None
+            return found
+        self._origins["explained by the controllers"] = None
+        return found
+
+    async def _loaded(self) -> OwnModel:
+        if self._model is None:
+            self._model = await OwnModel.load(self.connection.client, self.config)
+            self._origins[f"evaluated with {self._model.origin}"] = None
+        return self._model
+
+    async def _own_workload(self, target: OfWorkload) -> Explanation:
+        try:
+            return await (await self._loaded()).workload(target.workload)
+        except Forbidden as error:
+            self._origins[f"from the status of the workload, because the cluster cannot be read: {error}"] = (
+                None
+            )
+            started = await started_of(ClusterReader(self.connection.client), target.workload)
+            return explain_workload(State(default_configuration()), target.workload, None, started)
+
+    async def _own_object(self, target: OfObject) -> Explanation:
+        if target.plural == "podgroups":
+            reader = ClusterReader(self.connection.client)
+            group = await reader.pod_group(target.key)
+            pods = await reader.pods(target.key.namespace, "") if group is not None else None
+            found = None if group is None else explain_group(group)
+            if found is not None and pods is not None:
+                found = with_members(found, pods)
+        else:
+            model = await self._loaded()
+            is_local = target.plural == "localqueues"
+            found = model.local_queue(target.key) if is_local else model.cluster_queue(target.key.name)
+        if found is None:
+            raise UsageError(f"{target.plural}: {target.key} does not exist, or may not be read")
+        return found
+
+    async def _own_job(self, target: OfJob) -> Explanation:
+        model = await self._loaded()
+        resource, job = target.resource, target.job
+        why = why_not_queued(model.configuration.integrations, resource.group, resource.kind)
+        queue = job.labels.get(QUEUE_NAME, "")
+        return explain_unqueued_job(model.state, UnqueuedJob(resource.kind, job.key, queue, why))
