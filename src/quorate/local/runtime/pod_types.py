@@ -89,6 +89,11 @@ class TcpSocketAction(Struct):
     host: str = ""
 
 
+class GrpcAction(Struct):
+    port: Int32
+    service: str = ""
+
+
 class SleepAction(Struct):
     seconds: Int64 = 0
 
@@ -99,7 +104,7 @@ class Handler(Struct):
     exec: ExecAction | None = None
     http_get: HttpGetAction | None = None
     tcp_socket: TcpSocketAction | None = None
-    grpc: Mapping[str, Any] | None = None
+    grpc: GrpcAction | None = None
     sleep: SleepAction | None = None
 
 
@@ -156,11 +161,6 @@ class Container(core.Container):
     security_context: SecurityContext = SecurityContext()
     stdin: bool = False
     tty: bool = False
-
-    @property
-    def probes(self) -> tuple[Probe, ...]:
-        probes = (self.startup_probe, self.liveness_probe, self.readiness_probe)
-        return tuple(probe for probe in probes if probe is not None)
 
 
 class KeyToPath(Struct):

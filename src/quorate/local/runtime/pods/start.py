@@ -58,7 +58,6 @@ def ignored_fields(pod: Pod, *, is_root: bool) -> list[str]:
         path = f"containers[{container.name}]"
         names += _ignored_in_context(container.security_context, f"{path}.securityContext", is_root=is_root)
         names += [f"{path}.{name}" for name in ("stdin", "tty") if getattr(container, name)]
-        names += [f"{path}: grpc probe" for probe in container.probes if probe.grpc is not None]
     return names
 
 

@@ -1,4 +1,4 @@
-"""Run a probe or a lifecycle hook: a command, an HTTP request, a TCP connection, or a sleep."""
+"""Run a probe or a lifecycle hook: a command, a request over HTTP or gRPC, a TCP connection, or a sleep."""
 
 import asyncio
 import ssl
@@ -9,7 +9,8 @@ from typing import Final
 from quorate.local.runtime.containers.processes import killed_at_the_end
 from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
 from quorate.local.runtime.network.types import PodNetwork
-from quorate.local.runtime.pod_types import Container, Handler, HttpGetAction, IntOrString
+from quorate.local.runtime.pod_types import Container, GrpcAction, Handler, HttpGetAction, IntOrString
+from quorate.local.runtime.probes.grpc_health import FAILED, health
 
 OUTPUT_BYTES: Final = 10240
 HEADER_BYTES: Final = 65536
@@ -61,7 +62,9 @@ async def _run(handler: Handler, target: ProbeTarget) -> HandlerResult:
     if handler.sleep is not None:
         await asyncio.sleep(handler.sleep.seconds)
         return HandlerResult(True)
-    return HandlerResult(False, "grpc probes are not available in the process runtime")
+    if handler.grpc is not None:
+        return await _grpc(handler.grpc, target)
+    return HandlerResult(False, "missing probe handler")
 
 
 async def _exec(command: tuple[str, ...], running: RunningContainer) -> HandlerResult:
@@ -80,6 +83,21 @@ async def _exec(command: tuple[str, ...], running: RunningContainer) -> HandlerR
             pass  # the rest is not kept
         code = await process.wait()
     return HandlerResult(code == 0, output.decode(errors="replace"))
+
+
+async def _grpc(action: GrpcAction, target: ProbeTarget) -> HandlerResult:
+    address = f"{target.address}:{action.port}"
+    try:
+        reader, writer = await _connect("", action.port, target, None)
+    except OSError as error:
+        return HandlerResult(False, f'error: failed to connect service at "{address}": {error}')
+    try:
+        status = await health(reader, writer.write, address, action.service)
+    except EOFError:
+        return HandlerResult(False, FAILED)
+    finally:
+        writer.close()
+    return HandlerResult(status == "SERVING", f'service unhealthy (responded with "{status}")')
 
 
 async def _http_get(action: HttpGetAction, target: ProbeTarget) -> HandlerResult:
