@@ -1,18 +1,22 @@
 """A kubelet takes over what an earlier one started, and ends what has no pod any more."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from quorate.local.runtime.containers.processes import marked_processes
 from quorate.local.runtime.supervisor import DIRECTORY
 from tests.e2e.commands import quorate
+from tests.local.runtime.streaming.test_streams import messages, of_channel, session
 from tests.local.runtime.world import (
+    DEADLINE_S,
     Json,
     World,
     one_container,
@@ -65,6 +69,37 @@ def test_a_kubelet_that_was_killed_leaves_its_pods_to_the_next(tmp_path: Path) -
         assert len(before) == 1
 
     run_story(tmp_path / "cluster", story)
+
+
+def test_a_container_keeps_its_stdin_when_its_kubelet_was_killed(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.run_pod("p", one_container("read -r a; read -r b; echo $a $b", stdin=True))
+        await world.running("p")
+        async with session(world) as http:
+            for word in ("one", "two"):
+                async with asyncio.timeout(DEADLINE_S):
+                    while not await typed(http, f"{word}\n"):  # noqa: ASYNC110
+                        await asyncio.sleep(0.05)
+                if word == "one":
+                    await kill_kubelet(world)
+        await world.ended("p")
+        assert await world.log("p") == "one two\n"
+
+    run_story(tmp_path, story)
+
+
+async def typed(http: aiohttp.ClientSession, text: str) -> bool:
+    """Write to the stdin of the container; return False if no kubelet accepted it."""
+    path = "/api/v1/namespaces/default/pods/p/attach?stdin=1&stdout=1"
+    try:
+        async with http.ws_connect(path, protocols=["v5.channel.k8s.io"]) as websocket:
+            await websocket.receive()
+            await websocket.send_bytes(b"\0" + text.encode())
+            await websocket.send_bytes(b"\xff\0")  # the end of the input, and of this client
+            status = json.loads(of_channel(await messages(websocket), 3))
+            return bool(status["status"] == "Success")
+    except aiohttp.WSServerHandshakeError:
+        return False
 
 
 def status_of(pod: Json) -> Json:

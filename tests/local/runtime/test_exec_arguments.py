@@ -6,7 +6,6 @@ from quorate.local.runtime.containers.types import RunningContainer, exec_argume
 def test_a_command_runs_in_the_namespaces_and_the_working_directory_of_the_container() -> None:
     container = RunningContainer(
         pid=4711,
-        log=Path("/state/0.log"),
         environment={},
         working_directory="/data",
     )

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.kube.clock import WallClock
+from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.logs import (
     LONGEST_LINE_BYTES,
     ROTATED_BYTES,
-    LogWriter,
     last_lines,
-    make_pipes,
 )
 from quorate.local.runtime.containers.processes import Attempt
+from quorate.local.runtime.pod_types import Container
 
 
 def log_of(directory: Path, pieces: list[bytes]) -> list[list[bytes]]:
@@ -25,14 +25,13 @@ def log_of(directory: Path, pieces: list[bytes]) -> list[list[bytes]]:
     attempt.log.unlink(missing_ok=True)
 
     async def write() -> None:
-        make_pipes(attempt)
-        writer = LogWriter(attempt, WallClock())
+        console = Console.adopt(attempt, Container(name="main"), WallClock())
         descriptor = os.open(attempt.pipe("stdout"), os.O_WRONLY)
         for piece in pieces:
             os.write(descriptor, piece)
-            writer.copy_stream("stdout")
+            console.copy_stream("stdout")
         os.close(descriptor)
-        writer.finish()
+        console.finish()
 
     asyncio.run(write())
     return [line.split(b" ", 3) for line in attempt.log.read_bytes().splitlines()]

@@ -27,6 +27,7 @@ PLAIN = Sandbox(
     cgroups=(),
     user=None,
     group=None,
+    terminal=False,
 )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from quorate.api.meta import Key, Uid
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
+from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.files import PodFiles, pods_with_files
 from quorate.local.runtime.containers.processes import marked_processes, signal_processes
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
@@ -151,6 +152,10 @@ class Kubelet:
     def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
         worker = self._worker(namespace, pod)
         return worker.running(container) if worker else None
+
+    def console(self, namespace: str, pod: str, container: str) -> Console | None:
+        worker = self._worker(namespace, pod)
+        return worker.console(container) if worker else None
 
     def logs(self, namespace: str, pod: str, container: str) -> ContainerLogs | None:
         worker = self._worker(namespace, pod)

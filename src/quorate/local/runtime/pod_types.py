@@ -160,6 +160,7 @@ class Container(core.Container):
     termination_message_policy: str = "File"
     security_context: SecurityContext = SecurityContext()
     stdin: bool = False
+    stdin_once: bool = False
     tty: bool = False
 
 

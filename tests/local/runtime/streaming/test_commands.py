@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from pathlib import Path
 
 import pytest
 
@@ -31,7 +30,7 @@ class SlowClient:
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="enters the namespaces of this process, which needs root")
 def test_a_slow_client_receives_the_whole_output_of_a_command_that_has_ended() -> None:
-    here = RunningContainer(os.getpid(), Path("/dev/null"), {}, "/")
+    here = RunningContainer(os.getpid(), {}, "/")
     client = SlowClient()
     size = 150_000  # fits into the buffers, so that the command ends at once
     command = ("head", "-c", str(size), "/dev/zero")

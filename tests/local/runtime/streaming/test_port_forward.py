@@ -9,6 +9,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.kube.clock import WallClock
+from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
 from quorate.local.runtime.network.bridge_network import BridgeNetwork
 from quorate.local.runtime.network.node_namespaces import HolderRecord, NodeNamespaces
@@ -75,6 +76,9 @@ class EndedPod:
         return Key("team", "web")
 
     def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
+        return None
+
+    def console(self, namespace: str, pod: str, container: str) -> Console | None:
         return None
 
     def logs(self, namespace: str, pod: str, container: str) -> ContainerLogs | None:

@@ -1,8 +1,6 @@
-"""Logs of containers in CRI format: the kubelet copies lines from pipes to a file."""
+"""Log files of containers, in CRI format."""
 
-import asyncio
 import os
-import stat
 from pathlib import Path
 from typing import Final
 
@@ -10,53 +8,23 @@ from quorate.api.meta import at_epoch
 from quorate.kube.clock import Clock
 from quorate.local.runtime.containers.processes import Attempt
 
-STREAMS: Final = ("stdout", "stderr")
-READ_BYTES: Final = 8192
 LONGEST_LINE_BYTES: Final = 16384  # longer lines are written in parts, as container runtimes do
 ROTATED_BYTES: Final = 10 * 2**20  # of a log, as a kubelet
 FALLBACK_LINES: Final = 80
 FALLBACK_BYTES: Final = 2048
 
 
-def make_pipes(attempt: Attempt) -> None:
-    """Create the pipes of an attempt unless they exist."""
-    for stream in STREAMS:
-        path = attempt.pipe(stream)
-        if not (path.exists() and stat.S_ISFIFO(path.stat().st_mode)):
-            path.unlink(missing_ok=True)
-            os.mkfifo(path, 0o600)
-
-
 class LogWriter:
-    """Copies both streams of a container to its log, until their writers have ended."""
+    """Writes lines of both streams of a container to its log."""
 
     def __init__(self, attempt: Attempt, clock: Clock) -> None:
-        """Open the pipes for reading; that needs no writer."""
         self._attempt = attempt
         self._clock = clock
         self._log = _open(attempt.log)
-        self._pipes = {
-            stream: os.open(attempt.pipe(stream), os.O_RDONLY | os.O_NONBLOCK) for stream in STREAMS
-        }
-        self._partial: dict[str, bytes] = dict.fromkeys(STREAMS, b"")
-        self._loop = asyncio.get_running_loop()
-        for stream, pipe in self._pipes.items():
-            self._loop.add_reader(pipe, self._on_readable, stream)
+        self._partial: dict[str, bytes] = {}
 
-    def _on_readable(self, stream: str) -> None:
-        """Copy the output that one read of a pipe returns: a loud container must not block the event loop."""
-        try:
-            content = os.read(self._pipes[stream], READ_BYTES)
-        except BlockingIOError:
-            return
-        if content:
-            self._append(stream, content)
-        else:
-            # No writer: the container has ended, or has not started. ``finish`` reads what is left.
-            self._loop.remove_reader(self._pipes[stream])
-
-    def _append(self, stream: str, content: bytes) -> None:
-        complete, newline, rest = (self._partial[stream] + content).rpartition(b"\n")
+    def append(self, stream: str, content: bytes) -> None:
+        complete, newline, rest = (self._partial.get(stream, b"") + content).rpartition(b"\n")
         prefix = f"{_timestamp(self._clock.now())} {stream} ".encode()
         parts = [_lines(prefix, complete)] if newline else []
         while len(rest) >= LONGEST_LINE_BYTES:
@@ -80,31 +48,13 @@ class LogWriter:
         os.close(self._log)
         self._log = new
 
-    def copy_stream(self, stream: str) -> None:
-        """Copy the content of the pipe of a stream."""
-        while content := _read(self._pipes[stream]):
-            self._append(stream, content)
-
-    def copy(self) -> None:
-        """Copy the content of both pipes; end a last line that has no newline."""
-        for stream in STREAMS:
-            self.copy_stream(stream)
-            if self._partial[stream]:
-                self._append(stream, b"\n")
-
-    def finish(self) -> None:
-        """Copy the rest of both pipes after the container has ended, and close the log."""
-        self.copy()
-        self.close()
-        for stream in STREAMS:
-            self._attempt.pipe(stream).unlink(missing_ok=True)
+    def end_lines(self) -> None:
+        """End a last line that has no newline."""
+        for stream, partial in self._partial.items():
+            if partial:
+                self.append(stream, b"\n")
 
     def close(self) -> None:
-        """Close pipes and log; the container runs on."""
-        for pipe in self._pipes.values():
-            self._loop.remove_reader(pipe)
-            os.close(pipe)
-        self._pipes = {}
         if self._log >= 0:
             os.close(self._log)
             self._log = -1
@@ -112,13 +62,6 @@ class LogWriter:
 
 def _open(log: Path) -> int:
     return os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
-
-
-def _read(pipe: int) -> bytes:
-    try:
-        return os.read(pipe, READ_BYTES)
-    except BlockingIOError:
-        return b""  # a process that left the container still holds the pipe
 
 
 def _write(log: int, content: bytes) -> None:

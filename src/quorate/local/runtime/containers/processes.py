@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,27 +96,28 @@ def read_status(attempt: Attempt) -> ProcessStatus:
     return ProcessStatus(init_pid, exit_code)
 
 
-def start(attempt: Attempt, arguments: Sequence[str], environment: Mapping[str, str], status: int) -> int:
+def start(
+    attempt: Attempt,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    status: int,
+    streams: Sequence[int],
+) -> int:
     """Start the process of an attempt and return its id.
 
-    Its output goes to the pipes of the attempt, which it also holds open for reading: it is not ended by a
-    SIGPIPE while no kubelet runs. Raises OSError.
+    ``streams``: its stdin, stdout and stderr. Raises OSError.
     """
-    streams = [os.open(attempt.pipe(stream), os.O_RDWR) for stream in ("stdout", "stderr")]
-    try:
-        process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=streams[0],
-            stderr=streams[1],
-            env={**environment, MARKER: attempt.marker},
-            pass_fds=(status,),
-            start_new_session=True,  # a Ctrl-C of the terminal is for the kubelet
-            cwd="/",
-        )
-    finally:
-        for descriptor in streams:
-            os.close(descriptor)
+    stdin, stdout, stderr = streams
+    process = subprocess.Popen(
+        arguments,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env={**environment, MARKER: attempt.marker},
+        pass_fds=(status,),
+        start_new_session=True,  # a Ctrl-C of the terminal is for the kubelet
+        cwd="/",
+    )
     _children[process.pid] = process
     return process.pid
 
@@ -185,10 +186,10 @@ def signal_processes(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-async def wait_for_command(attempt: Attempt, process: int, bwrap: str) -> bool:
+async def wait_for_command(attempt: Attempt, process: int, launchers: Container[str]) -> bool:
     """Return True once the command of a container runs, False if its process has ended before.
 
-    ``bwrap`` is the path of bubblewrap without symbolic links, which the process runs until then.
+    ``launchers``: paths, without symbolic links, of the programs that the process runs until then.
     """
     delay_s = FIRST_POLL_S
     while is_running(process):
@@ -196,7 +197,7 @@ async def wait_for_command(attempt: Attempt, process: int, bwrap: str) -> bool:
         if init_pid is not None:
             for child in children_of(init_pid)[:1]:
                 try:
-                    if os.readlink(f"/proc/{child}/exe") != bwrap:
+                    if os.readlink(f"/proc/{child}/exe") not in launchers:
                         return True
                 except OSError:
                     continue

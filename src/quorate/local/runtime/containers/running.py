@@ -2,13 +2,15 @@
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from quorate.kube.clock import Clock
-from quorate.local.runtime.containers.logs import LogWriter, last_lines, make_pipes
+from quorate.local.runtime.containers.console import Console
+from quorate.local.runtime.containers.logs import last_lines
 from quorate.local.runtime.containers.processes import (
     Attempt,
     children_of,
@@ -20,14 +22,19 @@ from quorate.local.runtime.containers.processes import (
     wait_for_end,
 )
 from quorate.local.runtime.containers.record import Termination
-from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments
+from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments, inner_launchers
 from quorate.local.runtime.containers.types import RunningContainer
+from quorate.local.runtime.pod_types import Container
 
 START_FAILED: Final = 128
 UNKNOWN: Final = 137
 LAUNCHERS: Final = tuple(
     f"{name}: "
-    for name in ("bwrap", "nsenter", "unshare", "mount", "mkdir", "ln", "setpriv", "sh", "/bin/sh")
+    for name in ("bwrap", "nsenter", "unshare", "mount", "mkdir", "ln", "setpriv", "setsid", "sh", "/bin/sh")
+)
+START_EXIT_CODES: Final = (None, 1, 126, 127)  # of a launcher that cannot execute the command
+NOT_FOUND: Final = re.compile(
+    r"(?:bwrap: execvp|set(?:priv|sid): failed to execute) (.*): No such file or directory"
 )
 
 
@@ -36,48 +43,56 @@ class StartFailed(Exception):
 
 
 class ContainerProcess:
-    def __init__(self, attempt: Attempt, process: int, log: LogWriter, clock: Clock) -> None:
+    def __init__(self, attempt: Attempt, process: int, console: Console, clock: Clock) -> None:
         self.attempt = attempt
         self.process = process  # of bubblewrap
-        self._log = log
+        self.console = console
         self._clock = clock
 
     @classmethod
     async def start(
-        cls, attempt: Attempt, sandbox: Sandbox, environment: Mapping[str, str], tools: Tools, clock: Clock
+        cls,
+        attempt: Attempt,
+        container: Container,
+        sandbox: Sandbox,
+        environment: Mapping[str, str],
+        tools: Tools,
+        clock: Clock,
     ) -> "ContainerProcess":
         """Start the process, and return once the command runs.  Raises ``StartFailed`` or OSError."""
-        make_pipes(attempt)
-        log = LogWriter(attempt, clock)
+        console, streams = Console.create(attempt, container, clock)
         try:
             status = os.open(attempt.status_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
-                process = start(attempt, arguments(sandbox, tools, status), environment, status)
+                process = start(attempt, arguments(sandbox, tools, status), environment, status, streams)
             finally:
                 os.close(status)
         except BaseException:
-            log.close()
+            console.close()
             raise
-        running = cls(attempt, process, log, clock)
-        if not await wait_for_command(attempt, process, tools.bwrap) and (reason := running._start_failure()):
-            log.finish()
+        finally:
+            for stream in set(streams):
+                os.close(stream)
+        running = cls(attempt, process, console, clock)
+        launchers = (tools.bwrap, *inner_launchers())
+        if not await wait_for_command(attempt, process, launchers) and (reason := running._start_failure()):
+            console.finish()
             raise StartFailed(reason)
         return running
 
     @classmethod
-    def adopt(cls, attempt: Attempt, process: int, clock: Clock) -> "ContainerProcess":
+    def adopt(cls, attempt: Attempt, container: Container, process: int, clock: Clock) -> "ContainerProcess":
         """Return a container that an earlier kubelet started."""
-        make_pipes(attempt)
-        return cls(attempt, process, LogWriter(attempt, clock), clock)
+        return cls(attempt, process, Console.adopt(attempt, container, clock), clock)
 
     def _start_failure(self) -> str:
         """Return why the command has not run, or an empty string if it has, and has ended at once."""
-        self._log.copy()
+        self.console.copy()
         text = last_lines(self.attempt.log).strip()
-        if read_status(self.attempt).exit_code not in (1, None) or not text.startswith(LAUNCHERS):
+        if read_status(self.attempt).exit_code not in START_EXIT_CODES or not text.startswith(LAUNCHERS):
             return ""
-        program, _, rest = text.splitlines()[0].removeprefix("bwrap: execvp ").rpartition(": ")
-        if "execvp" in text and rest == "No such file or directory":
+        if (missing := NOT_FOUND.match(text)) is not None:
+            program = missing[1]
             where = "stat " + program if "/" in program else "executable file not found in $PATH"
             return f'exec: "{program}": {where}' + (": no such file or directory" if "/" in program else "")
         return text
@@ -89,7 +104,6 @@ class ContainerProcess:
             return None
         return RunningContainer(
             pid=init_pid,
-            log=self.attempt.log,
             environment=_environment(init_pid),
             working_directory=working_directory,
         )
@@ -97,7 +111,7 @@ class ContainerProcess:
     async def ended(self, started_at: float, *, from_log: bool) -> Termination:
         """Wait until the process has ended; return its ``termination``."""
         await wait_for_end(self.process)
-        self._log.finish()
+        self.console.finish()
         return termination(self.attempt, started_at, self._clock.now(), from_log=from_log)
 
     async def stop(self, grace_s: float) -> None:
@@ -120,7 +134,7 @@ class ContainerProcess:
 
     def release(self) -> None:
         """Stop copying the log; the container runs on, for the next kubelet."""
-        self._log.close()
+        self.console.close()
 
 
 def _environment(init_pid: int) -> dict[str, str]:

@@ -52,6 +52,7 @@ class Sandbox:
     cgroups: Sequence[Path]  # files to which the process writes its id
     user: int | None
     group: int | None
+    terminal: bool  # stdin is to be the terminal of the command's session
 
 
 def resolve_in(root: Path, path: str) -> str:
@@ -102,7 +103,13 @@ def arguments(sandbox: Sandbox, tools: Tools, status_fd: int) -> list[str]:
         *plan.volumes(),
         *("--dir", sandbox.working_directory, "--chdir", sandbox.working_directory),
     ]
-    return [*launcher, tools.bwrap, *options, "--", *_as_user(sandbox), *sandbox.command]
+    session = [_tool("setsid"), "--ctty"] if sandbox.terminal else []
+    return [*launcher, tools.bwrap, *options, "--", *session, *_as_user(sandbox), *sandbox.command]
+
+
+def inner_launchers() -> tuple[str, ...]:
+    """Return the paths, without symbolic links, of tools that execute the command inside of bubblewrap."""
+    return tuple(os.path.realpath(_tool(name)) for name in ("setpriv", "setsid"))
 
 
 def _as_user(sandbox: Sandbox) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from quorate.api.meta import Key
+from quorate.local.runtime.containers.console import Console
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,6 @@ class RunningContainer:
     """A container with a running process."""
 
     pid: int  # of the init process of the container's PID namespace, as the kubelet sees it
-    log: Path  # in CRI format
     environment: Mapping[str, str]
     working_directory: str
 
@@ -39,6 +39,9 @@ class ContainerIndex(Protocol):
 
     def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
         """Return a container, init and ephemeral ones included, or None unless it runs."""
+
+    def console(self, namespace: str, pod: str, container: str) -> Console | None:
+        """Return the standard streams of a container, or None unless it runs."""
 
     def logs(self, namespace: str, pod: str, container: str) -> ContainerLogs | None:
         """Return the logs of a container, or None if the node has no such container."""

@@ -91,7 +91,7 @@ class PodContainers:
             if process is not None:
                 self.save_if_possible(name, replace(record, started_at=started_at))
                 self._services.devices.adopt(pod.metadata.uid, name, record.devices)
-                adopted = ContainerProcess.adopt(attempt, process, self._services.clock)
+                adopted = ContainerProcess.adopt(attempt, container, process, self._services.clock)
                 self.watch(container, adopted, pod.status.pod_ip, hook=False)
             elif record.started_at is not None or attempt.has_started():
                 ended_at = attempt.ended_at() or now

@@ -28,7 +28,7 @@ from quorate.local.runtime.volumes.mounts import PodVolumes, mounts_of
 
 def why_refused(pod: Pod, container: Container) -> str:
     """Return why a container cannot be configured whatever else changes, or an empty string."""
-    if not container.command:
+    if not container.command and (not container.args or container.args[0].startswith("-")):
         given = "args without command" if container.args else "no command specified"
         return f"{given} (images are not pulled, so that their entry points are not known: set command)"
     context = container.security_context
@@ -57,7 +57,6 @@ def ignored_fields(pod: Pod, *, is_root: bool) -> list[str]:
     for container in (*spec.init_containers, *spec.containers):
         path = f"containers[{container.name}]"
         names += _ignored_in_context(container.security_context, f"{path}.securityContext", is_root=is_root)
-        names += [f"{path}.{name}" for name in ("stdin", "tty") if getattr(container, name)]
     return names
 
 
@@ -104,6 +103,8 @@ class ContainerStart:
         services = [self._as_reached(service) for service in objects.services()]
         declared = environment_of(self.pod, self.container, referenced, services, self.facts)
         own = {"PATH": DEFAULT_PATH, "HOME": self.services.home, "HOSTNAME": self._hostname()}
+        if self.container.tty:
+            own["TERM"] = "xterm"
         return {**own, **device_variables(self.devices), **declared}
 
     def _as_reached(self, service: Service) -> Service:
@@ -139,6 +140,7 @@ class ContainerStart:
             cgroups=self.services.cgroups.create(self.attempt, container.resources.limits),
             user=self._id(context.run_as_user, pod.spec.security_context.run_as_user),
             group=self._id(context.run_as_group, pod.spec.security_context.run_as_group),
+            terminal=container.tty,
         )
 
     def _command(self, environment: Mapping[str, str]) -> Sequence[str]:

@@ -20,6 +20,7 @@ from quorate.kube.resources import reference
 from quorate.local.controllers.core_events import EventType
 from quorate.local.nodes.pod_status import PodAddresses
 from quorate.local.nodes.pod_types import ContainerStateWaiting
+from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.environment import ConfigError, PodFacts
 from quorate.local.runtime.containers.files import PodFiles
 from quorate.local.runtime.containers.record import Termination
@@ -296,7 +297,7 @@ class PodWorker:
         self._event("Normal", "Created", f"Created container: {name}", name)
         try:
             process = await ContainerProcess.start(
-                attempt, sandbox, environment, services.tools, services.clock
+                attempt, container, sandbox, environment, services.tools, services.clock
             )
         except (StartFailed, OSError, ValueError) as error:
             self._event("Warning", "Failed", f"Error: {error}", name)
@@ -422,6 +423,11 @@ class PodWorker:
         if process is None or declared is None:
             return None
         return process.describe(declared.working_dir or "/")
+
+    def console(self, container: str) -> Console | None:
+        """Return the standard streams of a running container, or None."""
+        process = self._containers.processes.get(container)
+        return None if process is None else process.console
 
     def logs(self, container: str) -> ContainerLogs | None:
         """Return the logs of a container, or None if the pod has no such container."""

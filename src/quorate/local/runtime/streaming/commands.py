@@ -1,17 +1,18 @@
-"""Commands in containers: a process with the streams of a client."""
+"""Commands in containers, and their own standard streams, with the streams of a client."""
 
 import asyncio
 import contextlib
 import fcntl
 import os
 import struct
-import termios
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
 from quorate.kube.manager.cancellation import end_tasks
+from quorate.local.runtime.containers.console import Console, set_size
 from quorate.local.runtime.containers.processes import killed_at_the_end
 from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
 from quorate.local.runtime.streaming.inbox import Inbox
@@ -83,6 +84,47 @@ async def run_command(container: RunningContainer, options: CommandOptions, clie
         return failure(f"error executing command in container: {error}")
 
 
+async def attach(console: Console, options: CommandOptions, client: ClientStreams) -> Json:
+    """Send what the container writes from now on, and pass input on to it, until either ends.
+
+    The end of the input of a container with ``stdinOnce`` and no terminal is the end of the container's
+    stdin; its output goes on.
+    """
+
+    async def send_output() -> None:
+        async with aclosing(console.output()) as outputs:
+            async for stream, content in outputs:
+                if getattr(options, stream):
+                    await client.write(stream, content)
+
+    async def pass_input() -> None:
+        try:
+            while content := await client.stdin.get():
+                await console.write(content)
+        finally:
+            client.stdin.discard()
+            if console.stdin_ends:
+                console.end_stdin()
+
+    output = asyncio.create_task(send_output())
+    tasks = [output]
+    ends = [output]
+    if options.stdin and console.has_stdin:
+        tasks.append(asyncio.create_task(pass_input()))
+        ends = [output] if console.stdin_ends else tasks
+    else:
+        client.stdin.discard()
+    client.sizes.follow(console.resize)
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if output.done():
+            output.result()
+        return exit_status(0)
+    finally:
+        client.sizes.follow(None)
+        await end_tasks(tasks)
+
+
 def exit_status(code: int) -> Json:
     """Return the Status of a command, given the code that the process ended with."""
     code = 128 - code if code < 0 else code
@@ -148,12 +190,9 @@ async def _run_with_terminal(
         os.close(slave)
     os.set_blocking(master, False)
 
-    def resize(columns: int, rows: int) -> None:
-        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
     try:
         async with killed_at_the_end(process):
-            client.sizes.follow(resize)
+            client.sizes.follow(partial(set_size, master))
             outputs = {"stdout": partial(_read_terminal, master)}
             return await _wait(process, outputs, _copy_to_terminal(master, client), client)
     finally:

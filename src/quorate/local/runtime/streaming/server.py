@@ -1,11 +1,12 @@
 """The HTTP server of a kubelet, on a Unix socket: logs, exec, attach and port-forward of its containers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aiohttp import hdrs, web
 
@@ -15,11 +16,10 @@ from quorate.kube.log import logger
 from quorate.kube.manager.cancellation import end_tasks
 from quorate.local.container_logs import (
     InvalidLogOption,
-    LogOptions,
     log_chunks,
     read_options,
 )
-from quorate.local.runtime.containers.types import ContainerIndex, RunningContainer
+from quorate.local.runtime.containers.types import ContainerIndex
 from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams
 from quorate.local.runtime.streaming import port_forward
@@ -27,7 +27,7 @@ from quorate.local.runtime.streaming.commands import (
     ClientStreams,
     CommandOptions,
     Json,
-    exit_status,
+    attach,
     run_command,
 )
 from quorate.local.runtime.streaming.inbox import Inbox
@@ -51,6 +51,9 @@ SPDY: Final = "SPDY/3.1"
 PROTOCOL_HEADER: Final = "X-Stream-Protocol-Version"
 SHUTDOWN_S: Final = 1.0
 TUNNEL: Final = "tcp"  # raw bytes after the upgrade
+
+T = TypeVar("T")
+Run = Callable[[CommandOptions, ClientStreams], Coroutine[Any, Any, Json]]
 
 log = logger(__name__)
 
@@ -88,12 +91,12 @@ class KubeletServer:
                 options = _command_options(request, request.query.getall("command", []))
                 if not options.command:
                     raise Refused(400, "you must specify at least 1 command for the container")
-                running = self._running(namespace, pod, container)
-                return await self._command(request, options, running)
+                running = self._running(namespace, pod, container, self._containers.running)
+                return await self._command(request, options, partial(run_command, running))
             case ["attach", namespace, pod, container]:
-                return await self._command(
-                    request, _command_options(request, ()), self._running(namespace, pod, container)
-                )
+                options = _command_options(request, ())
+                console = self._running(namespace, pod, container, self._containers.console)
+                return await self._command(request, options, partial(attach, console))
             case ["portForward", namespace, pod]:
                 return await self._port_forward(request, namespace, pod)
             case ["tunnel", namespace, pod, port]:
@@ -139,21 +142,24 @@ class KubeletServer:
             )
         return path
 
-    def _running(self, namespace: str, pod: str, container: str) -> RunningContainer:
+    def _running(
+        self, namespace: str, pod: str, container: str, find: Callable[[str, str, str], T | None]
+    ) -> T:
+        """Return what ``find`` returns for a running container.  Raises ``Refused`` (404, 500)."""
         self._uid(namespace, pod)
-        running = self._containers.running(namespace, pod, container)
+        running = find(namespace, pod, container)
         if running is None:
             raise Refused(500, f'container not found ("{container}")')
         return running
 
     async def _command(
-        self, request: web.BaseRequest, options: CommandOptions, container: RunningContainer
+        self, request: web.BaseRequest, options: CommandOptions, run: Run
     ) -> web.StreamResponse:
         if _wants_websocket(request):
             websocket = await _open_websocket(request, WEBSOCKET_PROTOCOLS)
             client = WebSocketStreams(websocket)
             await client.open(options)
-            await _run_while_connected(container, options, client, client.receive())
+            await _run_while_connected(run, options, client, client.receive())
             return websocket
         _require_spdy(request)
         protocol = _stream_protocol(request, SPDY_PROTOCOLS)
@@ -164,7 +170,7 @@ class KubeletServer:
         try:
             await streams.opened()
             tasks.append(asyncio.create_task(streams.receive_sizes()))
-            await _run_while_connected(container, options, streams, receiving)
+            await _run_while_connected(run, options, streams, receiving)
         finally:
             await end_tasks(tasks)
             connection.close()
@@ -258,13 +264,12 @@ async def serve_kubelet(state: Path, server: KubeletServer) -> AsyncIterator[Non
 
 
 async def _run_while_connected(
-    container: RunningContainer, options: CommandOptions, client: ClientStreams, receiving: Awaitable[None]
+    run: Run, options: CommandOptions, client: ClientStreams, receiving: Awaitable[None]
 ) -> None:
-    """Run the command, or attach without one, until it ends or the client has disconnected."""
-    if not (options.command and options.stdin):
+    """Run the command, or attach to the container, until that ends or the client has disconnected."""
+    if not options.stdin:
         client.stdin.discard()
-    run = run_command if options.command else _attach
-    running = asyncio.ensure_future(run(container, options, client))
+    running = asyncio.ensure_future(run(options, client))
     connected = asyncio.ensure_future(receiving)
     try:
         await asyncio.wait([running, connected], return_when=asyncio.FIRST_COMPLETED)
@@ -272,27 +277,6 @@ async def _run_while_connected(
             await client.finish(running.result())
     finally:
         await end_tasks([running, connected])
-
-
-async def _attach(container: RunningContainer, options: CommandOptions, client: ClientStreams) -> Json:
-    """Send what the container writes from now on, until it ends."""
-
-    async def copy(stream: str) -> None:
-        attached = LogOptions(follow=True, tail_lines=0, stream=stream)
-        async for chunk in log_chunks(container.log, attached, lambda: _is_alive(container.pid)):
-            await client.write(stream, chunk)
-
-    wanted = [stream for stream in ("stdout", "stderr") if getattr(options, stream)]
-    copies = [asyncio.create_task(copy(stream)) for stream in wanted]
-    try:
-        await asyncio.gather(*copies)
-    finally:
-        await end_tasks(copies)
-    return exit_status(0)
-
-
-def _is_alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
 
 
 def _command_options(request: web.BaseRequest, command: Any) -> CommandOptions:

@@ -1,0 +1,208 @@
+"""The standard streams of a container: pipes or a terminal, which the kubelet copies to a log and to clients.
+
+The pipes have names, so that the next kubelet finds them. A terminal hangs up when its kubelet is killed.
+"""
+
+import asyncio
+import fcntl
+import os
+import stat
+import struct
+import termios
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from quorate.kube.clock import Clock
+from quorate.local.runtime.containers.logs import LogWriter
+from quorate.local.runtime.containers.processes import Attempt
+from quorate.local.runtime.pod_types import Container
+
+OUTPUTS: Final = ("stdout", "stderr")
+STREAMS: Final = ("stdin", *OUTPUTS)
+READ_BYTES: Final = 8192
+MAX_UNREAD: Final = 128
+"""How many reads a client may have waiting; then the container is held up, as a kubelet does."""
+
+Output = tuple[str, bytes]
+"""A stream, and what the container has written to it."""
+
+
+class Console:
+    """The kubelet's side of the streams."""
+
+    def __init__(
+        self, attempt: Attempt, container: Container, outputs: Mapping[str, int], clock: Clock
+    ) -> None:
+        """``outputs``: the descriptors to read from, by stream."""
+        self.is_terminal = container.tty
+        self.stdin_ends = container.stdin_once and not container.tty  # with the first client
+        self._attempt = attempt
+        self._outputs = dict(outputs)
+        self._stdin: int | None = None
+        self._log = LogWriter(attempt, clock)
+        self._clients: set[asyncio.Queue[Output | None]] = set()
+        self._held: set[str] = set()  # streams that wait for a slow client
+        self._writing = asyncio.Lock()
+        self._writable = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        for stream in outputs:
+            self._watch(stream)
+
+    @classmethod
+    def create(cls, attempt: Attempt, container: Container, clock: Clock) -> tuple["Console", list[int]]:
+        """Return the streams of a new attempt, and the descriptors for its process, which the caller closes.
+
+        The process also holds its outputs open for reading: without a kubelet it is not ended by SIGPIPE.
+        """
+        if container.tty:
+            master, slave = os.openpty()
+            os.set_blocking(master, False)
+            console = cls(attempt, container, {"stdout": master}, clock)
+            console._stdin = master if container.stdin else None
+            return console, [slave] * 3
+        if container.stdin:
+            _make_pipe(attempt.pipe("stdin"))
+            # As long as the process could write to its own stdin, that would not end.
+            own = os.O_RDONLY | os.O_NONBLOCK if container.stdin_once else os.O_RDWR
+            stdin = os.open(attempt.pipe("stdin"), own)
+            os.set_blocking(stdin, True)
+        else:
+            stdin = os.open(os.devnull, os.O_RDONLY)
+        console = cls.adopt(attempt, container, clock)
+        return console, [stdin, *(os.open(attempt.pipe(stream), os.O_RDWR) for stream in OUTPUTS)]
+
+    @classmethod
+    def adopt(cls, attempt: Attempt, container: Container, clock: Clock) -> "Console":
+        """Return the streams of an attempt whose process, if it runs, has no terminal."""
+        for stream in OUTPUTS:
+            _make_pipe(attempt.pipe(stream))
+        outputs = {stream: os.open(attempt.pipe(stream), os.O_RDONLY | os.O_NONBLOCK) for stream in OUTPUTS}
+        console = cls(attempt, container, outputs, clock)
+        with suppress(OSError):  # it has no stdin
+            console._stdin = os.open(attempt.pipe("stdin"), os.O_WRONLY | os.O_NONBLOCK)
+        return console
+
+    @property
+    def has_stdin(self) -> bool:
+        return self._stdin is not None
+
+    async def output(self) -> AsyncGenerator[Output, None]:
+        """Yield what the container writes from now on, until it has ended."""
+        if not self._outputs:
+            return
+        queue: asyncio.Queue[Output | None] = asyncio.Queue()
+        self._clients.add(queue)
+        try:
+            while (output := await queue.get()) is not None:
+                yield output
+                self._resume()
+        finally:
+            self._clients.discard(queue)
+            self._resume()
+
+    async def write(self, content: bytes) -> None:
+        """Write to the stdin of the container, if that is still open, as fast as the container reads it."""
+        async with self._writing:
+            while content and self._stdin is not None:
+                try:
+                    content = content[os.write(self._stdin, content) :]
+                except BlockingIOError:
+                    self._writable.clear()
+                    self._loop.add_writer(self._stdin, self._writable.set)
+                    await self._writable.wait()
+                except OSError:  # the container has closed it
+                    return
+                finally:
+                    if self._stdin is not None:
+                        self._loop.remove_writer(self._stdin)
+
+    def end_stdin(self) -> None:
+        if self._stdin is not None:
+            self._loop.remove_writer(self._stdin)
+            if not self.is_terminal:
+                os.close(self._stdin)
+            self._stdin = None
+            self._writable.set()
+
+    def resize(self, columns: int, rows: int) -> None:
+        if self.is_terminal and "stdout" in self._outputs:
+            set_size(self._outputs["stdout"], columns, rows)
+
+    def copy_stream(self, stream: str) -> None:
+        """Copy the content of a stream to the log and the clients."""
+        while content := _read(self._outputs[stream]):
+            self._put(stream, content)
+
+    def copy(self) -> None:
+        """Copy the content of all streams; end a last line that has no newline."""
+        for stream in self._outputs:
+            self.copy_stream(stream)
+        self._log.end_lines()
+
+    def finish(self) -> None:
+        """Copy what is left after the container has ended, and close the streams."""
+        self.copy()
+        self.close()
+        for stream in STREAMS:
+            self._attempt.pipe(stream).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the streams; a container without a terminal runs on."""
+        self.end_stdin()
+        for descriptor in self._outputs.values():
+            self._loop.remove_reader(descriptor)
+            os.close(descriptor)
+        self._outputs.clear()
+        self._log.close()
+        for queue in self._clients:
+            queue.put_nowait(None)
+
+    def _watch(self, stream: str) -> None:
+        self._loop.add_reader(self._outputs[stream], self._on_readable, stream)
+
+    def _on_readable(self, stream: str) -> None:
+        """Copy the output that one read returns: a loud container must not block the event loop."""
+        if any(queue.qsize() >= MAX_UNREAD for queue in self._clients):
+            self._loop.remove_reader(self._outputs[stream])
+            self._held.add(stream)
+            return
+        content = _read(self._outputs[stream])
+        if content:
+            self._put(stream, content)
+        elif content is not None:
+            # No writer: the container has ended, or has not started. ``finish`` reads what is left.
+            self._loop.remove_reader(self._outputs[stream])
+
+    def _resume(self) -> None:
+        """Read streams again that were held up for a client."""
+        for stream in self._held & self._outputs.keys():
+            self._watch(stream)
+        self._held.clear()
+
+    def _put(self, stream: str, content: bytes) -> None:
+        self._log.append(stream, content)
+        for queue in self._clients:
+            queue.put_nowait((stream, content))
+
+
+def set_size(terminal: int, columns: int, rows: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def _make_pipe(path: Path) -> None:
+    """Create a named pipe unless it exists."""
+    if not (path.exists() and stat.S_ISFIFO(path.stat().st_mode)):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path, 0o600)
+
+
+def _read(descriptor: int) -> bytes | None:
+    """Return what is there, empty bytes at the end, or None if there may be more later."""
+    try:
+        return os.read(descriptor, READ_BYTES)
+    except BlockingIOError:
+        return None  # a process that left the container may still hold the pipe
+    except OSError:
+        return b""  # no process has the terminal any more
