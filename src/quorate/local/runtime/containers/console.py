@@ -75,7 +75,7 @@ class Console:
 
     @classmethod
     def adopt(cls, attempt: Attempt, container: Container, clock: Clock) -> "Console":
-        """Return the streams of an attempt whose process, if it runs, has no terminal."""
+        """Return the streams of an attempt without a terminal, or with a terminal that has hung up."""
         for stream in OUTPUTS:
             _make_pipe(attempt.pipe(stream))
         outputs = {stream: os.open(attempt.pipe(stream), os.O_RDONLY | os.O_NONBLOCK) for stream in OUTPUTS}
