@@ -167,7 +167,7 @@ async def _start_quorate(client: Client, directory: Path, file: Path, process: A
     common = ("--kubeconfig", file, "--log-format", "json")
     await process("controllers", "controllers", *common, "--config", config).start()
     provisioning = ("--provisioning-class", "check-capacity.autoscaling.x-k8s.io")
-    await process("scheduler", "scheduler", *common, "--legacy-apis", *provisioning).start()
+    await process("scheduler", "scheduler", *common, *provisioning).start()
     await process("witness", "witness", *common, "--config", config, "--grace", "10").start()
     await _until_listening(port)
     configuration = load_configuration(config.read_text()).configuration

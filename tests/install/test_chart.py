@@ -134,7 +134,7 @@ def test_the_values_of_the_dashboard_reach_its_pod() -> None:
 # Each value that selects objects or a part of one, on and off.
 COMBINATIONS: list[Json] = [
     {},
-    {"gangScheduler": {"enabled": True, "legacyApis": True, "provisioningClass": "nodes"}},
+    {"gangScheduler": {"enabled": True, "provisioningClass": "nodes"}},
     {"enablePrometheus": True, "enableVisibilityAPF": True, "gangScheduler": {"enabled": True}},
     {"dashboard": {"enabled": True, "tlsSecret": "tls", "historyClaim": "claim", "extraArgs": ["--verbose"]}},
     CERT_MANAGER,
@@ -367,7 +367,7 @@ def test_feature_gates_are_part_of_the_configuration() -> None:
 def test_the_values_reach_the_scheduler() -> None:
     gang = {
         "enabled": True, "replicas": 3, "schedulerNames": ["volcano"], "provisioningClass": "nodes",
-        "legacyApis": True, "nodeSelector": {"pool": "system"}, "schedulerConfig": "actions: allocate\n",
+        "nodeSelector": {"pool": "system"}, "schedulerConfig": "actions: allocate\n",
     }  # fmt: skip
     objects = chart(gangScheduler=gang)
     deployment = objects["Deployment", DEFAULT_NAMESPACE, scheduler.ACCOUNT]
@@ -379,11 +379,10 @@ def test_the_values_reach_the_scheduler() -> None:
     assert pod["nodeSelector"] == {"pool": "system"}
     config_map = objects["ConfigMap", DEFAULT_NAMESPACE, scheduler.CONFIGURATION]
     assert config_map["data"]["volcano-scheduler.conf"].strip() == "actions: allocate"
-    assert "--legacy-apis" in args
     monitor = ("ServiceMonitor", DEFAULT_NAMESPACE, scheduler.ACCOUNT)
     assert monitor not in objects
     assert monitor in chart(enablePrometheus=True, gangScheduler={"enabled": True})
     assert monitor not in chart(enablePrometheus=True)
-    optional = {("ClusterRole", "", f"quorate-scheduler-{part}") for part in ("demand", "legacy")}
-    assert optional <= {*objects}
-    assert not optional & {*chart(gangScheduler={**gang, "enabled": False})}
+    optional = ("ClusterRole", "", "quorate-scheduler-demand")
+    assert optional in objects
+    assert optional not in chart(gangScheduler={**gang, "enabled": False})

@@ -9,13 +9,13 @@ import pytest
 from quorate.api.scheduler_configuration import default_scheduler_configuration, load_scheduler_configuration
 from quorate.install import scheduler
 from quorate.install.manifests import IMAGE, gang_installation
-from quorate.install.scheduler import LEGACY_RULES, PROVISIONING_RULES, SCHEDULER_RULES
+from quorate.install.scheduler import PROVISIONING_RULES, SCHEDULER_RULES
 from tests.cli.conftest import Quorate
 from tests.install.test_manifests import DEPLOY, objects
 
 Json = dict[str, Any]
 FILES = gang_installation(scheduler.NAMESPACE, IMAGE)
-ALL_RULES = (*SCHEDULER_RULES, *PROVISIONING_RULES, *LEGACY_RULES)
+ALL_RULES = (*SCHEDULER_RULES, *PROVISIONING_RULES)
 
 
 def installed(kind: str) -> Iterator[Json]:

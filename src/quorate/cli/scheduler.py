@@ -54,13 +54,6 @@ def scheduler(
             show_default=False,
         ),
     ] = "",
-    legacy_apis: Annotated[
-        bool,
-        typer.Option(
-            "--legacy-apis",
-            help="Also read pod groups and queues of scheduling.incubator.k8s.io and scheduling.sigs.dev.",
-        ),
-    ] = False,
     leader_elect: Annotated[
         bool, typer.Option("--leader-elect", help="Elect a leader among replicas, by a Lease.")
     ] = False,
@@ -107,7 +100,6 @@ def scheduler(
         period_s=schedule_period,
         bind_workers=binds_at_once,
         provisioning_class=provisioning_class,
-        legacy_apis=legacy_apis,
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
     addresses = ListenAddresses(health_address, metrics_address)

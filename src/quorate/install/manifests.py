@@ -61,7 +61,6 @@ def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]
             ("service", [scheduler.service(namespace)]),
             ("network-policy", [scheduler.network_policy(namespace)]),
             ("optional/demand-role", scheduler.demand_roles(namespace)),
-            ("optional/legacy-role", scheduler.legacy_roles(namespace)),
             ("optional/service-monitor", [scheduler.service_monitor(namespace)]),
         )
     }
@@ -141,11 +140,6 @@ def chart() -> Mapping[PurePosixPath, str]:
                 "scheduler-demand-role",
                 (gang, ".Values.gangScheduler.provisioningClass"),
                 scheduler.demand_roles(_RELEASE),
-            ),
-            (
-                "scheduler-legacy-role",
-                (gang, ".Values.gangScheduler.legacyApis"),
-                scheduler.legacy_roles(_RELEASE),
             ),
             ("dashboard-role", (shown,), dashboard.roles(_RELEASE)),
             ("witness-role", (witnessed,), witness.roles(_RELEASE)),
@@ -245,7 +239,6 @@ def webhooks(namespace: str) -> tuple[Json, Json]:
 _OPTIONAL: Final = {
     "definition-deletion.yaml": "refuses to delete a definition, and with it every object of its kind",
     "demand-role.yaml": "lets the scheduler create ProvisioningRequests (`--provisioning-class`)",
-    "legacy-role.yaml": "lets the scheduler read pod groups of kube-batch's API groups (`--legacy-apis`)",
     "service-monitor.yaml": "lets the Prometheus operator scrape the metrics; needs its definitions",
     "priority-and-fairness.yaml": "limits the share of API server capacity that visibility requests use",
 }

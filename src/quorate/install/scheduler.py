@@ -11,7 +11,6 @@ from quorate.api import kueue, volcano
 from quorate.api.core import device_claims
 from quorate.api.kueue import provisioning
 from quorate.api.scheduler_configuration import DEFAULT_FILE, in_force
-from quorate.api.volcano import legacy as volcano_legacy
 from quorate.api.volcano import topology as volcano_topology
 from quorate.install import manifest_builders
 from quorate.install.controller_rules import OWN, READ, PolicyRule
@@ -60,15 +59,6 @@ SCHEDULER_RULES: Final = (
         ("get", "watch", "create", "patch"), OWN,
     ),
 )  # fmt: skip
-# For ``--legacy-apis`` only.
-LEGACY_RULES: Final = (
-    *(
-        PolicyRule("reading objects of older API versions", group, ("podgroups", "queues"), READ)
-        for group, _ in volcano_legacy.VERSIONS
-    ),
-    PolicyRule("creating pod groups in the current API version", volcano.GROUP, ("podgroups",), ("create",)),
-    PolicyRule("updating queues in the current API version", volcano.GROUP, ("queues",), ("patch",)),
-)
 # For ``--provisioning-class`` only.
 PROVISIONING_RULES: Final = (
     PolicyRule("creating ProvisioningRequests for pod groups", provisioning.GROUP, ("provisioningrequests",),
@@ -100,11 +90,6 @@ def roles(namespace: str) -> Iterator[Json]:
 def demand_roles(namespace: str) -> Iterator[Json]:
     """Yield the additional roles for creating ProvisioningRequests."""
     return account_roles(f"{ACCOUNT}-demand", ACCOUNT, PROVISIONING_RULES, namespace)
-
-
-def legacy_roles(namespace: str) -> Iterator[Json]:
-    """Yield the additional roles for reading API versions before v1beta1."""
-    return account_roles(f"{ACCOUNT}-legacy", ACCOUNT, LEGACY_RULES, namespace)
 
 
 def workload(namespace: str, image: str) -> Iterator[Json]:

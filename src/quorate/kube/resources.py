@@ -14,7 +14,6 @@ from quorate.api.events import ObjectReference
 from quorate.api.kueue import provisioning, topology
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.api.volcano import job as volcano_job
-from quorate.api.volcano import legacy as volcano_legacy
 from quorate.api.volcano import topology as volcano_topology
 
 Json = dict[str, Any]
@@ -189,11 +188,3 @@ HYPER_NODES = Resource(
     volcano_topology.GROUP, volcano_topology.VERSION, "hypernodes", "HyperNode", False,
     volcano_topology.HyperNode,
 )  # fmt: skip
-LEGACY_POD_GROUPS = tuple(
-    Resource(group, version, "podgroups", "PodGroup", True, volcano_legacy.LegacyPodGroup)
-    for group, version in volcano_legacy.VERSIONS
-)
-LEGACY_QUEUES = (
-    Resource(volcano_legacy.INCUBATOR, "v1alpha1", "queues", "Queue", False, volcano_legacy.IncubatorQueue),
-    Resource(volcano_legacy.SIGS, "v1alpha2", "queues", "Queue", False, volcano_legacy.SigsQueue),
-)

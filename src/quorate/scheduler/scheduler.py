@@ -51,7 +51,6 @@ from quorate.scheduler.feeds import (
     serves,
     subscribe_informers,
 )
-from quorate.scheduler.legacy import follow_legacy
 from quorate.scheduler.missing_references import MissingReferences
 from quorate.scheduler.observer import (
     Bound,
@@ -84,7 +83,6 @@ class Options:
     period_s: float = 0.05  # the least time from the end of one session to the next
     bind_workers: int = 64
     provisioning_class: str = ""  # of ProvisioningRequests for missing nodes; "": create none
-    legacy_apis: bool = False  # also read pod groups and queues of the versions before v1beta1
 
 
 class Scheduler:
@@ -181,9 +179,6 @@ class Scheduler:
                 tasks.create_task(reconciler.run(), name=reconciler.name)
             if self._provisioning is not None:
                 tasks.create_task(self._provisioning.run(), name="provisioning requests")
-            if self._options.legacy_apis:
-                legacy = follow_legacy(self._client, self._clock, self._groups, self._queues)
-                tasks.create_task(legacy, name="older API versions")
             self._status.ready.set()
             await self._run_sessions(tasks)
 

@@ -10,7 +10,6 @@ from quorate.api import codec
 from quorate.api.core import MAX_RESOURCES
 from quorate.api.core.scheduling import Node
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano.legacy import LegacyPodGroup
 
 
 def resources(number: int) -> dict[str, str]:
@@ -25,7 +24,7 @@ def group(kind: type[Any]) -> Callable[[dict[str, str]], Any]:
     return lambda amounts: codec.convert(kind, {"metadata": {"name": "g"}, "spec": {"minResources": amounts}})
 
 
-@pytest.mark.parametrize("decode", [node, group(PodGroup), group(LegacyPodGroup)])
+@pytest.mark.parametrize("decode", [node, group(PodGroup)])
 def test_the_number_of_resources_is_limited(decode: Callable[[dict[str, str]], Any]) -> None:
     assert decode(resources(MAX_RESOURCES)).metadata.name
     with pytest.raises(msgspec.ValidationError, match=r": 513 resources, at most 512 are considered"):
