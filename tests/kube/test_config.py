@@ -28,9 +28,10 @@ from quorate.local.certificates import new_authority, new_server_certificate
 from tests.kube.fake_server import Answer, FakeServer, pod
 
 SECRET = "s3cr3t-t0ken"
+SERVER = "server: https://127.0.0.1:6443/"
 
 
-def write(path: Path, user: str, cluster: str = "server: https://127.0.0.1:6443/") -> Path:
+def write(path: Path, user: str, cluster: str = SERVER) -> Path:
     path.write_text(
         textwrap.dedent("""\
         apiVersion: v1
@@ -109,16 +110,21 @@ def shown_certificate(client: ssl.SSLContext, server: ssl.SSLContext) -> object:
     return other.getpeercert()
 
 
+def certificate_server(authority: certificates.KeyPair, now: float) -> ssl.SSLContext:
+    """Return the TLS context of a server that asks for certificates of ``authority``."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.maximum_version = ssl.TLSVersion.TLSv1_2  # its handshake ends with the certificates
+    load_certificate(server, certificates.new_server_certificate(authority, "server", ["127.0.0.1"], now))
+    server.load_verify_locations(cadata=authority.certificate.decode())
+    server.verify_mode = ssl.CERT_OPTIONAL
+    return server
+
+
 def test_the_configuration_without_credentials_has_no_client_certificate(tmp_path: Path) -> None:
     now = WallClock().now()
     authority = certificates.new_authority("test", now)
-    server_pair = certificates.new_server_certificate(authority, "server", ["127.0.0.1"], now)
     client_pair = certificates.new_client_certificate(authority, "administrator", now)
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.maximum_version = ssl.TLSVersion.TLSv1_2  # its handshake ends with the certificates
-    load_certificate(server, server_pair)
-    server.load_verify_locations(cadata=authority.certificate.decode())
-    server.verify_mode = ssl.CERT_OPTIONAL
+    server = certificate_server(authority, now)
     fields = {
         "client-certificate-data": client_pair.certificate,
         "client-key-data": client_pair.key,
@@ -232,37 +238,6 @@ def test_a_changed_token_file_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "next").rename(path)
     assert credentials.authorization() == "Bearer two"
     assert asyncio.run(credentials.refresh("Bearer one"))
-
-
-@pytest.mark.slow
-def test_an_exec_plugin_runs_again_when_its_token_is_refused(tmp_path: Path) -> None:
-    program = tmp_path / "program"
-    program.write_text(
-        textwrap.dedent(f"""\
-        #!/bin/sh
-        echo x >> {tmp_path}/runs
-        n=$(wc -l < {tmp_path}/runs)
-        echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
-               "status": {{"token": "token-'$n'"}}}}'
-        """)
-    )
-    program.chmod(0o755)
-    path = write(
-        tmp_path / "config",
-        f"exec: {{apiVersion: client.authentication.k8s.io/v1, command: {program}, interactiveMode: Never}}",
-    )
-
-    async def story() -> None:
-        credentials = (await load_rest_config(path)).credentials
-        assert credentials.authorization() == "Bearer token-1"
-        refreshed = await asyncio.gather(*(credentials.refresh("Bearer token-1") for _ in range(5)))
-        assert refreshed == [True] * 5
-        assert credentials.authorization() == "Bearer token-2"
-        program.write_text("#!/bin/sh\nexit 1\n")
-        assert not await credentials.refresh("Bearer token-2")
-        assert "token" not in repr(credentials)
-
-    asyncio.run(story())
 
 
 @pytest.mark.slow

@@ -311,6 +311,7 @@ class Client:
             deadline = clock() + self._deadline_s
             attempt = 1
             while True:
+                await self.config.credentials.renew()
                 authorization = self.config.credentials.authorization()
                 try:
                     opening = self._open(
@@ -387,6 +388,7 @@ class Client:
         }
         request = f"WATCH {path}"
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=WATCH_S + WATCH_SLACK_S)
+        await self.config.credentials.renew()
         authorization = self.config.credentials.authorization()
         lines = Lines()
         try:
@@ -443,6 +445,7 @@ class Client:
             timeout=timeout,
             allow_redirects=False,
             server_hostname=self.config.tls_server_name or None,
+            ssl=self.config.credentials.tls or self.config.tls or True,
         )
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:

@@ -1,7 +1,6 @@
 """The REST configuration: server address and credentials, from a kubeconfig or the service account of a pod.
 
-Tokens, certificates and passwords are read here.  A user with a plugin (``exec``, ``auth-provider``) requires
-kubernetes_asyncio, which is imported only then: it costs a third of a second and 38 MB.
+Tokens, certificates and passwords are read here; ``exec_plugin`` runs the program of a user with ``exec``.
 """
 
 import os
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from quorate.kube.rest.credentials import Anonymous, BasicAuth, Credentials, Token, TokenFile
+from quorate.kube.rest.exec_plugin import PluginCredentials
 from quorate.kube.rest.kubeconfig import Certificate, InvalidKubeconfig, KubeconfigContext, read_kubeconfig
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -67,15 +67,15 @@ def _found(kubeconfig: Path | None, context: str) -> KubeconfigContext | None:
 
 
 async def _config_of(context: KubeconfigContext) -> RestConfig:
-    certificate = context.certificate()
-    if context.user.exec is not None or context.user.auth_provider is not None:
-        from quorate.kube.rest.exec_plugin import load_plugin  # imports kubernetes_asyncio
-
-        credentials, issued = await load_plugin(context)
-        certificate = issued or certificate
-    else:
-        credentials = _credentials(context)
-    return _config(context, credentials, certificate)
+    if context.user.auth_provider is not None:
+        raise InvalidKubeconfig(
+            f"{context.path}: user", "has an auth-provider; use an exec plugin, such as kubelogin"
+        )
+    if context.user.exec is None:
+        return _config(context, _credentials(context), context.certificate())
+    plugin = PluginCredentials(context, lambda certificate: _tls(context, certificate))
+    await plugin.run()
+    return _config(context, plugin, context.certificate())
 
 
 def _config(

@@ -1,33 +1,36 @@
 """Credentials for the Authorization header; client certificates are in the TLS context (see ``config``)."""
 
 import base64
+import ssl
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 
-class Credentials(Protocol):
+class Credentials(ABC):
+    tls: ssl.SSLContext | None = None  # with the newest client certificate; None: the configuration has it
+
+    @abstractmethod
     def authorization(self) -> str:
         """Return the current value of the Authorization header; empty for none."""
-        ...
+
+    async def renew(self) -> None:  # noqa: B027  most credentials do not expire by themselves
+        """Replace expired credentials before they are used."""
 
     async def refresh(self, refused: str) -> bool:
         """Refresh after the server refused the value ``refused``; return whether the value has changed."""
-        ...
+        return False
 
 
-class Anonymous:
+class Anonymous(Credentials):
     """No header: authentication by client certificate, or none."""
 
     def authorization(self) -> str:
         return ""
 
-    async def refresh(self, refused: str) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class Token(Credentials):
     """A static bearer token."""
 
     token: str = field(repr=False)
@@ -35,23 +38,17 @@ class Token:
     def authorization(self) -> str:
         return f"Bearer {self.token}"
 
-    async def refresh(self, refused: str) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True)
-class BasicAuth:
+class BasicAuth(Credentials):
     username: str
     password: str = field(repr=False)
 
     def authorization(self) -> str:
         return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
-    async def refresh(self, refused: str) -> bool:
-        return False
 
-
-class TokenFile:
+class TokenFile(Credentials):
     """A bearer token in a file that is rewritten before the token expires, as kubelet does in a pod.
 
     Each request costs one ``stat``; the file is read when it has changed.

@@ -27,6 +27,11 @@ class _Fields(msgspec.Struct, frozen=True, rename="kebab"):
     """Unknown fields are ignored."""
 
 
+class _NamedExtension(_Fields, frozen=True):
+    name: str
+    extension: Any = None
+
+
 class ClusterFields(_Fields, frozen=True):
     server: str = ""
     certificate_authority: str = ""
@@ -34,6 +39,25 @@ class ClusterFields(_Fields, frozen=True):
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""
     proxy_url: str = ""
+    disable_compression: bool = False
+    extensions: tuple[_NamedExtension, ...] | None = None
+
+
+class _ExecVariable(_Fields, frozen=True):
+    name: str
+    value: str = ""
+
+
+class ExecFields(msgspec.Struct, frozen=True, rename="camel"):
+    """The program that prints the credentials of a user."""
+
+    command: str = ""
+    api_version: str = ""
+    args: tuple[str, ...] | None = None
+    env: tuple[_ExecVariable, ...] | None = None
+    install_hint: str = ""
+    interactive_mode: str = ""
+    provide_cluster_info: bool = False
 
 
 class UserFields(_Fields, frozen=True):
@@ -45,7 +69,7 @@ class UserFields(_Fields, frozen=True):
     client_certificate_data: str = ""
     client_key: str = ""
     client_key_data: str = ""
-    exec: dict[str, Any] | None = None
+    exec: ExecFields | None = None
     auth_provider: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -115,6 +139,21 @@ class KubeconfigContext:
         if key is None:
             raise InvalidKubeconfig(f"{self.path}: user", "has a client-certificate but no client-key")
         return Certificate(certificate, key)
+
+    def cluster_info(self, extension: str) -> dict[str, Any]:
+        """Return the fields of the cluster as an exec plugin receives them, without empty ones.
+
+        Their ``config`` is the ``extension`` of the cluster.
+        """
+        authority = self.authority()
+        extensions = {named.name: named.extension for named in self.cluster.extensions or ()}
+        known = msgspec.to_builtins(self.cluster)
+        names = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+        fields = {name: known[name] for name in names} | {
+            "certificate-authority-data": base64.b64encode(authority).decode() if authority else "",
+            "config": extensions.get(extension),
+        }
+        return {name: value for name, value in fields.items() if value}
 
     def _pem(self, name: str, file: str, data: str) -> bytes | None:
         if data:
