@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from quorate.api.configuration import Configuration
 from quorate.controllers.informers import Informers
@@ -12,6 +12,23 @@ from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
 from quorate.kube.events import EventRecorder
 from quorate.kube.resources import Resource
+
+COMPONENT: Final = "quorate-controllers"  # the source of events
+# One event at a time, as Kueue's recorder: its rate falls by itself when the server is slow, and with it what
+# events take from the writes that admit workloads.
+EVENT_WORKERS: Final = 1
+EVENT_SHARE: Final = 0.2  # of the time, while the server is busy
+
+
+def event_recorder(client: Client, clock: Clock, *, distinct_messages: bool = False) -> EventRecorder:
+    return EventRecorder(
+        client,
+        clock,
+        COMPONENT,
+        workers=EVENT_WORKERS,
+        share=EVENT_SHARE,
+        distinct_messages=distinct_messages,
+    )
 
 
 @dataclass(frozen=True, slots=True)

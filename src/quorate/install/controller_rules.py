@@ -16,6 +16,7 @@ from quorate.api.kueue import GROUP, visibility
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano import topology as volcano_topology
+from quorate.controllers.jobs.integrations import INTEGRATIONS
 from quorate.controllers.serving.kinds import SETS
 from quorate.kube.serving import front_proxy
 from quorate.webhooks.ca_injection import INSTALLERS
@@ -52,34 +53,10 @@ class JobResource:
     singular: str
 
 
-JOBS: Final = (
-    JobResource("batch/job", "batch", "jobs", "job"),
-    JobResource("jobset.x-k8s.io/jobset", "jobset.x-k8s.io", "jobsets", "jobset"),
-    JobResource("kubeflow.org/mpijob", "kubeflow.org", "mpijobs", "mpijob"),
-    JobResource("kubeflow.org/tfjob", "kubeflow.org", "tfjobs", "tfjob"),
-    JobResource("kubeflow.org/pytorchjob", "kubeflow.org", "pytorchjobs", "pytorchjob"),
-    JobResource("kubeflow.org/paddlejob", "kubeflow.org", "paddlejobs", "paddlejob"),
-    JobResource("kubeflow.org/xgboostjob", "kubeflow.org", "xgboostjobs", "xgboostjob"),
-    JobResource("kubeflow.org/jaxjob", "kubeflow.org", "jaxjobs", "jaxjob"),
-    JobResource("trainer.kubeflow.org/trainjob", "trainer.kubeflow.org", "trainjobs", "trainjob"),
-    JobResource("ray.io/rayjob", "ray.io", "rayjobs", "rayjob"),
-    JobResource("ray.io/raycluster", "ray.io", "rayclusters", "raycluster"),
-    JobResource("ray.io/rayservice", "ray.io", "rayservices", "rayservice"),
-    JobResource("workload.codeflare.dev/appwrapper", "workload.codeflare.dev", "appwrappers", "appwrapper"),
-    JobResource(
-        "sparkoperator.k8s.io/sparkapplication",
-        "sparkoperator.k8s.io",
-        "sparkapplications",
-        "sparkapplication",
-    ),
-    JobResource(
-        "leaderworkerset.x-k8s.io/leaderworkerset",
-        "leaderworkerset.x-k8s.io",
-        "leaderworkersets",
-        "leaderworkerset",
-    ),
-    JobResource("statefulset", "apps", "statefulsets", "statefulset"),
-    JobResource("deployment", "apps", "deployments", "deployment"),
+JOBS: Final = tuple(
+    JobResource(row.name, row.resource.group, row.resource.plural, row.resource.kind.lower())
+    for row in INTEGRATIONS.values()
+    if row.makes_pods_elsewhere
 )
 
 _SERVING_GROUPS: Final = {kind.resource.group for kind in SETS.values()}

@@ -14,7 +14,7 @@ from quorate.api import codec
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key
-from quorate.controllers.jobs.integrations import FRAMEWORK_RESOURCES
+from quorate.controllers.jobs.integrations import INTEGRATIONS
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import OfWorkload, Target, named_targets
@@ -35,8 +35,8 @@ POLL_S: Final = (0.05, 0.5)  # the first pause, and the longest
 
 # Jobs as users name them, such as ``job.batch``, by apiVersion and kind.
 _JOB_KINDS: Final = {
-    (each.api_version, each.kind): f"{each.kind.lower()}.{each.group}".rstrip(".")
-    for each in FRAMEWORK_RESOURCES.values()
+    (kind.api_version, kind.kind): f"{kind.kind.lower()}.{kind.group}".rstrip(".")
+    for kind in (row.resource for row in INTEGRATIONS.values())
 }
 
 

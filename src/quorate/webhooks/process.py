@@ -10,21 +10,15 @@ import msgspec
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
-from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.integrations import (
-    BATCH_JOB,
-    VOLCANO_JOB,
-    VOLCANO_POD_GROUP,
     enabled_kinds,
 )
-from quorate.controllers.volcano.job.queued_job import VolcanoJob
-from quorate.controllers.volcano.pod_groups.queued_group import VolcanoPodGroup
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.manager.restart import run_restarting
-from quorate.kube.resources import JOBS, POD_GROUPS, VOLCANO_JOBS, Resource
+from quorate.kube.resources import Resource
 from quorate.kube.serving.bounded_server import ServerLimits
 from quorate.kube.serving.certificates import KeyPair, UnusableCertificate
 from quorate.kube.serving.tls import load_certificate, server_context
@@ -110,13 +104,6 @@ def webhooks_by_route(
         route_of(kind.resource): JobWebhook(kind, reader, configuration)
         for kind in enabled_kinds(configuration.integrations)
     }
-    if BATCH_JOB in configuration.integrations.frameworks:
-        batch = BatchJob()
-        jobs[route_of(batch.resource)] = JobWebhook(batch, reader, configuration)
-    if VOLCANO_JOB in configuration.integrations.frameworks:
-        jobs[route_of(VOLCANO_JOBS)] = JobWebhook(VolcanoJob(), reader, configuration)
-    if VOLCANO_POD_GROUP in configuration.integrations.frameworks:
-        jobs[route_of(POD_GROUPS)] = JobWebhook(VolcanoPodGroup(), reader, configuration)
     jobs |= {route_of(resource): each for resource, each in pod_webhooks(reader, configuration).items()}
     queueing = queueing_webhooks(configuration)
     known = {route: jobs.get(route) if route.is_job else queueing[route.kind] for route in ROUTES}
@@ -131,12 +118,6 @@ def served_routes(configuration: Configuration) -> list[Route]:
 
 
 def _queued(configuration: Configuration) -> Iterator[Resource[Any]]:
-    if BATCH_JOB in configuration.integrations.frameworks:
-        yield JOBS
-    if VOLCANO_JOB in configuration.integrations.frameworks:
-        yield VOLCANO_JOBS
-    if VOLCANO_POD_GROUP in configuration.integrations.frameworks:
-        yield POD_GROUPS
     for kind in enabled_kinds(configuration.integrations):
         yield kind.resource
     yield from pod_resources(configuration.integrations.frameworks)

@@ -110,6 +110,7 @@ class JobKind(ABC, Generic[J]):
     releases_quota_with_stop: bool = False  # the quota of an evicted job is released with its stop
     reports_workload: bool = True  # checks, ignored annotations and the end are reported on the job, too
     requires_queue_name: bool = False  # not managed without one, also where other jobs are
+    awaits_pod_groups: bool = False  # jobs may need the admission of a pod group besides their quota
     groups_pod_sets: bool = False  # a leader and workers may share a group name for their topology
 
     @property

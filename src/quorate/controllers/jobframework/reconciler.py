@@ -361,6 +361,7 @@ class JobController(JobSource[J]):
         self._ancestors = ancestors
         self._workloads = context.informers.workloads
         name = f"jobs.{kind.resource.plural}"
+        memberships = memberships if kind.awaits_pod_groups else None
         self._framework = JobReconciler(
             context, kind, self, name, ancestors=ancestors, memberships=memberships
         )

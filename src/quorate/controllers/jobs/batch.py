@@ -41,6 +41,7 @@ COMPLETION_INDEX: Final = PodIndex("batch.kubernetes.io/job-completion-index")
 
 
 class BatchJob(JobKind[Job]):
+    awaits_pod_groups = True
     supports_elastic = True
     has_slices = True
 

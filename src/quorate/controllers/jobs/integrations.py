@@ -6,16 +6,19 @@ watched as soon as the cluster serves it.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from quorate.api.configuration.integrations import Integrations
+from quorate.api.configuration.integrations import VOLCANO_JOB, VOLCANO_POD_GROUP, Integrations
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import synced
+from quorate.controllers.jobframework.interface import JobKind
 from quorate.controllers.jobframework.reconciler import JobController
 from quorate.controllers.jobs.appwrapper import AppWrapper
+from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.declared import DeclaredKind
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.kubeflow import TRAINING_JOBS, MPIJob
@@ -24,28 +27,23 @@ from quorate.controllers.jobs.rayjob import RayJob
 from quorate.controllers.jobs.spark import SparkApplication
 from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob, UnstructuredJobKind, unstructured_resource
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.controllers.serving.kinds import SETS
+from quorate.controllers.volcano.job.queued_job import VolcanoJob
+from quorate.controllers.volcano.pod_groups.queued_group import VolcanoPodGroup
 from quorate.kube.informer import Change, Informer
-from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, POD_GROUPS, PODS, VOLCANO_JOBS, Resource
-from quorate.kube.rest.discovery import served_resources
+from quorate.kube.rest.discovery import wait_until_served
 
 BATCH_JOB: Final = "batch/job"
-POD: Final = "pod"
-VOLCANO_JOB: Final = f"{VOLCANO_JOBS.group}/job"
-VOLCANO_POD_GROUP: Final = f"{POD_GROUPS.group}/podgroup"
-POD_FRAMEWORKS: Final = (POD, "deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "statefulset")
 _WRAPPABLE: Final[Mapping[str, UnstructuredJobKind]] = {
     "jobset.x-k8s.io/jobset": JobSet(),
     "kubeflow.org/mpijob": MPIJob(),
     **TRAINING_JOBS,
-    "ray.io/raycluster": RayCluster(),
+    "trainer.kubeflow.org/trainjob": TrainJob(),
     "ray.io/rayjob": RayJob(),
+    "ray.io/raycluster": RayCluster(),
     "ray.io/rayservice": RayService(),
     "sparkoperator.k8s.io/sparkapplication": SparkApplication(),
-    "trainer.kubeflow.org/trainjob": TrainJob(),
 }
 FRAMEWORK_KINDS: Final[Mapping[str, UnstructuredJobKind]] = {
     **_WRAPPABLE,
@@ -53,24 +51,34 @@ FRAMEWORK_KINDS: Final[Mapping[str, UnstructuredJobKind]] = {
         {(kind.resource.api_version, kind.resource.kind): kind for kind in _WRAPPABLE.values()}
     ),
 }
-_SERVING: Final[Mapping[str, Resource[Any]]] = {
-    "deployment": unstructured_resource("apps", "v1", "deployments", "Deployment"),
-    "replicaset": unstructured_resource("apps", "v1", "replicasets", "ReplicaSet"),
-    "statefulset": unstructured_resource("apps", "v1", "statefulsets", "StatefulSet"),
-    "leaderworkerset.x-k8s.io/leaderworkerset": unstructured_resource(
-        "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"
-    ),
+
+
+@dataclass(frozen=True, slots=True)
+class Integration:
+    """One row of the table of integrations."""
+
+    name: str  # in ``integrations.frameworks``
+    resource: Resource[Any]
+    kind: JobKind[Any] | None = None  # None: its pods are queued, each or in groups
+    # A controller of another project creates the pods, so an object may be the owner of a job, and the
+    # controllers need no more rights than to suspend and resume it.
+    makes_pods_elsewhere: bool = True
+    counted_by: str = ""  # if this integration is enabled, it queues the objects in place of this one
+
+
+INTEGRATIONS: Final[Mapping[str, Integration]] = {
+    row.name: row
+    for row in (
+        Integration(BATCH_JOB, JOBS, BatchJob()),
+        *(Integration(name, kind.resource, kind) for name, kind in FRAMEWORK_KINDS.items()),
+        *(Integration(name, framework.resource) for name, framework in SETS.items()),
+        Integration("pod", PODS, makes_pods_elsewhere=False),
+        # A pod group has the labels of its Volcano Job.
+        Integration(VOLCANO_JOB, VOLCANO_JOBS, VolcanoJob(), False, counted_by=VOLCANO_POD_GROUP),
+        Integration(VOLCANO_POD_GROUP, POD_GROUPS, VolcanoPodGroup(), False),
+    )
 }
-# The kind of each integration, by its configured name.
-FRAMEWORK_RESOURCES: Final[Mapping[str, Resource[Any]]] = {
-    **{name: kind.resource for name, kind in FRAMEWORK_KINDS.items()},
-    **{name: resource for name, resource in _SERVING.items() if name != "replicaset"},
-    BATCH_JOB: JOBS,
-    POD: PODS,
-    VOLCANO_JOB: VOLCANO_JOBS,
-    VOLCANO_POD_GROUP: POD_GROUPS,
-}
-DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each kind that is not served
+_REPLICA_SETS: Final = unstructured_resource("apps", "v1", "replicasets", "ReplicaSet")
 
 Complete = Callable[[UnstructuredJob], UnstructuredJob]
 ControllerFor = Callable[
@@ -80,20 +88,30 @@ ControllerFor = Callable[
 _REFERENCES: Final = "references"  # index of jobs by the kind and key of their referenced object
 
 
-def enabled_kinds(integrations: Integrations) -> tuple[UnstructuredJobKind, ...]:
-    named = (FRAMEWORK_KINDS[name] for name in integrations.frameworks if name in FRAMEWORK_KINDS)
-    return (*named, *map(DeclaredKind, integrations.declared))
+def enabled_integrations(integrations: Integrations) -> tuple[Integration, ...]:
+    """Return the rows of the enabled integrations, and one for each declared kind."""
+    declared = map(DeclaredKind, integrations.declared)
+    return (
+        *(INTEGRATIONS[name] for name in integrations.frameworks),
+        *(Integration(kind.resource.kind, kind.resource, kind) for kind in declared),
+    )
+
+
+def enabled_kinds(integrations: Integrations) -> tuple[JobKind[Any], ...]:
+    """Return the rules of each kind of job that is queued."""
+    return tuple(row.kind for row in enabled_integrations(integrations) if row.kind is not None)
 
 
 def intermediate_kinds(integrations: Integrations) -> tuple[Resource[Any], ...]:
     """Return known kinds that are not enabled; they may have a managed ancestor."""
-    known = {name: kind.resource for name, kind in FRAMEWORK_KINDS.items()} | {BATCH_JOB: JOBS, **_SERVING}
-    return tuple(resource for name, resource in known.items() if name not in integrations.frameworks)
+    rows = (row for row in INTEGRATIONS.values() if row.makes_pods_elsewhere)
+    disabled = (row.resource for row in rows if row.name not in integrations.frameworks)
+    return (*disabled, _REPLICA_SETS)
 
 
 def queues_pods(integrations: Integrations) -> bool:
     """Return True if plain pods are queued, or the pods of sets that are admitted pod by pod."""
-    return any(name in POD_FRAMEWORKS for name in integrations.frameworks)
+    return any(row.kind is None for row in enabled_integrations(integrations))
 
 
 async def run_kind(
@@ -150,31 +168,3 @@ def _watch_referenced(
                 controller.reconciler.enqueue(job.metadata.key)
 
         informer.subscribe(on_change)
-
-
-async def wait_until_served(resource: Resource[Any], client: Client, clock: Clock) -> None:
-    log = logger(__name__).bind(kind=resource.kind, api_version=resource.api_version)
-    logged = ""
-    while problem := await _why_not_served(resource, client):
-        if problem != logged:
-            log.warning("kind is not served yet", problem=problem)
-            logged = problem
-        await clock.steady.sleep_until(clock.steady.now() + DISCOVERY_INTERVAL_S)
-    log.info("kind is served")
-
-
-async def is_served(resource: Resource[Any], client: Client) -> bool:
-    """Return whether the cluster serves the kind; False if it does not answer."""
-    return not await _why_not_served(resource, client)
-
-
-async def _why_not_served(resource: Resource[Any], client: Client) -> str:
-    """Return why the kind is not served; an empty text if it is."""
-    try:
-        served = await served_resources(client, resource.api_version)
-    except (ApiError, Unreachable, Unreadable) as error:
-        return str(error)
-    if not served:
-        return "its definition is not installed"
-    names = {each.name for each in served}
-    return "" if resource.plural in names else "its definition is not installed in this version"

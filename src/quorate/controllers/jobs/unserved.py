@@ -12,14 +12,10 @@ from quorate.api.configuration.integrations import SPARK, Integrations
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, ObjectMeta, Struct, matches_selector
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.jobs.integrations import (
-    FRAMEWORK_RESOURCES,
-    VOLCANO_JOB,
-    VOLCANO_POD_GROUP,
-    is_served,
-)
+from quorate.controllers.jobs.integrations import INTEGRATIONS
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Resource, reference
+from quorate.kube.rest.discovery import wait_until_served
 
 NOT_QUEUED: Final = "NotQueued"  # reason of an event of our own
 DISCOVERY_INTERVAL_S: Final = 60.0  # one small request for each kind that the cluster does not serve
@@ -32,13 +28,10 @@ class LabelledObject(Struct):
 def unserved_kinds(integrations: Integrations) -> Iterator[tuple[str, Resource[Any]]]:
     """Yield the known kinds of job that are not queued, by the name of their integration."""
     elsewhere = _other_kinds(integrations)
-    for name, resource in FRAMEWORK_RESOURCES.items():
-        by_kind = f"{resource.group}/{resource.kind.lower()}"
-        counted_by_group = name == VOLCANO_JOB and VOLCANO_POD_GROUP in integrations.frameworks
-        if counted_by_group:
-            continue  # its pod group has its labels, and is queued
-        if name not in integrations.frameworks and not {name, by_kind} & elsewhere:
-            yield name, resource
+    for name, row in INTEGRATIONS.items():
+        by_kind = f"{row.resource.group}/{row.resource.kind.lower()}"
+        if not {name, row.counted_by} & {*integrations.frameworks} and not {name, by_kind} & elsewhere:
+            yield name, row.resource
 
 
 def _other_kinds(integrations: Integrations) -> set[str]:
@@ -48,7 +41,8 @@ def _other_kinds(integrations: Integrations) -> set[str]:
 
 def why_not_queued(integrations: Integrations, group: str, kind: str) -> str:
     """Return why objects of a kind are not queued, with the remedy; empty if they are."""
-    names = [name for name, each in FRAMEWORK_RESOURCES.items() if (each.group, each.kind) == (group, kind)]
+    resources = {name: row.resource for name, row in INTEGRATIONS.items()}
+    names = [name for name, each in resources.items() if (each.group, each.kind) == (group, kind)]
     unserved = dict(unserved_kinds(integrations))
     if names:
         return _reason(names[0]) if names[0] in unserved else ""
@@ -73,9 +67,9 @@ async def run_unserved(context: ControllerContext) -> None:
 
 
 async def _run_kind(context: ControllerContext, name: str, resource: Resource[Any]) -> None:
-    steady = context.clock.steady
-    while not await is_served(resource, context.client):
-        await steady.sleep_until(steady.now() + DISCOVERY_INTERVAL_S)
+    await wait_until_served(
+        resource, context.client, context.clock, on_absent=lambda: None, interval_s=DISCOVERY_INTERVAL_S
+    )
     labelled = Resource(
         resource.group, resource.version, resource.plural, resource.kind, True, LabelledObject
     )

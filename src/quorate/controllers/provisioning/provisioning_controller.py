@@ -18,7 +18,6 @@ from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.informers import ByName, synced
-from quorate.controllers.jobs.integrations import wait_until_served
 from quorate.controllers.pods.constants import MANAGED
 from quorate.controllers.provisioning.check_state import CREATION_ERROR, config_name, decide_active
 from quorate.controllers.provisioning.provisioning_plan import (
@@ -40,6 +39,7 @@ from quorate.kube.resources import (
     WORKLOADS,
     reference_to,
 )
+from quorate.kube.rest.discovery import wait_until_served
 from quorate.kube.writes import send, status_patch
 from quorate.queueing.lifecycle.transition import Event
 

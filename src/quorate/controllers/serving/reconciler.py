@@ -21,7 +21,6 @@ from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwn
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.job_plan import ReconcileContext, job_options
 from quorate.controllers.jobframework.reconciler import OWNER_RETRY_S
-from quorate.controllers.jobs.integrations import wait_until_served
 from quorate.controllers.metrics import record_workload_creations
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod
 from quorate.controllers.serving.kinds import ServingFramework, ServingSet
@@ -33,6 +32,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, is_refusal
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.rest.discovery import wait_until_served
 from quorate.kube.writes import Create
 
 WORKERS: Final = 16  # a reconcile mostly waits for the responses to its writes

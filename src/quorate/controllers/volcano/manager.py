@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from quorate.api.batch import Job
 from quorate.api.configuration.gang import ManagedKind
@@ -26,44 +25,36 @@ from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroup
 from quorate.controllers.volcano.pod_groups.scheduling_gates import SchedulingGateController
 from quorate.controllers.volcano.pod_groups.suspended_groups import SuspendedGroupController
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
-from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Informer
-from quorate.kube.log import logger
 from quorate.kube.resources import COMMANDS, HYPER_NODES, JOBS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Resource
-from quorate.kube.rest.discovery import served_resources
+from quorate.kube.rest.discovery import wait_until_served
 
-DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each API group that is not served
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedKinds:
-    """What this process queues of the kinds that the Volcano controllers manage.
-
-    ``batch_jobs``: the informer of batch/v1 Jobs; ``queue_volcano_jobs`` and ``queue_pod_groups``: make the
-    controllers that queue Volcano Jobs and pod groups.  None: they are not queued.
-    """
-
-    batch_jobs: Informer[Job] | None
-    queue_volcano_jobs: Callable[[Informer[VolcanoJob]], JobController[VolcanoJob]] | None
-    queue_pod_groups: Callable[[Informer[PodGroup]], JobController[PodGroup]] | None
+# Makes the controller that queues the objects of an informer, for each kind that is queued.
+QueueingControllers = Mapping[Resource[Any], Callable[[Informer[Any]], JobController[Any]]]
 
 
 async def run_volcano(
-    context: ControllerContext, memberships: BatchJobMemberships, queued: QueuedKinds
+    context: ControllerContext,
+    memberships: BatchJobMemberships,
+    queueing: QueueingControllers,
+    batch_jobs: Informer[Job] | None,
 ) -> None:
-    """Wait until pod groups are served, then run the configured controllers."""
+    """Wait until pod groups are served, then run the configured controllers.
+
+    ``batch_jobs``: the informer of batch/v1 Jobs if this process queues them.
+    """
     rules = context.configuration.gang
-    if "batchJobs" not in rules.managed_kinds or not await _is_served(context, POD_GROUPS):
+    if "batchJobs" not in rules.managed_kinds:
         memberships.set_unserved()
-    await _until_served(context, POD_GROUPS)
+    await wait_until_served(POD_GROUPS, context.client, context.clock, on_absent=memberships.set_unserved)
     groups = Informer(context.client, POD_GROUPS)
     commands = Informer(context.client, COMMANDS)
     runs: Mapping[ManagedKind, Callable[[], Coroutine[None, None, None]]] = {
-        "volcanoJobs": lambda: _run_jobs(context, groups, commands, queued),
+        "volcanoJobs": lambda: _run_jobs(context, groups, commands, queueing),
         "queues": lambda: _run_queues(context, groups, commands),
-        "pods": lambda: _run_pods(context, groups, queued),
+        "pods": lambda: _run_pods(context, groups, queueing),
         "hyperNodes": lambda: _run_hyper_nodes(context),
-        "batchJobs": lambda: _run_batch(context, groups, memberships, queued.batch_jobs),
+        "batchJobs": lambda: _run_batch(context, groups, memberships, batch_jobs),
     }
     async with asyncio.TaskGroup() as tasks:
         await _start_informers(context, tasks, groups)
@@ -72,7 +63,9 @@ async def run_volcano(
             tasks.create_task(runs[name](), name=f"volcano {name}")
 
 
-async def _run_pods(context: ControllerContext, groups: Informer[PodGroup], queued: QueuedKinds) -> None:
+async def _run_pods(
+    context: ControllerContext, groups: Informer[PodGroup], queueing: QueueingControllers
+) -> None:
     rules = context.configuration.gang
     pods = [
         Informer(context.client, GROUP_PODS, field_selector=f"spec.schedulerName={name}")
@@ -83,10 +76,10 @@ async def _run_pods(context: ControllerContext, groups: Informer[PodGroup], queu
         controller = PodGroupController(context, pods, groups, inherit=rules.inherit_owner_annotations)
         gates = SchedulingGateController(context, pods, groups)
         reconcilers = [controller.pod_reconciler, controller.group_reconciler, gates.reconciler]
-        if queued.queue_pod_groups is not None:
+        if POD_GROUPS in queueing:
             labelled = Informer(context.client, POD_GROUPS, label_selector=QUEUE_NAME)
             await _start_informers(context, tasks, labelled)
-            reconcilers.append(queued.queue_pod_groups(labelled).reconciler)
+            reconcilers.append(queueing[POD_GROUPS](labelled).reconciler)
             reconcilers.append(SuspendedGroupController(context, pods, labelled).reconciler)
         for reconciler in reconcilers:
             tasks.create_task(reconciler.run(), name=reconciler.name)
@@ -143,7 +136,10 @@ async def _run_hyper_nodes(context: ControllerContext) -> None:
 
 
 async def _run_jobs(
-    context: ControllerContext, groups: Informer[PodGroup], commands: Informer[Command], queued: QueuedKinds
+    context: ControllerContext,
+    groups: Informer[PodGroup],
+    commands: Informer[Command],
+    queueing: QueueingControllers,
 ) -> None:
     await _until_served(context, VOLCANO_JOBS)
     jobs = Informer(context.client, VOLCANO_JOBS)
@@ -151,10 +147,10 @@ async def _run_jobs(
     async with asyncio.TaskGroup() as tasks:
         await _start_informers(context, tasks, jobs, pods)
         is_queued: Callable[[VolcanoJob], bool] = _is_never_queued
-        if queued.queue_volcano_jobs is not None:
-            queueing = queued.queue_volcano_jobs(jobs)
-            is_queued = queueing.is_queued
-            tasks.create_task(queueing.reconciler.run(), name=queueing.reconciler.name)
+        if VOLCANO_JOBS in queueing:
+            queued = queueing[VOLCANO_JOBS](jobs)
+            is_queued = queued.is_queued
+            tasks.create_task(queued.reconciler.run(), name=queued.reconciler.name)
         keep = context.configuration.gang.keep_pending_pods_on_rollback
         controller = VolcanoJobController(
             context, jobs, groups, pods, commands, keep_pending=keep, is_queued=is_queued
@@ -177,23 +173,4 @@ async def _start_informers(
 
 async def _until_served(context: ControllerContext, resource: Resource[Any]) -> None:
     """Return once the cluster serves the kind; most clusters never do, which is not an error."""
-    while not await _is_served(context, resource):
-        await _pause(context)
-    logger(__name__).info("kind is served", kind=resource.kind, api_version=resource.api_version)
-
-
-async def _is_served(context: ControllerContext, resource: Resource[Any]) -> bool:
-    """Return whether the cluster serves the kind; retry until the API server answers."""
-    while True:
-        try:
-            served = await served_resources(context.client, resource.api_version)
-        except (ApiError, Unreachable, Unreadable) as error:
-            logger(__name__).warning("discovery failed", kind=resource.kind, error=str(error))
-            await _pause(context)
-        else:
-            return resource.plural in {each.name for each in served}
-
-
-async def _pause(context: ControllerContext) -> None:
-    steady = context.clock.steady
-    await steady.sleep_until(steady.now() + DISCOVERY_INTERVAL_S)
+    await wait_until_served(resource, context.client, context.clock, on_absent=lambda: None)

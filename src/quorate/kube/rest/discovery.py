@@ -1,11 +1,19 @@
 """Discovery of the resources that an API server serves."""
 
+from collections.abc import Callable
+from typing import Any, Final
+
 import msgspec
 
 from quorate.api import codec
 from quorate.api.meta import Struct
 from quorate.kube.client import Client
-from quorate.kube.errors import NotFound, Unreadable
+from quorate.kube.clock import Clock
+from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
+from quorate.kube.log import logger
+from quorate.kube.resources import Resource
+
+DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each kind that is not served
 
 
 class ServedResource(Struct):
@@ -39,3 +47,35 @@ async def served_resources(client: Client, api_version: str) -> tuple[ServedReso
         return codec.decode(_ResourceList, answer).resources
     except msgspec.DecodeError as error:
         raise Unreadable(f"GET {prefix}/{api_version}", str(error)) from error
+
+
+async def wait_until_served(
+    resource: Resource[Any],
+    client: Client,
+    clock: Clock,
+    *,
+    on_absent: Callable[[], None] | None = None,
+    interval_s: float = DISCOVERY_INTERVAL_S,
+) -> None:
+    """Return once the server serves a kind, the definition of which may be installed at any time.
+
+    Log why it is not served.  With ``on_absent``, its absence is normal: call that instead at each answer.
+    """
+    log, logged = logger(__name__).bind(kind=resource.kind, api_version=resource.api_version), ""
+    while True:
+        problem = ""
+        try:
+            served = await served_resources(client, resource.api_version)
+            if resource.plural in {each.name for each in served}:
+                log.info("kind is served")
+                return
+            if on_absent is None:
+                problem = "its definition is not installed" + (" in this version" if served else "")
+            else:
+                on_absent()
+        except (ApiError, Unreachable, Unreadable) as error:
+            problem = str(error)
+        if problem and problem != logged:
+            log.warning("kind is not served yet", problem=problem)
+            logged = problem
+        await clock.steady.sleep_until(clock.steady.now() + interval_s)

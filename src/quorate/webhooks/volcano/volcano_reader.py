@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from quorate.api import volcano
 from quorate.api.core import Namespace, ResourceQuota
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import in_force
@@ -34,7 +33,7 @@ from quorate.kube.feed import Feed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import CONFIG_MAPS, POD_GROUPS, QUEUES, RESOURCE_QUOTAS
-from quorate.kube.rest.discovery import served_resources
+from quorate.kube.rest.discovery import wait_until_served
 from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, pod_quota_usage
 
 DISCOVERY_INTERVAL_S: Final = 30.0  # until the kinds are served
@@ -139,27 +138,12 @@ class CachedVolcanoReader:
         return (self._queues, self._groups, self._quotas, self._pods)
 
     async def run(self) -> None:
-        await self._until_served()
+        for resource in (POD_GROUPS, QUEUES):  # before that, every list would fail
+            await wait_until_served(resource, self._client, self._clock, interval_s=DISCOVERY_INTERVAL_S)
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for webhooks")
             tasks.create_task(self._follow_scheduler(), name="configuration of the scheduler for webhooks")
-
-    async def _until_served(self) -> None:
-        """Return once the kinds are served: before that, every list would fail."""
-        log, logged = logger(__name__), False
-        while True:
-            try:
-                served = {each.name for each in await served_resources(self._client, POD_GROUPS.api_version)}
-            except (ApiError, Unreachable, Unreadable) as error:
-                log.warning("discovery of pod groups failed", error=str(error))
-                served = set()
-            if {POD_GROUPS.plural, QUEUES.plural} <= served:
-                return
-            if not logged:
-                log.info("pod groups are not served: their webhooks allow everything", group=volcano.GROUP)
-                logged = True
-            await self._clock.sleep_until(self._clock.now() + DISCOVERY_INTERVAL_S)
 
     async def _follow_scheduler(self) -> None:
         """Read the scheduler's configuration in force again and again; without one, the defaults count."""

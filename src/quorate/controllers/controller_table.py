@@ -1,0 +1,182 @@
+"""The table of controllers: when each of them runs, and how it is made."""
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from quorate.api.configuration import Configuration
+from quorate.controllers.admission.auditor import Auditor
+from quorate.controllers.admission.driver import AdmissionDriver
+from quorate.controllers.context import ControllerContext, event_recorder
+from quorate.controllers.core.outside_quota import OutsideQuotaController
+from quorate.controllers.core.queues import CohortController, QueueController
+from quorate.controllers.core.resource_in_use import (
+    ResourceInUseController,
+    checks_of,
+    flavors_of,
+    topologies_of,
+)
+from quorate.controllers.core.workloads import PriorityController, WorkloadController
+from quorate.controllers.jobframework.ancestors import AncestorFinder
+from quorate.controllers.jobframework.interface import J, JobKind
+from quorate.controllers.jobframework.reconciler import JobController, as_stored
+from quorate.controllers.jobs.integrations import (
+    BATCH_JOB,
+    enabled_integrations,
+    intermediate_kinds,
+    queues_pods,
+    run_kind,
+)
+from quorate.controllers.jobs.unserved import run_unserved
+from quorate.controllers.jobs.unstructured import UnstructuredJobKind
+from quorate.controllers.pods.failure_recovery import RecoveryController
+from quorate.controllers.pods.queued_pod import PODS
+from quorate.controllers.pods.reconciler import PodController
+from quorate.controllers.provisioning.provisioning_controller import run_provisioning
+from quorate.controllers.serving.kinds import SETS
+from quorate.controllers.serving.reconciler import run_sets
+from quorate.controllers.topology.placed_workloads import run_placed_workloads
+from quorate.controllers.volcano.manager import run_volcano
+from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
+from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.informer import Informer
+from quorate.kube.resources import JOBS, NODES, Resource, T
+from quorate.observe.replica import Replica
+
+# The name of a controller, and what runs it until it is cancelled.
+Controller = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
+
+
+class ControllerRun:
+    """What the controllers of one run share; ``informers`` must have synced before a controller runs."""
+
+    def __init__(self, context: ControllerContext, replica: Replica) -> None:
+        configuration = context.configuration
+        self.context, self.replica = context, replica
+        events = event_recorder(context.client, context.clock, distinct_messages=True)
+        self.gang_context = replace(context, events=events)
+        self.integrations = enabled_integrations(configuration.integrations)
+        self.driver = AdmissionDriver(context, replica.recorder)
+        self.memberships = BatchJobMemberships(configuration.gang)
+        self.ancestors = AncestorFinder(
+            context.client,
+            queued=[row.resource for row in self.integrations if row.kind is not None or row.name in SETS],
+            intermediate_kinds=intermediate_kinds(configuration.integrations),
+            external=configuration.integrations.external,
+            manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
+        )
+        self._informers: dict[Resource[Any], Informer[Any]] = {}
+
+    @property
+    def informers(self) -> list[Informer[Any]]:
+        return [*self.context.informers.all, *self._informers.values()]
+
+    def informer(self, resource: Resource[T]) -> Informer[T]:
+        """Return the informer of all objects of a kind that every cluster serves."""
+        if resource not in self._informers:
+            self._informers[resource] = Informer(self.context.client, resource)
+        return self._informers[resource]
+
+    def queue(
+        self, kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], J] = as_stored
+    ) -> JobController[J]:
+        """Return the controller that queues the jobs of a kind."""
+        self.ancestors.add(kind.resource, jobs.get)
+        return JobController(self.context, kind, jobs, self.ancestors, completed, self.memberships)
+
+    def enabled_controllers(self) -> list[Controller]:
+        """Make the controllers that the configuration enables."""
+        configuration = self.context.configuration
+        rows = (row for row in CONTROLLERS if row.is_enabled(configuration))
+        return [controller for row in rows for controller in row.make(self)]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRow:
+    """Controllers with one condition."""
+
+    make: Callable[[ControllerRun], Iterable[Controller]]
+    is_enabled: Callable[[Configuration], bool] = lambda _: True
+
+
+def _of(*reconcilers: Reconciler) -> list[Controller]:
+    return [(reconciler.name, reconciler.run) for reconciler in reconcilers]
+
+
+def _queues(run: ControllerRun) -> list[Controller]:
+    queues = QueueController(run.context, run.driver.state)
+    run.driver.sample_listeners.append(queues.consumed_usage_sampled)
+    return _of(queues.reconciler)
+
+
+def _objects_in_use(run: ControllerRun) -> list[Controller]:
+    context, informers = run.context, run.context.informers
+    flavors, queues = informers.flavors, informers.cluster_queues
+    return _of(
+        ResourceInUseController(context, flavors, queues, flavors_of).reconciler,
+        ResourceInUseController(context, informers.checks, queues, checks_of).reconciler,
+        ResourceInUseController(context, informers.topologies, flavors, topologies_of).reconciler,
+    )
+
+
+def _outside_quota(run: ControllerRun) -> list[Controller]:
+    driver = run.driver
+    controller = OutsideQuotaController(run.context, driver.state, driver.node_feeds.pods, run.ancestors)
+    return _of(*controller.reconcilers)
+
+
+def _batch_jobs(run: ControllerRun) -> list[Controller]:
+    kinds = (row.kind for row in run.integrations if row.name == BATCH_JOB and row.kind is not None)
+    return _of(*(run.queue(kind, run.informer(JOBS)).reconciler for kind in kinds))
+
+
+def _other_jobs(run: ControllerRun) -> Iterator[Controller]:
+    for row in run.integrations:
+        if isinstance(row.kind, UnstructuredJobKind):
+            yield row.resource.plural, partial(run_kind, run.context, row.kind, run.queue)
+
+
+def _pods(run: ControllerRun) -> list[Controller]:
+    return _of(*PodController(run.context, run.informer(PODS), run.ancestors).reconcilers)
+
+
+def _sets(run: ControllerRun) -> Iterator[Controller]:
+    for row in run.integrations:
+        if (framework := SETS.get(row.name)) is not None:
+            run_framework = partial(run_sets, run.context, framework, run.informer(PODS), run.ancestors)
+            yield f"sets {row.resource.plural}", run_framework
+
+
+def _recovery(run: ControllerRun) -> list[Controller]:
+    return _of(RecoveryController(run.context, run.informer(PODS), run.informer(NODES)).reconciler)
+
+
+def _volcano(run: ControllerRun) -> Iterator[Controller]:
+    kinds = [row.kind for row in run.integrations if row.kind is not None]
+    queueing = {kind.resource: partial(run.queue, kind) for kind in kinds}
+    jobs = run.informer(JOBS) if JOBS in queueing else None
+    yield "volcano", partial(run_volcano, run.gang_context, run.memberships, queueing, jobs)
+
+
+CONTROLLERS: Final = (
+    ControllerRow(lambda run: [("admission", run.driver.run)]),
+    ControllerRow(lambda run: _of(WorkloadController(run.context, run.driver.state).reconciler)),
+    ControllerRow(_queues),
+    ControllerRow(lambda run: _of(CohortController(run.context, run.driver.state).reconciler)),
+    ControllerRow(_objects_in_use),
+    ControllerRow(lambda run: _of(PriorityController(run.context).reconciler)),
+    ControllerRow(_outside_quota, lambda configuration: configuration.outside_quota.mode != "Off"),
+    ControllerRow(_batch_jobs),
+    ControllerRow(_pods, lambda configuration: queues_pods(configuration.integrations)),
+    ControllerRow(_recovery, lambda configuration: configuration.gates.failure_recovery_policy),
+    ControllerRow(_other_jobs),
+    ControllerRow(_sets),
+    ControllerRow(lambda run: [("unserved kinds", partial(run_unserved, run.context))]),
+    ControllerRow(
+        lambda run: [("placed workloads", partial(run_placed_workloads, run.context, run.driver.node_feeds))]
+    ),
+    ControllerRow(lambda run: [("provisioning", partial(run_provisioning, run.context))]),
+    ControllerRow(_volcano),
+    ControllerRow(lambda run: [("auditor", Auditor(run.context, run.driver, run.replica).run)]),
+)
