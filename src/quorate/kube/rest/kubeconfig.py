@@ -145,11 +145,14 @@ class KubeconfigContext:
 
         Their ``config`` is the ``extension`` of the cluster.
         """
-        authority = self.authority()
-        extensions = {named.name: named.extension for named in self.cluster.extensions or ()}
-        known = msgspec.to_builtins(self.cluster)
-        names = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
-        fields = {name: known[name] for name in names} | {
+        cluster, authority = self.cluster, self.authority()
+        extensions = {named.name: named.extension for named in cluster.extensions or ()}
+        fields = {
+            "server": cluster.server,
+            "tls-server-name": cluster.tls_server_name,
+            "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+            "proxy-url": cluster.proxy_url,
+            "disable-compression": cluster.disable_compression,
             "certificate-authority-data": base64.b64encode(authority).decode() if authority else "",
             "config": extensions.get(extension),
         }
