@@ -110,8 +110,8 @@ def test_the_steps_of_a_rollout(
     assert rollout_step(a_deployment(4, **strategy), new, old) == want
 
 
-def a_stateful_set(replicas: int, management: str = "OrderedReady") -> StatefulSet:
-    spec = {"replicas": replicas, "podManagementPolicy": management}
+def a_stateful_set(replicas: int, management: str = "OrderedReady", **fields: Any) -> StatefulSet:
+    spec = {"replicas": replicas, "podManagementPolicy": management, **fields}
     return codec.convert(StatefulSet, {"metadata": {"name": "db"}, "spec": spec})
 
 
@@ -153,6 +153,23 @@ def test_a_stateful_set_updates_pods_from_the_highest_ordinal() -> None:
     assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods).delete] == ["db-1"]
     pods = [a_pod("db-0", revision="old"), a_pod("db-1", revision=NOW_REVISION)]
     assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods).delete] == ["db-0"]
+
+
+def test_the_ordinals_of_a_stateful_set_begin_where_it_says() -> None:
+    shifted = a_stateful_set(2, "Parallel", ordinals={"start": 3})
+    assert next_changes(shifted, []).create == (3, 4)
+    pods = [a_pod(f"db-{n}", revision="old") for n in (2, 3, 4, 5)]
+    surplus = next_changes(shifted, pods).delete
+    assert [pod.metadata.name for pod in surplus] == ["db-5", "db-2"]
+
+
+def test_the_partition_of_a_rolling_update_counts_from_the_first_ordinal() -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    pods = [a_pod("db-3", revision="old"), a_pod("db-4", revision=NOW_REVISION)]
+    updated = a_stateful_set(2, ordinals={"start": 3}, updateStrategy=strategy)
+    assert next_changes(updated, pods).delete == ()
+    pods = [a_pod("db-3", revision="old"), a_pod("db-4", revision="old")]
+    assert [pod.metadata.name for pod in next_changes(updated, pods).delete] == ["db-4"]
 
 
 def body(name: str, replicas: int, image: str = "busybox", **spec: Any) -> Json:
@@ -277,6 +294,18 @@ def test_a_stateful_set_recreates_pods_with_their_names() -> None:
         await until_ready(cluster, STATEFUL_SETS, "db", 2)
         with pytest.raises(Invalid, match="updates to statefulset spec for fields other than"):
             await cluster.client.patch(STATEFUL_SETS, Key("default", "db"), {"spec": {"serviceName": "x"}})
+
+    live(story)
+
+
+@pytest.mark.slow
+def test_pods_of_a_stateful_set_have_host_names_in_the_domain_of_its_service() -> None:
+    async def story(cluster: LocalCluster) -> None:
+        created = body("db", 2, serviceName="dbs", ordinals={"start": 1})
+        await cluster.client.create(STATEFUL_SETS, created, "default")
+        await until_ready(cluster, STATEFUL_SETS, "db", 2)
+        names = [(pod["spec"]["hostname"], pod["spec"]["subdomain"]) for pod in await cluster.pods()]
+        assert sorted(names) == [("db-1", "dbs"), ("db-2", "dbs")]
 
     live(story)
 

@@ -54,7 +54,8 @@ def next_changes(stateful_set: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
     ``OrderedReady`` allows one change at a time, and only if all preceding pods are ready.
     """
     by_ordinal = {ordinal_of(pod): pod for pod in pods}
-    wanted = range(stateful_set.spec.replicas)
+    start = stateful_set.spec.ordinals.start
+    wanted = range(start, start + stateful_set.spec.replicas)
     ended = tuple(pod for pod in pods if not is_active(pod) and pod.metadata.deletion_timestamp is None)
     surplus = [by_ordinal[each] for each in sorted(by_ordinal, reverse=True) if each not in wanted]
     if stateful_set.spec.pod_management_policy == "Parallel":
@@ -84,9 +85,10 @@ def _outdated(stateful_set: StatefulSet, by_ordinal: dict[int, Pod]) -> tuple[Po
     if strategy.type != "RollingUpdate":
         return ()
     name = revision_name(stateful_set)
+    first_updated = stateful_set.spec.ordinals.start + strategy.rolling_update.partition
     for ordinal in sorted(by_ordinal, reverse=True):
         pod = by_ordinal[ordinal]
-        if ordinal >= strategy.rolling_update.partition and pod.metadata.labels.get(REVISION_LABEL) != name:
+        if ordinal >= first_updated and pod.metadata.labels.get(REVISION_LABEL) != name:
             return (pod,) if is_active(pod) else ()
     return ()
 
@@ -163,7 +165,7 @@ class StatefulSetController:
             POD_NAME_LABEL: name,
             REVISION_LABEL: revision_name(stateful_set),
         }
-        body["spec"]["hostname"] = name
+        body["spec"] |= {"hostname": name, "subdomain": stateful_set.spec.service_name}
         await self._client.create(PODS, body, stateful_set.metadata.namespace)
 
     async def _report(self, stateful_set: StatefulSet, pods: Sequence[Pod]) -> None:

@@ -85,8 +85,14 @@ class Deployment(Struct):
     status: DeploymentStatus = DeploymentStatus()
 
 
+class StatefulSetOrdinals(Struct):
+    start: int = 0
+
+
 class StatefulSetSpec(_ReplicatedSpec):
     selector: LabelSelector = LabelSelector()
+    service_name: str = ""
+    ordinals: StatefulSetOrdinals = StatefulSetOrdinals()
     pod_management_policy: str = "OrderedReady"
     revision_history_limit: int = 10
     update_strategy: Strategy = Strategy()
