@@ -25,6 +25,7 @@ STATEFUL_SET = SETS["statefulset"]
 LEADER_WORKER_SET = SETS["leaderworkerset.x-k8s.io/leaderworkerset"]
 QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
 DB = "statefulset-db-f9210"
+AVAILABLE = {"type": "Available", "status": "True"}
 OLDER = workload_name("StatefulSet", "apps", "db", Uid(""))
 
 
@@ -250,6 +251,20 @@ def test_the_workload_of_a_surplus_replica_is_deleted() -> None:
             a_set(0, annotations={REPLICAS_BEFORE_GATING: "2"}, status={"observedGeneration": 2}),
             {"replicas"},
             id="scaled up again",
+        ),
+        pytest.param(
+            a_set(0, annotations={REPLICAS_BEFORE_GATING: "2"}, status={"conditions": [AVAILABLE]}),
+            {"replicas"},
+            id="scaled up again without observedGeneration",
+        ),
+        pytest.param(
+            a_set(
+                0,
+                annotations={REPLICAS_BEFORE_GATING: "2"},
+                status={"conditions": [AVAILABLE | {"status": "False"}]},
+            ),
+            set(),
+            id="the scale to 0 is not observed yet, without observedGeneration",
         ),
     ],
 )

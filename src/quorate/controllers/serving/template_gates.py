@@ -8,7 +8,7 @@ interrupted: an event explains what to do.
 import re
 from typing import Final
 
-from quorate.api.field_path import look_up, read_field
+from quorate.api.field_path import look_up, read_entries, read_field
 from quorate.controllers.executor import Plan, warning_event
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.adoption import NOT_GATED
@@ -76,10 +76,18 @@ def _is_marked(template: Json) -> bool:
 
 
 def _is_scaled_down(document: Json) -> bool:
-    """Return True if the set's own controller has observed the scale to 0 and no pod is left."""
-    observed = read_field(document, ("status", "observedGeneration"), int, 0)
-    present = read_field(document, ("status", "replicas"), int, 0)
-    return bool(observed >= document["metadata"].get("generation", 0) and present == 0)
+    """Return True if the set's own controller has observed the scale to 0 and no pod is left.
+
+    The status of a LeaderWorkerSet has no ``observedGeneration``. It is available without a ready group only
+    once its controller has observed the scale to 0.
+    """
+    if read_field(document, ("status", "replicas"), int, 0) > 0:
+        return False
+    observed = read_field(document, ("status", "observedGeneration"), int, -1)
+    if observed < 0:
+        conditions = read_entries(document, ("status", "conditions"))
+        return {("Available", "True")} <= {(each.get("type"), each.get("status")) for each in conditions}
+    return bool(observed >= document["metadata"].get("generation", 0))
 
 
 def _patch(resource: Resource[ServingSet], obj: ServingSet, change: Json) -> Plan:
