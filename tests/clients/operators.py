@@ -57,11 +57,23 @@ OPERATORS: Final = {
         configuration="config.trainer.kubeflow.org/v1alpha1", certificates="certManagement",
         namespace="kubeflow-system",
     ),
+    "lws": Operator(
+        "sigs.k8s.io/lws", "v0.7.0", "./cmd", "config/crd/bases/*.yaml", "-kubeconfig",
+        webhooks="config/webhook/manifests.yaml", configuration="config.lws.x-k8s.io/v1alpha1",
+    ),
+    "kuberay": Operator(
+        "github.com/ray-project/kuberay/ray-operator", "v1.5.0", ".", "config/crd/bases/*.yaml",
+        "-kubeconfig",
+        arguments=(
+            "-enable-leader-election=false", "-use-kubernetes-proxy", "-metrics-addr", "0",
+            "-health-probe-bind-address", "127.0.0.1:0",
+        ),
+    ),
 }  # fmt: skip
 
 
 @contextmanager
-def running(name: str, kubeconfig: Path) -> Iterator[None]:
+def running(name: str, kubeconfig: Path, *arguments: str) -> Iterator[None]:
     """Run an operator beside the cluster; the block begins when its kinds and webhooks are served."""
     operator = OPERATORS[name]
     sources, program = _built(name, operator)
@@ -72,7 +84,7 @@ def running(name: str, kubeconfig: Path) -> Iterator[None]:
         cluster.apply(path.read_text())
     directory = kubeconfig.parent / name
     directory.mkdir()
-    command = [str(program), operator.flag, str(kubeconfig), *operator.arguments]
+    command = [str(program), operator.flag, str(kubeconfig), *operator.arguments, *arguments]
     port = free_port()
     if operator.configuration:
         configuration = _configuration(operator, port, _certificates(directory))

@@ -11,6 +11,7 @@ from tests.clients.environments import commands
 from tests.clients.operators import BUILT_WITHIN_S, running
 from tests.docs.walk import walk
 from tests.e2e.commands import needs_kubectl
+from tests.local.runtime.world import runs_in_namespaces
 
 pytestmark = pytest.mark.long  # to install or build the programs alone takes up to ten minutes each
 WITHIN_S = 120.0  # for one step: the programs import for seconds
@@ -37,11 +38,22 @@ def test_the_page_of_prefect_and_dagster_is_correct(tmp_path: Path) -> None:
 
 
 @needs_kubectl()
-@pytest.mark.timeout(BUILT_WITHIN_S + 300)
+@pytest.mark.timeout(BUILT_WITHIN_S + 600)
 @pytest.mark.parametrize(
-    ("page", "operators"), [("jobset", ("jobset",)), ("mpi", ("mpi",)), ("kubeflow", ("jobset", "trainer"))]
+    ("page", "operators", "client"),
+    [
+        ("jobset", ("jobset",), None),
+        ("mpi", ("mpi",), None),
+        ("leaderworkerset", ("lws",), None),
+        ("kubeflow", ("jobset", "trainer"), None),
+        pytest.param("ray", ("kuberay",), "ray", marks=runs_in_namespaces),
+    ],
 )
-def test_the_page_of_an_operator_is_correct(page: str, operators: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_page_of_an_operator_is_correct(
+    page: str, operators: tuple[str, ...], client: str | None, tmp_path: Path
+) -> None:
+    programs = [] if client is None else [commands(client)]
+
     @contextmanager
     def beside(kubeconfig: Path) -> Iterator[None]:
         with ExitStack() as stack:
@@ -49,4 +61,4 @@ def test_the_page_of_an_operator_is_correct(page: str, operators: tuple[str, ...
                 stack.enter_context(running(operator, kubeconfig))
             yield
 
-    walk(f"../integrations/{page}.md", tmp_path, within_s=WITHIN_S, beside=beside)
+    walk(f"../integrations/{page}.md", tmp_path, programs, WITHIN_S, beside)
