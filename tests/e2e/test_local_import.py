@@ -203,6 +203,13 @@ def test_jobs_queue_for_the_nodes_of_the_imported_cluster(tmp_path: Path) -> Non
         pods = kubectl("get", "pods", "-n", "team-a")["items"]
         assert {pod["spec"]["nodeName"] for pod in pods} == {"gke-1", "gke-2"}
 
+        checks = tmp_path / "checks.yaml"
+        spec = {"controllerName": "kueue.x-k8s.io/multikueue"}
+        checks.write_text(yaml.safe_dump(named("AdmissionCheck", "elsewhere", spec)))
+        done = import_(checks)
+        assert done.stdout == "imported: 1 AdmissionCheck\n"
+        assert f"warning: {checks}: AdmissionCheck elsewhere: nothing answers for kueue" in done.stderr
+
         grown = real_node("gke-1", pool="a100")
         grown["status"]["allocatable"] = {"cpu": "2", "memory": "1Gi", "pods": "10"}
         nodes.write_text(yaml.safe_dump(listed(grown)))

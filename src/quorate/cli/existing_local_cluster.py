@@ -134,6 +134,12 @@ def import_(
     typer.echo(f"imported: {_counts(uvloop.run(store()))}")
     if snapshot.skipped:
         typer.echo(f"skipped: {_counts(snapshot.skipped)}")
+    for check in (each for each in snapshot.objects if each.resource.kind == "AdmissionCheck"):
+        controller = check.body["spec"]["controllerName"]
+        typer.echo(
+            f"warning: {check}: nothing answers for {controller} in a local cluster, so that ClusterQueues "
+            "with the check start no job (remove it from their admissionChecksStrategy)", err=True
+        )  # fmt: skip
 
 
 def kubeconfig(
