@@ -28,6 +28,7 @@ PLAIN = Sandbox(
     user=None,
     group=None,
     terminal=False,
+    pid_namespace=None,
 )
 
 

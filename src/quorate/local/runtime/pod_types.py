@@ -164,6 +164,10 @@ class Container(core.Container):
     tty: bool = False
 
 
+class EphemeralContainer(Container):
+    target_container_name: str = ""
+
+
 class KeyToPath(Struct):
     key: str
     path: str
@@ -248,6 +252,7 @@ class PodSpec(pod_types.PodSpec):
     readiness_gates: tuple[ReadinessGate, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[EphemeralContainer, ...] = ()
     volumes: tuple[Volume, ...] = ()
     hostname: str = ""
     set_hostname_as_fqdn: bool = msgspec.field(default=False, name="setHostnameAsFQDN")
@@ -278,8 +283,20 @@ class Pod(pod_types.Pod):
     status: PodStatus = PodStatus()
 
     def container(self, name: str) -> Container | None:
-        containers = (*self.spec.containers, *self.spec.init_containers)
+        """Return a container of any kind, or None if the pod has none of this name."""
+        spec = self.spec
+        containers = (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)
         return next((container for container in containers if container.name == name), None)
+
+    def field_path(self, name: str) -> str:
+        """Return the path of a container as events have it."""
+        spec = self.spec
+        fields = {"initContainers": spec.init_containers, "ephemeralContainers": spec.ephemeral_containers}
+        field = next(
+            (field for field, containers in fields.items() if name in {one.name for one in containers}),
+            "containers",
+        )
+        return f"spec.{field}{{{name}}}"
 
 
 class LocalVolumeSource(Struct):

@@ -171,7 +171,7 @@ def send_signal(attempt: Attempt, process: int, number: signal.Signals) -> None:
     """Send a signal to the command of a container, SIGKILL to all its processes."""
     init_pid = read_status(attempt).init_pid
     if number == signal.SIGKILL:
-        targets = [process] if init_pid is None else [init_pid]
+        targets = [process] if init_pid is None else [init_pid, *children_of(init_pid)]
     elif init_pid is None:
         return  # the command does not run yet; SIGKILL follows
     else:

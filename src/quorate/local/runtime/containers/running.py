@@ -34,7 +34,7 @@ LAUNCHERS: Final = tuple(
 )
 START_EXIT_CODES: Final = (None, 1, 126, 127)  # of a launcher that cannot execute the command
 NOT_FOUND: Final = re.compile(
-    r"(?:bwrap: execvp|set(?:priv|sid): failed to execute) (.*): No such file or directory"
+    r"(?:bwrap: execvp|(?:nsenter|setpriv|setsid): failed to execute) (.*): No such file or directory"
 )
 
 
@@ -102,8 +102,11 @@ class ContainerProcess:
         init_pid = read_status(self.attempt).init_pid
         if init_pid is None or not is_running(self.process):
             return None
+        first = children_of(init_pid)[:1]
+        # nsenter stands in the place of the init process of a container that joined another's PID namespace.
+        joined = first and _pid_namespace(init_pid) == _pid_namespace(os.getpid())
         return RunningContainer(
-            pid=init_pid,
+            pid=first[0] if joined else init_pid,
             environment=_environment(init_pid),
             working_directory=working_directory,
         )
@@ -135,6 +138,13 @@ class ContainerProcess:
     def release(self) -> None:
         """Stop copying the log; the container runs on, for the next kubelet."""
         self.console.close()
+
+
+def _pid_namespace(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
 
 
 def _environment(init_pid: int) -> dict[str, str]:

@@ -18,6 +18,7 @@ from quorate.local.runtime.containers.environment import DEFAULT_PATH
 from quorate.local.runtime.volumes.mounts import Mount
 
 OWN_DIRECTORIES: Final = frozenset({"proc", "dev", "sys", "tmp", "run"})
+JOINED_NAMESPACE: Final = "/run/pid-namespace"  # in the container, of the container that it joins
 LAYERS: Final = ("upper", "work", "merged")
 PYTHONS: Final = ("python", "python3")
 PYTHON_DIRECTORY: Final = "/usr/local/bin"
@@ -53,6 +54,7 @@ class Sandbox:
     user: int | None
     group: int | None
     terminal: bool  # stdin is to be the terminal of the command's session
+    pid_namespace: Path | None  # of another container; None: the container has its own
 
 
 def resolve_in(root: Path, path: str) -> str:
@@ -89,27 +91,65 @@ def arguments(sandbox: Sandbox, tools: Tools, status_fd: int) -> list[str]:
     launcher: list[str] = []
     if sandbox.network is not None:
         launcher += [_tool("nsenter"), f"--net={sandbox.network}", "--"]
-    joins = (f"echo $$ > {shlex.quote(str(path))}" for path in sandbox.cgroups)
+    joins = (f"echo 0 > {shlex.quote(str(path))}" for path in sandbox.cgroups)
     # The tools are not those on the container's PATH.
-    script = ["set -e", "path=$PATH", f"PATH={DEFAULT_PATH}", *joins, *plan.script(), 'PATH=$path exec "$@"']
+    script = [
+        *("set -e", "path=$PATH", f"PATH={DEFAULT_PATH}", *joins),
+        *plan.script(),
+        *_join_processes(sandbox),
+        'PATH=$path exec "$@"',
+    ]
     launcher += [_tool("unshare"), "--mount", "--", "/bin/sh", "-c", "\n".join(script), "sh"]
     options = [
-        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", sandbox.hostname),
+        *("--unshare-ipc", "--unshare-uts", "--hostname", sandbox.hostname),
         *("--json-status-fd", str(status_fd)),
         *plan.binds(),
-        *(("--proc", "/proc") if tools.own_proc else ("--ro-bind", "/proc", "/proc")),
+        *_processes(sandbox, tools),
         *("--dev", "/dev", "--ro-bind", "/sys", "/sys"),
         *(option for path in sandbox.devices for option in ("--dev-bind-try", str(path), str(path))),
         *plan.volumes(),
         *("--dir", sandbox.working_directory, "--chdir", sandbox.working_directory),
     ]
-    session = [_tool("setsid"), "--ctty"] if sandbox.terminal else []
-    return [*launcher, tools.bwrap, *options, "--", *session, *_as_user(sandbox), *sandbox.command]
+    inner: list[str] = []
+    if sandbox.pid_namespace is not None:
+        inner += [_tool("nsenter"), f"--pid={JOINED_NAMESPACE}", "--"]
+    if sandbox.terminal:
+        inner += [_tool("setsid"), "--ctty"]  # in the PID namespace of the command, for its job control
+    return [*launcher, tools.bwrap, *options, "--", *inner, *_as_user(sandbox), *sandbox.command]
+
+
+def _processes(sandbox: Sandbox, tools: Tools) -> Sequence[str]:
+    """Return bubblewrap's options for the PID namespace and /proc."""
+    if sandbox.pid_namespace is not None:
+        proc, namespace = _joined_files(sandbox)
+        return ("--bind", proc, "/proc", "--bind", namespace, JOINED_NAMESPACE)
+    return ("--unshare-pid", *(("--proc", "/proc") if tools.own_proc else ("--ro-bind", "/proc", "/proc")))
+
+
+def _join_processes(sandbox: Sandbox) -> Sequence[str]:
+    """Return lines of the shell script that mount a joined PID namespace and its /proc.
+
+    A process that enters another PID namespace is not in the /proc of that one, so that nsenter could not
+    find the namespace there.
+    """
+    if sandbox.pid_namespace is None:
+        return ()
+    proc, namespace = map(shlex.quote, _joined_files(sandbox))
+    return (
+        f"mkdir -p {proc}",
+        f": > {namespace}",
+        f"mount --bind {shlex.quote(str(sandbox.pid_namespace))} {namespace}",
+        f"nsenter --pid={namespace} -- mount -t proc proc {proc}",
+    )
+
+
+def _joined_files(sandbox: Sandbox) -> tuple[str, str]:
+    return str(sandbox.layers / "proc"), str(sandbox.layers / "pid-namespace")
 
 
 def inner_launchers() -> tuple[str, ...]:
     """Return the paths, without symbolic links, of tools that execute the command inside of bubblewrap."""
-    return tuple(os.path.realpath(_tool(name)) for name in ("setpriv", "setsid"))
+    return tuple(os.path.realpath(_tool(name)) for name in ("nsenter", "setpriv", "setsid"))
 
 
 def _as_user(sandbox: Sandbox) -> list[str]:

@@ -1,7 +1,8 @@
 """What to do next for a pod, as a function of its containers' records: the rules of a kubelet.
 
 Init containers start one after another; an init container with restart policy Always is a sidecar: the next
-one starts as soon as it has started, and it is stopped after all other containers have ended.
+one starts as soon as it has started, and it is stopped after all other containers have ended. An ephemeral
+container starts once, and ends with the main containers.
 """
 
 from collections.abc import Mapping
@@ -150,6 +151,8 @@ def next_actions(
             actions.keep_running(container, is_init=False)
     else:
         actions.initialize()
+    for container in pod.spec.ephemeral_containers:
+        actions.start_once(container)
     if (end := deadline(pod)) is not None:
         actions.wake(end)
     return Actions(tuple(actions.start), actions.stop, actions.wake_at)
@@ -197,6 +200,11 @@ class _Plan:
                 self.keep_running(container, is_init=True)
             if not done:
                 return
+
+    def start_once(self, container: Container) -> None:
+        record = self._records.get(container.name)
+        if record is None or not (record.is_running or record.ended is not None):
+            self.start.append(container.name)
 
     def keep_running(self, container: Container, *, is_init: bool) -> None:
         record = self._records.get(container.name)

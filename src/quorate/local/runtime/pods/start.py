@@ -54,7 +54,7 @@ def ignored_fields(pod: Pod, *, is_root: bool) -> list[str]:
     }
     names = [name for name, is_set in fields.items() if is_set]
     names += _ignored_in_context(context, "securityContext", is_root=is_root)
-    for container in (*spec.init_containers, *spec.containers):
+    for container in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers):
         path = f"containers[{container.name}]"
         names += _ignored_in_context(container.security_context, f"{path}.securityContext", is_root=is_root)
     return names
@@ -83,6 +83,7 @@ class ContainerStart:
     facts: PodFacts
     attempt: Attempt
     devices: tuple[int, ...]
+    pid_namespace: Path | None = None
 
     @property
     def image_message(self) -> str:
@@ -141,6 +142,7 @@ class ContainerStart:
             user=self._id(context.run_as_user, pod.spec.security_context.run_as_user),
             group=self._id(context.run_as_group, pod.spec.security_context.run_as_group),
             terminal=container.tty,
+            pid_namespace=self.pid_namespace,
         )
 
     def _command(self, environment: Mapping[str, str]) -> Sequence[str]:

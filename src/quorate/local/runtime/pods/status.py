@@ -65,6 +65,9 @@ def pod_status(pod: Pod, seen: PodObservation, now: float) -> PodStatus:
         start_time=pod.status.start_time or at_epoch(now),
         container_statuses=mains,
         init_container_statuses=inits,
+        ephemeral_container_statuses=tuple(
+            _ephemeral_status(container, seen) for container in pod.spec.ephemeral_containers
+        ),
     )
     if seen.addresses is not None:
         host, own = seen.addresses.host_ip, seen.addresses.pod_ip
@@ -124,6 +127,18 @@ def _container_status(
         state=state,
         last_state=last,
     )
+
+
+def _ephemeral_status(container: Container, seen: PodObservation) -> ContainerStatus:
+    record = seen.records.get(container.name)
+    if record is not None and record.ended is not None:
+        state = _terminated(record.ended)
+    elif record is not None and record.started_at is not None:
+        state = ContainerState(running=ContainerStateRunning(started_at=_moment(record.started_at)))
+    else:
+        creating = ContainerStateWaiting(reason="ContainerCreating")
+        state = ContainerState(waiting=seen.waiting.get(container.name, creating))
+    return ContainerStatus(name=container.name, image=container.image, state=state)
 
 
 def _states(

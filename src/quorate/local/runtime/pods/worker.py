@@ -6,6 +6,7 @@ Decisions are functions of ``lifecycle`` and ``status``; this module only carrie
 import asyncio
 import dataclasses
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
@@ -33,7 +34,7 @@ from quorate.local.runtime.containers.types import ContainerLogs, RunningContain
 from quorate.local.runtime.machine import NVIDIA
 from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
 from quorate.local.runtime.node_services import NodeServices
-from quorate.local.runtime.pod_types import PODS, Container, Pod
+from quorate.local.runtime.pod_types import PODS, Container, EphemeralContainer, Pod
 from quorate.local.runtime.pods.containers import PodContainers, Processes
 from quorate.local.runtime.pods.lifecycle import (
     Actions,
@@ -280,6 +281,7 @@ class PodWorker:
                 self._facts(),
                 attempt,
                 record.devices,
+                self._joined_namespace(container),
             )
             environment = await plan.environment()
             sandbox = plan.sandbox(environment, *self.files.prepare(attempt))
@@ -310,6 +312,19 @@ class PodWorker:
         self._containers.save_if_possible(name, replace(record, started_at=services.clock.now()))
         self._containers.watch(container, process, self._network.address, hook=True)
 
+    def _joined_namespace(self, container: Container) -> Path | None:
+        """Return the PID namespace of the target of an ephemeral container, or None without a target.
+
+        Raises ``ConfigError`` if the target does not run.
+        """
+        target = container.target_container_name if isinstance(container, EphemeralContainer) else ""
+        if not target:
+            return None
+        running = self.running(target)
+        if running is None:
+            raise ConfigError(f"unable to find target container {target}")
+        return Path(f"/proc/{running.pid}/ns/pid")
+
     def _devices(self, container: Container) -> tuple[int, ...]:
         """Return the devices of a container.  Raises ``ConfigError`` if too few are free."""
         wanted = container.resources.limits.get(NVIDIA)
@@ -328,6 +343,8 @@ class PodWorker:
     def _note_backoff(self, name: str) -> None:
         pod, container, records = self.pod, self.pod.container(name), self._containers.records
         if container is None or self._ending() is not None or mains_ended(pod, records):
+            return
+        if container in pod.spec.ephemeral_containers:
             return
         is_init = container in pod.spec.init_containers
         if records[name].backoff_s and restarts(pod, container, records[name], is_init=is_init):
@@ -414,7 +431,7 @@ class PodWorker:
     def _event(self, type_: EventType, reason: str, message: str, container: str = "") -> None:
         regarding = reference(PODS, self.pod.metadata.key, Uid(self.pod.metadata.uid))
         if container:
-            regarding = replace(regarding, field_path=f"spec.containers{{{container}}}")
+            regarding = replace(regarding, field_path=self.pod.field_path(container))
         self._services.recorder.event(regarding, type_, reason, message)
 
     def running(self, container: str) -> RunningContainer | None:
