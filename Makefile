@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+EXTRAS_STAMP := $(VENV)/.installed-extras
 DOCS_STAMP := $(VENV)/.installed-docs
 RELEASE_STAMP := $(VENV)/.installed-release
 PAGE_STAMP := $(VENV)/.installed-page
@@ -11,6 +12,9 @@ NPM := PATH="$(abspath $(BIN)):$$PATH" $(abspath $(BIN))/npm --prefix dashboard 
 CORES  := $(shell getconf _NPROCESSORS_ONLN)
 # Two workers a core: a story waits for its cluster for most of its time.
 PARALLEL := -n $(shell expr $(CORES) \* 2) --dist worksteal
+# Modules are compiled when they are imported first: most are never imported.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+CORES_TESTS := $(addprefix tests/,api quota placement queueing gang)
 UNMEASURED := conformance docs e2e faults
 # These reach nearly all code that the other stories reach.
 MEASURED_STORIES := $(patsubst %,tests/e2e/test_%.py,gangs pods verbs_explain volcano_jobs)
@@ -19,7 +23,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients screenshots clean
+.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -27,20 +31,24 @@ help: ## list the targets
 $(STAMP): pyproject.toml constraints.txt
 	@echo "==> preparing $(VENV) (once; about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on -c constraints.txt --editable '.[dev]'
+	@$(INSTALL) --progress-bar on --editable '.[test]'
+	@touch $@
+
+$(EXTRAS_STAMP): $(STAMP)
+	@$(INSTALL) --editable '.[extras]'
 	@touch $@
 
 $(DOCS_STAMP): $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[docs]'
+	@$(INSTALL) --editable '.[docs]'
 	@touch $@
 
 $(RELEASE_STAMP): $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[release]'
+	@$(INSTALL) --editable '.[release]'
 	@touch $@
 
 $(PAGE_STAMP): $(STAMP) dashboard/package.json dashboard/package-lock.json
 	@echo "==> preparing dashboard/node_modules (a quarter of a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[page]'
+	@$(INSTALL) --editable '.[page]'
 	@$(NPM) ci --loglevel error
 	@touch $@
 
@@ -74,12 +82,18 @@ lint-dead-code:
 lint-spelling:
 	@$(BIN)/codespell
 
+quick: $(STAMP) ## the tests of the cores: quota, placement, queueing, gangs (under 30 seconds of CPU)
+	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -p no:benchmark -m 'not slow and not long' $(CORES_TESTS) $(ARGS)
+
 check: lint ## lint and the fast tests (over a minute)
 	@$(BIN)/pytest -q -m 'not slow and not long' $(PARALLEL)
 
 test: lint ## lint and the tests, end-to-end ones included (under ten minutes)
 	@$(BIN)/pytest -m 'not long' $(PARALLEL) --durations 15 --durations-min 5 || \
 	    { test $$? = 1 && $(MAKE) --no-print-directory failed-alone; }
+
+test-extras: $(EXTRAS_STAMP) ## the tests of data frames, Parquet and reports, which `make test` skips without pandas, pyarrow and plotly
+	@$(BIN)/pytest -q -m extra $(ARGS)
 
 test-long: $(STAMP) ## more seeds of faults, restarts, histories and loops than `make test` (minutes)
 	@$(BIN)/pytest -m long $(PARALLEL) $(ARGS)

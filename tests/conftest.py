@@ -1,13 +1,25 @@
-"""Properties are tested with the same examples in every run; ``make search`` generates new ones.
+"""Profiles of Hypothesis, and the tests that need a package of the extras.
 
+Properties are tested with the same examples in every run; ``make search`` generates new ones.
 Examples have no deadline: their duration depends on the machine.
 """
 
 import os
+from importlib.util import find_spec
 
+import pytest
 from hypothesis import settings
 
 # A third of Hypothesis' default: with all of them, a run of all tests takes more than ten minutes.
 settings.register_profile("steady", max_examples=30, derandomize=True, deadline=None)
+# For `make quick`: the laws meet some worlds, and `make test` the rest.
+settings.register_profile("quick", max_examples=5, derandomize=True, deadline=None)
 settings.register_profile("search", max_examples=2_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test marked ``extra`` if its package is not installed."""
+    for mark in item.iter_markers("extra"):
+        if find_spec(mark.args[0]) is None:
+            pytest.skip(f"{mark.args[0]} is not installed: make test-extras installs it and runs this test")

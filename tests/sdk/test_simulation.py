@@ -107,8 +107,10 @@ def test_a_result_has_every_field(ours: Any, theirs: type[msgspec.Struct]) -> No
     assert [each.name for each in dataclasses.fields(ours)] == [*theirs.__struct_fields__]
 
 
+@pytest.mark.extra("pandas")
 def test_results_are_data_frames() -> None:
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     simulation = simulate(TWO_JOBS, {"two cpus": Scenario().queue("a", {"cpu": 2})})
     frame = simulation.scenario.jobs.to_pandas()
     assert isinstance(frame, pandas.DataFrame)

@@ -205,6 +205,7 @@ class Page(HTMLParser):
         self.links += [value or "" for name, value in attrs if name in ("src", "href", "action")]
 
 
+@pytest.mark.extra("plotly")
 def test_the_page_has_a_chart_for_each_question_and_no_link_outside(written: str) -> None:
     parsed = Page(written)
     assert parsed.links == []
@@ -215,11 +216,13 @@ def test_the_page_has_a_chart_for_each_question_and_no_link_outside(written: str
     assert [msgspec.json.decode(each).keys() for each in data] == [{"data", "layout"}] * 11
 
 
+@pytest.mark.extra("plotly")
 def test_text_of_the_scenario_is_escaped(written: str) -> None:
     assert "b" not in Page(written).tags
     assert "a &lt;b&gt;larger&lt;/b&gt; quota" in written
 
 
+@pytest.mark.extra("plotly")
 def test_the_same_runs_give_the_same_bytes(runs: dict[str, Run], written: str) -> None:
     first, second = runs.values()
     assert page.report(runs, [compare("a <b>larger</b> quota", first, second)]) == written

@@ -64,8 +64,10 @@ def test_runs_are_stacked_under_their_names() -> None:
     ]
 
 
+@pytest.mark.extra("pyarrow")
 def test_a_table_in_parquet_is_that_in_csv(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import parquet
+
     table = job_columns(run_of(THREE_JOBS, queue("a", 1)))
     file = tmp_path / "jobs.parquet"
     check_table_file("--jobs", file)
