@@ -83,7 +83,7 @@ lint-spelling:
 	@$(BIN)/codespell
 
 quick: $(STAMP) ## the tests of the cores: quota, placement, queueing, gangs (under 30 seconds of CPU)
-	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -p no:benchmark -m 'not slow and not long' $(CORES_TESTS) $(ARGS)
+	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -p no:benchmark -m 'not slow and not long and not large' $(CORES_TESTS) $(ARGS)
 
 check: lint ## lint and the fast tests (over a minute)
 	@$(BIN)/pytest -q -m 'not slow and not long' $(PARALLEL)

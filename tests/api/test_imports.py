@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import quorate.api
 
 _IMPORT_EACH_FIRST = """
@@ -15,6 +17,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.large
 def test_no_module_depends_on_the_order_of_imports() -> None:
     root = Path(quorate.api.__path__[0])
     folders = ("", "configuration", "decoding", "scheduler_configuration", "validation")

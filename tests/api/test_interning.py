@@ -128,6 +128,7 @@ def test_a_cache_is_bounded_in_number_and_bytes(size: int) -> None:
     assert len(shared) >= (0 if size > 15_000 else min(50, 15_000 // (size + 4)) - 1)
 
 
+@pytest.mark.large
 def test_large_objects_that_come_and_go_are_not_kept() -> None:
     """400 pods and templates of 100 kB each: less than half of them is kept."""
     labels = {f"key-{number}": "x" * 60 for number in range(1000)}

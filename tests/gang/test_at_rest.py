@@ -13,6 +13,7 @@ BLOCK = 25  # worlds of one test
 
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
+@pytest.mark.large
 @pytest.mark.parametrize(
     "first",
     [

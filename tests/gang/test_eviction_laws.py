@@ -72,5 +72,6 @@ MEMBERS_START_ONE_BY_ONE = Case(
 @example(TWO_NOMINATED_GANGS)
 @example(MEMBERS_START_ONE_BY_ONE)
 @given(cases())
+@pytest.mark.large
 def test_evictions_keep_the_laws(case: Case) -> None:
     assert broken_laws(case) == []

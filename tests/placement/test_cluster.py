@@ -160,6 +160,7 @@ def test_change_logs_contain_the_changed_indexes() -> None:
     assert cluster.node_changes.since(nodes) == [0]
 
 
+@pytest.mark.large
 def test_a_reader_behind_the_retained_log_updates_everything() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))

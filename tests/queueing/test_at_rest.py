@@ -17,6 +17,7 @@ BLOCK = 20  # worlds of one test
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.large
 @pytest.mark.parametrize(
     "first",
     [

@@ -175,6 +175,7 @@ def test_a_workload_that_is_not_pending_has_no_explanation() -> None:
     assert facts(a_world().state, Key("default", "mine")) is None
 
 
+@pytest.mark.large
 def test_a_long_queue_is_counted_in_bounded_steps() -> None:
     pending = [
         {"name": f"w{n:04}", "queue": "a", "created": n, "requests": {"cpu": 9}} for n in range(STEP + 2)

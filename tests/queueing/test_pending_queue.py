@@ -1,5 +1,6 @@
 """The pending queue compared with a simple model: two sorted lists."""
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -138,6 +139,7 @@ def test_a_workload_may_be_removed_and_added_again() -> None:
     assert queue.active() == [first, again]
 
 
+@pytest.mark.large
 def test_requeueing_workloads_of_one_shape_exchanges_two_heaps() -> None:
     """The cost does not depend on their number: none of a hundred thousand is touched."""
     queue = PendingQueue(lambda: 0)

@@ -116,6 +116,7 @@ def test_anti_affinity_that_arrives_later_concerns_a_workload_that_queued_before
     assert cluster.counted() == {"n0": {"web": 1}}
 
 
+@pytest.mark.large
 def test_each_part_costs_the_same_however_many_pods_there_are() -> None:
     def costs(pods: int) -> list[int]:
         cluster = Cluster(nodes=10, pods=pods)

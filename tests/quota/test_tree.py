@@ -116,6 +116,7 @@ def test_a_cohort_that_is_its_own_parent_is_a_cycle() -> None:
     assert not quota.has_cycle(queue)
 
 
+@pytest.mark.large
 def test_a_tree_may_be_deeper_than_recursion() -> None:
     levels = 1100
     quota = QuotaTree()
