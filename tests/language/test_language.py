@@ -38,7 +38,7 @@ def python_files() -> list[str]:
 
 def pages() -> list[str]:
     found = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "changelog.d").glob("*.md"), *ROOT.glob("*.md")]
-    found += (ROOT / "src/quorate/examples").rglob("*.md")
+    found += (ROOT / "src").rglob("*.md")
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
 
