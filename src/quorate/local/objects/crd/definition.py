@@ -430,12 +430,6 @@ def _version_findings(spec: Json) -> Iterator[Cause]:
         shared_fields = _common_path(versions, "selectableFields", "", index)
         if index == 0 or shared_fields != "spec":
             yield from _selectable_field_findings(selectable, schema, f"{shared_fields}.selectableFields")
-        where = schema_path(versions, index)
-        if where:
-            yield from structural_schema.schema_findings(schema, where)
-
-
-def schema_path(versions: Sequence[Json], index: int) -> str:
-    """Return where findings about the schema of a version are; empty: those of the first count for it."""
-    where = _common_path(versions, "schema", ".validation", index)
-    return f"{where}.openAPIV3Schema" if index == 0 or where.startswith("spec.versions") else ""
+        where = _common_path(versions, "schema", ".validation", index)
+        if index == 0 or where.startswith("spec.versions"):  # otherwise those of the first count for it
+            yield from structural_schema.schema_findings(schema, f"{where}.openAPIV3Schema")

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from quorate.api.go_regexp import Pattern
-from quorate.local.objects.crd.cel import Rule, compile_rules
-from quorate.local.objects.crd.cel_cost.types import cel_name
+from quorate.local.objects.crd.cel import Rule, cel_name, compile_rules
 from quorate.local.objects.schema_types import (
     Json,
     ListMergeType,

@@ -4,12 +4,12 @@ An update ignores findings about values that did not change, so that a schema ca
 objects exist (ratcheting).
 """
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from quorate.local.objects.crd.cel import CostLimitExceeded, Rule
-from quorate.local.objects.crd.cel_cost.types import cel_name
+from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
+from quorate.local.objects.cel.worker import ExpressionData
+from quorate.local.objects.crd.cel import Rule, cel_name
 from quorate.local.objects.crd.schema import NO_VALUE_VALIDATION, Schema, ValueValidation
 from quorate.local.objects.crd.string_formats import FORMATS
 from quorate.local.objects.schema_types import Json
@@ -24,7 +24,6 @@ _BLOCKING = frozenset(
 _NO_PATH = "<nil>"
 """the path of findings for which kube-apiserver's validator gives none"""
 
-OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 CALL_COST_EXCEEDED = (
     "'operation cancelled: actual cost limit exceeded':"
     " no further validation rules will be run due to call cost exceeds limit for rule"
@@ -49,7 +48,7 @@ def validate(value: Json, schema: Schema, old: Json | None = None) -> list[Cause
             "correct the existing errors to complete validation"
         )
         return [*causes, errors.invalid_value(_NO_PATH, None, why)]
-    return causes + list(_rule_causes(value, schema, "", before, _Budget()))
+    return causes + _rule_causes(list(_due_rules(value, schema, "", before)))
 
 
 def type_name(value: Any) -> str:
@@ -246,47 +245,40 @@ def _duplicates(items: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
         seen.add(identity)
 
 
-MAX_RULE_SECONDS = 1.0
-"""processor time for all rules of one object, which kube-apiserver's cost budget corresponds to"""
+class _DueRule(NamedTuple):
+    """A rule to evaluate, with the value and the old value, if any, as CEL reads them."""
 
-
-class _Budget:
-    """The processor time that is left for the rules of one object."""
-
-    def __init__(self) -> None:
-        self._end = time.thread_time() + MAX_RULE_SECONDS
-        self.is_reported = False
-        """a cause has been reported, and no further rule is evaluated"""
+    rule: Rule
+    path: str
+    type: str
+    value: Any
+    spelled: Any
+    olds: list[Any]
 
     @property
-    def is_spent(self) -> bool:
-        return time.thread_time() > self._end
+    def expression(self) -> ExpressionData:
+        return self.rule.expression(self.spelled, self.olds)
+
+    def violation(self, message: str) -> Cause:
+        scalar = self.value if isinstance(self.value, str | int | float) else None
+        message = message or self.rule.message or f"failed rule: {self.rule.text}"
+        return _violated(self.rule.reason, self.path + self.rule.field_path, scalar, message)
+
+    def failure(self, error: str) -> Cause:
+        scalar = self.value if isinstance(self.value, str | int | float) else None
+        why = f"rule evaluation error: {self.rule.text}: {error}"
+        return _violated("FieldValueInvalid", self.path + self.rule.field_path, scalar, why)
 
 
-def _over_budget(schema: Schema, path: str, budget: _Budget, detail: str) -> Cause:
-    budget.is_reported = True
-    return errors.invalid_value(path.removeprefix(".") or _NO_PATH, schema.type, detail)
-
-
-def _rule_causes(value: Any, schema: Schema, path: str, old: Any, budget: _Budget) -> Iterator[Cause]:
-    if value is None or not schema.has_rules or budget.is_reported:
+def _due_rules(value: Any, schema: Schema, path: str, old: Any) -> Iterator[_DueRule]:
+    """Yield the rules that a write has to satisfy, those of a value before those of its parts."""
+    if value is None or not schema.has_rules:
         return
     due = [rule for rule in schema.rules if _is_due(rule, value, old)]
     if due:
         spelled = _with_cel_names(value, schema)
         olds = [] if old is _MISSING else [_with_cel_names(old, schema)]
-        for rule in due:
-            if budget.is_spent:
-                yield _over_budget(schema, path, budget, OUT_OF_BUDGET)
-                return
-            try:
-                violation = rule.violation(spelled, olds)
-            except CostLimitExceeded as error:
-                yield _over_budget(schema, path, budget, f"{CALL_COST_EXCEEDED}: {error}")
-                return
-            if violation:
-                scalar = value if isinstance(value, str | int | float) else None
-                yield _violated(violation.reason, path + violation.field_path, scalar, violation.message)
+        yield from (_DueRule(rule, path, schema.type, value, spelled, olds) for rule in due)
     if isinstance(value, dict):
         for name, part in value.items():
             inner = schema.field_schema(name)
@@ -295,10 +287,39 @@ def _rule_causes(value: Any, schema: Schema, path: str, old: Any, budget: _Budge
                 below = f"{path}.{name}" if path else name
                 if name not in schema.properties:
                     below = f"{path}[{name}]"
-                yield from _rule_causes(part, inner, below, before, budget)
+                yield from _due_rules(part, inner, below, before)
     elif isinstance(value, list) and schema.items:
         for index, (item, before) in enumerate(_paired(value, schema, old)):
-            yield from _rule_causes(item, schema.items, f"{path}[{index}]", before, budget)
+            yield from _due_rules(item, schema.items, f"{path}[{index}]", before)
+
+
+def _rule_causes(due: list[_DueRule]) -> list[Cause]:
+    budget = Budget()
+    causes: list[Cause] = []
+    violated: list[tuple[int, _DueRule]] = []  # with the index of the cause, which gets a message
+    try:
+        for each, result in zip(due, evaluate([each.expression for each in due], budget), strict=True):
+            if result.is_too_long:
+                detail = f"{CALL_COST_EXCEEDED}: {each.rule.text}"
+                causes.append(errors.invalid_value(each.path or _NO_PATH, each.type, detail))
+                break
+            if result.error or not isinstance(result.value, bool):
+                causes.append(each.failure(result.error))
+            elif not result.value:
+                if each.rule.message_program:
+                    violated.append((len(causes), each))
+                causes.append(each.violation(""))
+        messages = evaluate(
+            [each.rule.message_expression(each.spelled, each.olds) for _, each in violated], budget
+        )
+    except BudgetExceeded as error:
+        texts = sorted({each.rule.text for each in due})
+        named = texts[0] if len(texts) == 1 else f"one of {len(texts)} rules"
+        return [*causes, errors.invalid_value(_NO_PATH, None, f"{CALL_COST_EXCEEDED}: {named}: {error}")]
+    for (index, each), result in zip(violated, messages, strict=True):
+        if isinstance(result.value, str) and result.value.strip() and "\n" not in result.value:
+            causes[index] = each.violation(result.value)
+    return causes
 
 
 def _is_due(rule: Rule, value: Any, old: Any) -> bool:

@@ -67,7 +67,7 @@ async def create_object(
     plugins.run_mutating_plugins(context, obj)
     obj = await webhooks.mutate(context, "CREATE", obj)
     check_escalation(context, obj)
-    await context.compute(context.body_size, _prepare, context, obj)
+    await context.check(context.body_size, _prepare, context, obj)
     plugins.run_validating_plugins(context, obj)
     await webhooks.validate(context, "CREATE", obj)
     context.kind.strategy.default_on_read(obj)

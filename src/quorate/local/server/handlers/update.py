@@ -92,7 +92,7 @@ async def guaranteed_update(
         _check_preconditions(context, new, entry)
         if not admitted:
             new = await webhooks.mutate(context, "UPDATE", new, old)
-        updated = await context.compute(size, prepare_update, context, new, old)
+        updated = await context.check(size, prepare_update, context, new, old)
         check_escalation(context, updated, old)
         if not fields_tracked:
             await context.compute(size, field_tracking.track_fields, context, updated, old)

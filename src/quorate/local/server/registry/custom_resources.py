@@ -237,6 +237,7 @@ def _strategy(kind: Kind, version: Version) -> Strategy:
         validate_create=check,
         validate_update=check,
         validate_status=check,
+        evaluates=schema.has_rules,
     )
 
 

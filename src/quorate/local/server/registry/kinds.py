@@ -60,6 +60,8 @@ class Strategy:
     validate_status: Callable[[Json, Json], list[Cause]] = no_findings
     warnings: Callable[[Json], list[str]] = lambda _: []
     """Return warnings about an accepted object."""
+    evaluates: bool = False
+    """True if validation evaluates CEL expressions, for which a thread waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,9 @@ STRATEGIES: dict[str, Strategy] = {
         default=definition.set_defaults,
         prepare_for_create=new_status(),
         validate=api_extensions.validate_definition,
-        validate_create=api_extensions.validate_new_definition,
-        validate_update=api_extensions.validate_definition_update,
+        validate_create=definition.creation_findings,
+        validate_update=definition.update_findings,
+        evaluates=True,
     ),
     "pods": Strategy(
         default=pod_defaults.default_pod,

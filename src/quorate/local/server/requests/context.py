@@ -10,6 +10,7 @@ from multidict import MultiMapping
 
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
+from quorate.local.objects.cel import evaluation
 from quorate.local.objects.protobuf.envelope import MAGIC
 from quorate.local.server.admission.policies.policies import AdmissionPolicies
 from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
@@ -155,6 +156,12 @@ class RequestContext:
     async def compute(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
         """Return the result of a pure function; in a thread if it processes many bytes."""
         return await self.server.computations.run(size, function, *arguments)
+
+    async def check(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
+        """Return the result of a function that validates objects, in a thread if it evaluates expressions."""
+        if self.kind.strategy.evaluates:
+            return await evaluation.in_thread(function, *arguments)
+        return await self.compute(size, function, *arguments)
 
     def require(self, verb: str) -> None:
         """Check that the user may also use this verb on the requested object.

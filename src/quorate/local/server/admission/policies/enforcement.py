@@ -1,8 +1,9 @@
 """The decision of admission policies about one request."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+from quorate.local.objects.cel.evaluation import in_thread
 from quorate.local.server.admission.policies.expressions import Evaluation, EvaluationFailed
 from quorate.local.server.admission.policies.policies import Binding, Match, Policy, Validation
 from quorate.local.server.admission.webhooks import matching, review
@@ -35,7 +36,13 @@ async def enforce(
         sent = attributes
         if version is not attributes.request_kind:
             sent = await convert_attributes(attributes, version)
-        for violation, reason in _violations(context, policy, binding, sent, attributes):
+        parameters = _parameters(context, policy, binding, sent)
+        if parameters is None:
+            violations = [(NO_PARAMETERS, "Invalid")]
+        else:
+            inputs = _inputs(context, sent, attributes)
+            violations = await in_thread(_violations, policy, inputs, parameters)
+        for violation, reason in violations:
             _act(context, policy, binding, attributes, violation, reason)
 
 
@@ -54,25 +61,20 @@ def _matching_version(context: RequestContext, match: Match, attributes: Admissi
     return version if matching.is_covered(covering, attributes, attributes.request_kind) else None
 
 
-def _violations(
-    context: RequestContext,
-    policy: Policy,
-    binding: Binding,
-    sent: AdmissionAttributes,
-    requested: AdmissionAttributes,
-) -> Iterator[tuple[str, str]]:
-    """Yield the message and the reason of each validation of a policy that a request violates."""
+def _inputs(context: RequestContext, sent: AdmissionAttributes, requested: AdmissionAttributes) -> Json:
+    """Return the variables of the expressions besides the parameters."""
     request = review.admission_request(context.server.new_uid(), context.user, sent, requested)
-    inputs = {
+    return {
         "object": request.get("object"),
         "oldObject": request.get("oldObject"),
         "request": {name: part for name, part in request.items() if name not in ("object", "oldObject")},
         "namespaceObject": _namespace(context, sent),
     }
-    parameters = _parameters(context, policy, binding, sent)
-    if parameters is None:
-        yield NO_PARAMETERS, "Invalid"
-        return
+
+
+def _violations(policy: Policy, inputs: Json, parameters: Sequence[Json | None]) -> list[tuple[str, str]]:
+    """Return the message and the reason of each validation of a policy that a request violates."""
+    violations: list[tuple[str, str]] = []
     for params in parameters:
         evaluation = Evaluation(inputs | {"params": params}, policy.variables)
         try:
@@ -80,16 +82,17 @@ def _violations(
                 continue
         except EvaluationFailed as error:
             if not policy.ignore_failures:
-                yield f"match condition: {error}", "Invalid"
+                violations.append((f"match condition: {error}", "Invalid"))
             continue
         for validation in policy.validations:
             try:
                 if evaluation.value(validation.expression) is not True:
-                    yield _message(evaluation, validation), validation.reason
+                    violations.append((_message(evaluation, validation), validation.reason))
             except EvaluationFailed as error:
                 if not policy.ignore_failures:
                     text = validation.expression.text
-                    yield f"expression '{text}' resulted in error: {error}", "Invalid"
+                    violations.append((f"expression '{text}' resulted in error: {error}", "Invalid"))
+    return violations
 
 
 def _message(evaluation: Evaluation, validation: Validation) -> str:

@@ -13,19 +13,19 @@ from typing import Any, Final
 
 from cel_expr_python import cel
 
-from quorate.local.objects.crd.cel import FUNCTIONS, FieldTree, project, referenced_fields
-from quorate.local.server.admission.webhooks.match_conditions import EXTENSIONS
+from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
+from quorate.local.objects.cel.worker import POLICY_VARIABLES, environment
+from quorate.local.objects.crd.cel import FieldTree, project, referenced_fields
 
 Json = dict[str, Any]
 
-INPUTS: Final = ("object", "oldObject", "request", "params", "namespaceObject")
+INPUTS: Final = POLICY_VARIABLES[:-1]
+"""the variables besides ``variables``, which has those of the policy"""
 MISSING: Final = (
     *("authorizer", "quantity", "isQuantity", "semver", "isSemver", "url", "isURL"),
     *("ip", "isIP", "cidr", "isCIDR", "format"),
 )
-_ENVIRONMENT: Final = cel.NewEnv(
-    variables=dict.fromkeys((*INPUTS, "variables"), cel.Type.DYN), extensions=EXTENSIONS, functions=FUNCTIONS
-)
+_ENVIRONMENT: Final = environment(POLICY_VARIABLES)
 _VARIABLE: Final = re.compile(r"\bvariables\.(\w+)")
 _UNDECLARED: Final = re.compile(r"undeclared reference to '([\w.]+)'")
 
@@ -45,7 +45,6 @@ class EvaluationFailed(Exception):
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
     text: str
-    program: cel.Expression
     fields: Mapping[str, FieldTree]
     """the fields that the expression can read, by input"""
     variables: frozenset[str]
@@ -65,7 +64,7 @@ def compile_expression(text: str, want: cel.Type = cel.Type.DYN) -> Expression:
     if want != cel.Type.DYN and program.return_type() not in (want, cel.Type.DYN):
         raise InvalidExpression(f"must evaluate to {want.name().lower()}")
     fields = {name: referenced_fields(text, name) for name in INPUTS}
-    return Expression(text, program, fields, frozenset(_VARIABLE.findall(text)))
+    return Expression(text, fields, frozenset(_VARIABLE.findall(text)))
 
 
 def unsupported(text: str) -> str:
@@ -86,6 +85,7 @@ class Evaluation:
         """``variables``: in their order; each can use those before it."""
         self._inputs = inputs
         self._variables = variables
+        self._budget = Budget()
         self._values: dict[str, Any] = {}  # EvaluationFailed for a variable without a value
 
     def value(self, expression: Expression) -> Any:
@@ -114,12 +114,12 @@ class Evaluation:
         data = {name: project(self._inputs.get(name), tree) for name, tree in expression.fields.items()}
         data["variables"] = {name: self._variable(name) for name in sorted(expression.variables)}
         try:
-            result = expression.program.eval(data=data)
-        except RuntimeError as error:  # the runtime's limit on iterations
-            raise EvaluationFailed("the cost limit is exceeded") from error
-        if result.type() == cel.Type.ERROR:
-            raise EvaluationFailed(str(result.value()).partition(": ")[2] or "no value")
-        return result.plain_value()
+            (result,) = evaluate([(expression.text, data)], self._budget)
+        except BudgetExceeded as error:
+            raise EvaluationFailed(str(error)) from error
+        if result.error:
+            raise EvaluationFailed(result.error)
+        return result.value
 
     def _variable(self, name: str) -> Any:
         if name not in self._values:

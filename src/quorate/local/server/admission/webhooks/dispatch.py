@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from quorate.local.objects.cel.evaluation import in_thread
 from quorate.local.objects.patch.json_patches import json_patch
 from quorate.local.server.admission.policies.enforcement import enforce
 from quorate.local.server.admission.webhooks import matching, review
@@ -172,7 +173,9 @@ async def _call(
     sent = attributes if version is attributes.request_kind else await convert_attributes(attributes, version)
     request = review.admission_request(context.server.new_uid(), context.user, sent, attributes)
     try:
-        if not all_conditions_met(webhook.match_conditions, request):
+        if webhook.match_conditions and not await in_thread(
+            all_conditions_met, webhook.match_conditions, request
+        ):
             return None
         outcome = await review.call_webhook(context.server.backends, webhook, request, mutating=mutating)
     except ConditionError as error:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from cel_expr_python import cel
-from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
+from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
+from quorate.local.objects.cel.worker import environment
 from quorate.local.objects.crd.cel import FieldTree, project, referenced_fields
 
 Json = dict[str, Any]
 
 _VARIABLES = ("object", "oldObject", "request")
-EXTENSIONS = [ext_optional.ExtOptional(), ext_strings.ExtStrings(), ext_bindings.ExtBindings()]
-_ENVIRONMENT = cel.NewEnv(variables=dict.fromkeys(_VARIABLES, cel.Type.DYN), extensions=EXTENSIONS)
+_ENVIRONMENT = environment(_VARIABLES)
 
 
 class InvalidExpression(Exception):
@@ -41,7 +41,7 @@ class ConditionError(Exception):
 @dataclass(frozen=True, slots=True, eq=False)
 class MatchCondition:
     name: str
-    program: cel.Expression
+    text: str
     fields: dict[str, FieldTree]
     """the fields that it can read, by variable"""
 
@@ -55,7 +55,7 @@ def compile_condition(name: str, text: str) -> MatchCondition:
         raise InvalidExpression(text, f"compilation failed: {message}") from error
     if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
         raise InvalidExpression(text, "must evaluate to bool")
-    return MatchCondition(name, program, {each: referenced_fields(text, each) for each in _VARIABLES})
+    return MatchCondition(name, text, {each: referenced_fields(text, each) for each in _VARIABLES})
 
 
 def all_conditions_met(conditions: Sequence[MatchCondition], request: Json) -> bool:
@@ -68,19 +68,17 @@ def all_conditions_met(conditions: Sequence[MatchCondition], request: Json) -> b
         "oldObject": request.get("oldObject"),
         "request": {name: part for name, part in request.items() if name not in ("object", "oldObject")},
     }
-    error: ConditionError | None = None
-    for condition in conditions:
-        read = {name: project(value, condition.fields[name]) for name, value in variables.items()}
-        try:
-            result = condition.program.eval(data=read)
-        except RuntimeError:  # the runtime's limit on iterations
-            error = error or ConditionError(condition.name, "the cost limit is exceeded")
-            continue
-        if result.type() != cel.Type.BOOL:
-            message = str(result.value()).partition(": ")[2] or "must evaluate to bool"
-            error = error or ConditionError(condition.name, message)
-        elif not result.value():
-            return False
-    if error is not None:
-        raise error
+    expressions = [
+        (each.text, {name: project(value, each.fields[name]) for name, value in variables.items()})
+        for each in conditions
+    ]
+    try:
+        results = evaluate(expressions, Budget())
+    except BudgetExceeded as exceeded:
+        raise ConditionError(conditions[0].name, str(exceeded)) from exceeded
+    if any(result.value is False for result in results):
+        return False
+    for condition, result in zip(conditions, results, strict=True):
+        if result.value is not True:
+            raise ConditionError(condition.name, result.error or "must evaluate to bool")
     return True

@@ -3,7 +3,6 @@
 from urllib.parse import urlsplit
 
 from quorate.local.objects.crd import definition as definitions
-from quorate.local.objects.crd.cel_cost.limits import cost_findings
 from quorate.local.server.admission.webhooks.match_conditions import InvalidExpression, compile_condition
 from quorate.local.server.errors import Cause, invalid_value, not_supported, required
 from quorate.local.server.registry.validation.field_rules import Causes, Json, Scope, check, relation
@@ -70,30 +69,6 @@ def insecure_or_ca_bundle(api_service: Json, path: str, _: Scope) -> Causes:
 def validate_definition(definition: Json) -> list[Cause]:
     conversion = (definition.get("spec") or {}).get("conversion") or {}
     return [*definitions.definition_findings(definition), *_conversion(conversion)]
-
-
-def validate_new_definition(definition: Json) -> list[Cause]:
-    return [*definitions.creation_findings(definition), *_rule_costs(definition, {})]
-
-
-def validate_definition_update(definition: Json, old: Json) -> list[Cause]:
-    return [*definitions.update_findings(definition, old), *_rule_costs(definition, old)]
-
-
-def _rule_costs(definition: Json, old: Json) -> Causes:
-    """Validate what the CEL rules of a definition cost, if it is valid otherwise.
-
-    Each rule of a schema that does not change may cost more, so that a definition with it stays usable.
-    """
-    if definitions.definition_findings(definition):
-        return
-    versions = definition["spec"]["versions"]
-    former = {version["name"]: version.get("schema") for version in old.get("spec", {}).get("versions", ())}
-    for index, version in enumerate(versions):
-        path = definitions.schema_path(versions, index)
-        if path:
-            changed = former.get(version["name"]) != version["schema"]
-            yield from cost_findings(version["schema"]["openAPIV3Schema"], path, limit_rules=changed)
 
 
 def _conversion(conversion: Json) -> Causes:

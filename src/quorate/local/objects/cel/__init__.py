@@ -1,0 +1,1 @@
+"""Evaluation of CEL expressions, in processes with a bound on processor time and memory."""

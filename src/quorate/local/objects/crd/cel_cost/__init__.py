@@ -1,1 +1,0 @@
-"""Estimates of what CEL rules cost, by which a CustomResourceDefinition is refused."""
