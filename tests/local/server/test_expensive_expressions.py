@@ -1,7 +1,7 @@
 """CEL expressions that take too long: they are stored, and refuse the writes for which they are evaluated."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -72,7 +72,7 @@ async def write_before_a_webhook(client: ApiClient, expression: str) -> tuple[in
     return await client.send("POST", MAPS, A_MAP)
 
 
-Write = Callable[[ApiClient, str], Awaitable[tuple[int, Any]]]
+Write = Callable[[ApiClient, str], Coroutine[Any, Any, tuple[int, Any]]]
 
 
 @pytest.mark.parametrize(

@@ -75,16 +75,3 @@ def write_varint(number: int) -> bytes:
         number >>= 7
     groups.append(number)
     return bytes(groups)
-
-
-def as_bytes(value: Wire) -> bytes:
-    if not isinstance(value, bytes):
-        raise Malformed("a number where bytes belong")
-    return value
-
-
-def as_text(value: Wire) -> str:
-    try:
-        return as_bytes(value).decode("utf-8")
-    except UnicodeDecodeError as refusal:
-        raise Malformed("a string that is not UTF-8") from refusal
