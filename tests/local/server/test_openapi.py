@@ -2,12 +2,13 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
 import pytest
 
-from quorate.local.objects.protobuf.wire import as_bytes, as_text, fields
+from quorate.local.objects.protobuf.wire import read_varint
 from quorate.local.server.discovery.openapi_v2 import PROTOBUF
 from tests.local.api_client import ApiClient, connect, run_with_server
 from tests.local.clusters import api_server
@@ -16,6 +17,17 @@ from tests.local.server.test_custom_resources import define
 pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
+
+
+def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield number and value of the fields of bytes of a message in protobuf."""
+    at = 0
+    while at < len(message):
+        tag, at = read_varint(message, at)
+        size, at = read_varint(message, at)
+        if tag & 7 == 2:
+            yield tag >> 3, message[at : at + size]
+            at += size
 
 
 def test_the_schema_of_a_custom_resource_includes_metadata() -> None:
@@ -90,17 +102,12 @@ def test_the_protobuf_form_of_version_2_has_the_same_definitions() -> None:
                 session.get(f"{server.url}/openapi/v2") as response,
             ):
                 message = dict(fields(await response.read()))
-        names = [as_text(dict(fields(as_bytes(each)))[1]) for _, each in fields(as_bytes(message[9]))]
-        assert (as_text(message[1]), names) == ("2.0", list(content["definitions"]))
-        job = next(
-            as_bytes(dict(fields(as_bytes(each)))[2])
-            for name, (_, each) in zip(names, fields(as_bytes(message[9])), strict=True)
-            if name == "Job"
-        )
-        properties = [as_bytes(each) for _, each in fields(as_bytes(dict(fields(job))[25]))]
-        assert [as_text(dict(fields(each))[1]) for each in properties] == list(
-            content["definitions"]["Job"]["properties"]
-        )
+        names = [dict(fields(each))[1].decode() for _, each in fields(message[9])]
+        assert (message[1].decode(), names) == ("2.0", list(content["definitions"]))
+        definitions = [dict(fields(each))[2] for _, each in fields(message[9])]
+        job = dict(zip(names, definitions, strict=True))["Job"]
+        properties = [dict(fields(each))[1].decode() for _, each in fields(dict(fields(job))[25])]
+        assert properties == list(content["definitions"]["Job"]["properties"])
 
     asyncio.run(scenario())
 

@@ -1,16 +1,12 @@
-"""Protobuf's wire format: fields of messages, before their types are known."""
+"""Protobuf's wire format: types of fields, numbers of variable size, and what is malformed."""
 
-from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Final
 
 VARINT: Final = 0
 FIXED64: Final = 1
 BYTES: Final = 2
 
 _MAX_UINT64 = (1 << 64) - 1
-
-Wire: TypeAlias = int | bytes
-"""A field's value before its type is known: a varint or bytes, which are also numbers of fixed size."""
 
 
 class Malformed(Exception):
@@ -28,28 +24,6 @@ class Malformed(Exception):
         """Return the error with the name of the field that contains it."""
         self.path = ".".join(part for part in (name, self.path) if part)
         return self
-
-
-def fields(data: bytes) -> Iterator[tuple[int, Wire]]:
-    """Yield the fields of a message in order, as number and value.
-
-    Raises Malformed, or IndexError for a message that is cut off.
-    """
-    at = 0
-    while at < len(data):
-        tag, at = read_varint(data, at)
-        match tag & 7:
-            case 0:
-                value, at = read_varint(data, at)
-                yield tag >> 3, value
-            case (1 | 2) as wire:
-                size, at = (8, at) if wire == FIXED64 else read_varint(data, at)
-                if at + size > len(data):
-                    raise Malformed("a field is longer than its message")
-                yield tag >> 3, data[at : at + size]
-                at += size
-            case other:
-                raise Malformed(f"a field of wire type {other}")
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
