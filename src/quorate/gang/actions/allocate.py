@@ -8,18 +8,13 @@ are undone.
 """
 
 from collections import Counter, deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 from quorate.api.volcano import INQUEUE
 from quorate.gang.actions.nominated_room import NominatedRoom, is_nominated
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
-from quorate.gang.actions.refused_placements import (
-    RefusedPlacement,
-    RefusedPlacements,
-    UnschedulableShapes,
-    UsageVersion,
-)
+from quorate.gang.actions.refused_placements import RefusedPlacement, Trials
 from quorate.gang.actions.repair import is_partially_bound
 from quorate.gang.actions.topology_placement import TopologyPlacement
 from quorate.gang.cache.gang import Gang
@@ -28,7 +23,6 @@ from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import (
     BeyondAdmission,
     GangUnschedulable,
-    PendingReason,
     no_fit_message,
 )
 from quorate.gang.session.session import Session
@@ -100,7 +94,7 @@ def _allocate_nominated(
     session: Session,
     gangs: Sequence[Gang],
     placements: dict[Gang, "GangPlacement | TopologyPlacement"],
-    trials: "Trials",
+    trials: Trials,
 ) -> list[Gang]:
     """Place ``gangs`` while the nodes of each are held against the others; return those that need more turns.
 
@@ -123,7 +117,7 @@ def _allocate(
     session: Session,
     gangs: Sequence[Gang],
     placements: dict[Gang, "GangPlacement | TopologyPlacement"],
-    trials: "Trials",
+    trials: Trials,
     *,
     room: NominatedRoom | None = None,
 ) -> list[Gang]:
@@ -162,16 +156,6 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
     """
     best_effort = session.settings.profile == "design" or gang.topology is not None
     return [shape for shape in gang.shapes if best_effort or not shape.best_effort]
-
-
-class Trials:
-    """What the trials of a session found that holds for later ones."""
-
-    def __init__(self, session: Session) -> None:
-        self.version = UsageVersion(session.cluster.usage_changes)
-        self.unschedulable = UnschedulableShapes(self.version)
-        self.refused = RefusedPlacements(session, self.version)
-        self.refused_topologies: dict[Hashable, PendingReason] = {}
 
 
 class GangPlacement:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskCounts
-from quorate.gang.pending_reasons import GangUnschedulable
+from quorate.gang.pending_reasons import GangUnschedulable, PendingReason
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.placement.change_log import ChangeLog
@@ -164,3 +164,13 @@ def _missing(gang: Gang) -> int:
 def _counts(counts: TaskCounts) -> Hashable:
     by_status = sorted((status.value, count) for status, count in counts.by_status.items() if count)
     return (counts.best_effort, *by_status)
+
+
+class Trials:
+    """What the trials of a session found that holds for later ones."""
+
+    def __init__(self, session: Session) -> None:
+        self.version = UsageVersion(session.cluster.usage_changes)
+        self.unschedulable = UnschedulableShapes(self.version)
+        self.refused = RefusedPlacements(session, self.version)
+        self.refused_topologies: dict[Hashable, PendingReason] = {}

@@ -16,11 +16,12 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from quorate.gang.actions.ordering import tasks_to_place
+from quorate.gang.actions.refused_placements import Trials
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.sub_groups import SubGroup, SubGroupKey, TierLimit, tier_limit
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
@@ -42,9 +43,6 @@ from quorate.placement.hyper_nodes.part_finder import PartFinder
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask
 from quorate.quota.amount import PODS
-
-if TYPE_CHECKING:
-    from quorate.gang.actions.allocate import Trials
 
 # HyperNodes tried for one gang or sub group in one session.  One that has room by amounts nearly always takes
 # the pods, unless they constrain each other.
@@ -97,7 +95,7 @@ class _Filling:
 class TopologyPlacement:
     """The placement of one gang in one session, over several turns; see ``GangPlacement``."""
 
-    def __init__(self, session: Session, gang: Gang, trials: "Trials") -> None:
+    def __init__(self, session: Session, gang: Gang, trials: Trials) -> None:
         assert gang.topology is not None, f"{gang.key} requires nothing of the network"
         self._session = session
         self._gang = gang
