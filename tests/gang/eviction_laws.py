@@ -6,6 +6,7 @@
    end.  Without the plugin ``gang`` its pods start one by one, and this holds for each of them.
 3. A gang for which pods were evicted starts.
 4. Without any single victim, the tasks for which others were evicted do not fit.
+5. The members of a gang with a hard ``networkTopology`` are within one HyperNode; it fits nodes only there.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ from quorate.api.volcano import INQUEUE
 from quorate.gang.actions.ordering import tasks_to_place
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
-from quorate.gang.cache.task import Task
+from quorate.gang.cache.task import ALLOCATED_STATUSES, Task
 from quorate.gang.outcome import Eviction, Outcome
 from quorate.gang.session.opening import open_session
 from quorate.gang.session.session import Session
@@ -54,8 +55,8 @@ class Case(NamedTuple):
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    """Draw a world of up to 3 nodes, 3 queues and 4 gangs, and any order of the actions."""
+def cases(draw: st.DrawFn, *, has_hyper_nodes: bool = False) -> Case:
+    """Draw a world of up to 4 nodes, 3 queues and 4 gangs, and any order of the actions."""
     actions = draw(st.permutations(["allocate", "preempt", "reclaim", "backfill", "enqueue"]))
     left_out = draw(st.sampled_from(([], ["enqueue"], ["preempt"], ["reclaim"], ["enqueue", "backfill"])))
     conf = {
@@ -65,15 +66,19 @@ def cases(draw: st.DrawFn) -> Case:
     }
     profile = draw(st.sampled_from(("compat", "design")))
     delays_pods = "enqueue" not in left_out
-    return Case(draw(worlds(delays_pods=delays_pods)), conf, profile, draw(st.booleans()))
+    given = draw(worlds(delays_pods=delays_pods, has_hyper_nodes=has_hyper_nodes))
+    return Case(given, conf, profile, draw(st.booleans()))
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, delays_pods: bool) -> Json:
-    """Draw a world where the first gangs run, as far as they fit, and the others wait."""
+def worlds(draw: st.DrawFn, *, delays_pods: bool, has_hyper_nodes: bool) -> Json:
+    """Draw a world where the first gangs run, as far as they fit, and the others wait.
+
+    With HyperNodes, some of those that wait must be within one.
+    """
     nodes: list[Json] = [
-        {"name": f"n{index}", "cpu": draw(st.integers(1, 4)), "labels": {"zone": "xyx"[index]}}
-        for index in range(draw(st.integers(1, 3)))
+        {"name": f"n{index}", "cpu": draw(st.integers(1, 4)), "labels": {"zone": "xyx"[index % 3]}}
+        for index in range(draw(st.integers(2, 4)) if has_hyper_nodes else draw(st.integers(1, 3)))
     ]
     has_memory = sometimes(draw, 3)
     for node in nodes if has_memory else ():
@@ -96,6 +101,8 @@ def worlds(draw: st.DrawFn, *, delays_pods: bool) -> Json:
         if len(placed) < max(1, group["minMember"]):
             for pod in placed:
                 del pod["node"], pod["phase"]
+            if has_hyper_nodes and not sometimes(draw, 3):
+                group["networkTopology"] = {"highestTierAllowed": draw(st.integers(1, 2))}
             group["phase"] = "Pending" if delays_pods else "Inqueue"
         else:
             free = nodes_left
@@ -105,10 +112,22 @@ def worlds(draw: st.DrawFn, *, delays_pods: bool) -> Json:
     return {
         "priorityClasses": {"low": 1, "high": 2},
         "nodes": nodes,
+        **({"hyperNodes": draw(hyper_nodes([node["name"] for node in nodes]))} if has_hyper_nodes else {}),
         "queues": queues,
         "podGroups": groups,
         "pods": pods,
     }
+
+
+@st.composite
+def hyper_nodes(draw: st.DrawFn, nodes: Sequence[str]) -> list[Json]:
+    """Draw two HyperNodes of tier 1, and one of tier 2 that contains them; a node may be in neither."""
+    leaf_of = {name: draw(st.sampled_from(("l0", "l1", "l0", "l1", ""))) for name in nodes}
+    leaves: list[Json] = [
+        {"name": leaf, "tier": 1, "nodes": " ".join(name for name in nodes if leaf_of[name] == leaf)}
+        for leaf in ("l0", "l1")
+    ]
+    return [*leaves, {"name": "top", "tier": 2, "hyperNodes": "l0 l1"}]
 
 
 def _place(pod: Json, free: dict[str, Counter[str]]) -> bool:
@@ -201,6 +220,7 @@ class _Observed:
                 self.found.append(f"evicted for {key.name} again")
             tasks = outcome.pipelined.keys() & before.gangs[key].tasks.keys()
             self._helped[key] = self._helped.get(key, set()) | tasks
+        self.found += _spread_gangs(world)
         bound = {each.task for each in outcome.binds}
         for tasks in self._helped.values():
             tasks.difference_update(bound)
@@ -219,17 +239,55 @@ class _Observed:
         return found + [f"{gang.key.name} fits and waits" for gang in waiting if _fits_idle(session, gang)]
 
 
+def _spread_gangs(world: World) -> list[str]:
+    """Return the gangs that must be within one HyperNode, and are not."""
+    session = world.open_session()
+    nodes: dict[Key, set[str]] = {}
+    for gang in session.gangs:
+        nodes[gang.key] = {task.node for task in gang.tasks.values() if task.node}
+    return [
+        f"{gang.key.name} is not within one HyperNode"
+        for gang in session.gangs
+        if nodes[gang.key] and not any(nodes[gang.key] <= domain for domain in _domains(session, gang))
+    ]
+
+
+def _domains(session: Session, gang: Gang) -> list[frozenset[str]]:
+    """Return the sets of nodes of which ``gang`` must be within one: HyperNodes, or all nodes."""
+    limit = None if gang.topology is None else gang.topology.limit
+    if limit is None:
+        return [frozenset(session.cluster.names())]
+    index = session.domain_search.index
+    names = [
+        name for tier in index.tiers if limit.tier is None or tier.number <= limit.tier for name in tier.names
+    ]
+    return [frozenset(map(session.cluster.name, index.nodes(name).tolist())) for name in names]
+
+
+def _best(session: Session, task: Task, domain: frozenset[str]) -> Choice | None:
+    """Return the best node of ``domain`` for ``task``."""
+    finder = session.node_finder
+    for wanted in Capacity:
+        for node in finder.nodes_by_score(task.shape):
+            if node in domain and finder.capacity_on(task.shape, node) is wanted:
+                return Choice(node, wanted)
+    return None
+
+
 def _fits_idle(session: Session, gang: Gang) -> bool:
     queue = session.queue_of(gang)
     if session.is_overused(queue) or session.invalid_reason(gang) is not None:
         return False
-    with session.statement() as statement:
-        for task in tasks_to_place(session, gang, best_effort=True):
-            choice = session.node_finder.best(task.shape)
-            is_idle = isinstance(choice, Choice) and choice.capacity is Capacity.IDLE
-            if isinstance(choice, Choice) and is_idle and session.allocatable(queue, task):
-                statement.allocate(task, choice.node)
-        return session.is_ready(gang)
+    for domain in _domains(session, gang):
+        with session.statement() as statement:
+            for task in tasks_to_place(session, gang, best_effort=True):
+                choice = _best(session, task, domain)
+                is_idle = choice is not None and choice.capacity is Capacity.IDLE
+                if choice is not None and is_idle and session.allocatable(queue, task):
+                    statement.allocate(task, choice.node)
+            if session.is_ready(gang):
+                return True
+    return False
 
 
 def _is_needed(
@@ -260,14 +318,19 @@ def _is_needed(
                 of_beneficiary.append(tasks[key])
             elif tasks[key].gang not in beneficiaries[last:]:
                 statement.pipeline(tasks[key], node)
-        return not all(_pipeline(session, statement, task) for task in of_beneficiary)
+        before_tasks = len(statement.moves)
+        gang = session.gang_of(of_beneficiary[0])
+        used = {task.node for task in gang.with_status(*ALLOCATED_STATUSES)}
+        for domain in _domains(session, gang):
+            if used <= domain and all(_pipeline(session, statement, task, domain) for task in of_beneficiary):
+                return False
+            statement.undo_after(before_tasks)
+        return True
 
 
-def _pipeline(session: Session, statement: Statement, task: Task) -> bool:
-    choice = session.node_finder.best(task.shape)
-    if not isinstance(choice, Choice) or not session.allocatable(
-        session.queue_of(session.gang_of(task)), task
-    ):
+def _pipeline(session: Session, statement: Statement, task: Task, domain: frozenset[str]) -> bool:
+    choice = _best(session, task, domain)
+    if choice is None or not session.allocatable(session.queue_of(session.gang_of(task)), task):
         return False
     statement.pipeline(task, choice.node)
     return True

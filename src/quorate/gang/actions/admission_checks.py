@@ -24,8 +24,8 @@ from operator import attrgetter
 
 from quorate.api.meta import Key
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
+from quorate.gang.actions.hyper_node_rooms import check_topology
 from quorate.gang.actions.member_room import MemberRoom
-from quorate.gang.actions.topology_placement import check_topology
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.namespace_quota.evaluation import QuotaTotals, is_counted_by, quota_shortages

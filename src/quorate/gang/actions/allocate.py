@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from quorate.api.volcano import INQUEUE
-from quorate.gang.actions.nominated_room import NominatedRoom, is_nominated
+from quorate.gang.actions.nominated_room import NominatedRoom, has_share, is_nominated
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.refused_placements import RefusedPlacement, Trials
 from quorate.gang.actions.repair import is_partially_bound
@@ -216,7 +216,7 @@ class GangPlacement:
                 task = self._tasks.popleft()
                 if self._is_known_to_fail(task):
                     continue
-                if not self._has_share(task):
+                if not has_share(session, gang, task, of_nominated=self._is_nominated):
                     self._note_refused_by_queue(task, statement)
                     continue
                 if not self._place(task, statement):
@@ -235,16 +235,6 @@ class GangPlacement:
                 self._tasks.clear()
                 return None
             return len(statement.moves)
-
-    def _has_share(self, task: Task) -> bool:
-        """Return True if the queue may allocate ``task``, or might when pods were evicted for it.
-
-        What queues deserve may have changed since, with the admission of other gangs.
-        """
-        if self._session.allocatable(self._queue, task):
-            return True
-        is_for_it = task.nominated_node or (self._is_nominated and not self._session.is_ready(self._gang))
-        return bool(is_for_it) and self._session.backfillable(self._queue, task)
 
     def _note_refused_by_queue(self, task: Task, statement: Statement) -> None:
         """Note that the queue may not allocate ``task`` now, and what the nodes lack for it."""

@@ -8,12 +8,26 @@ from collections.abc import Iterator
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.room_for_gangs import RoomForGangs
+from quorate.gang.cache.task import Task
 from quorate.gang.session.session import Session
 from quorate.placement.shapes import Shape
 
 
 def is_nominated(gang: Gang) -> bool:
     return any(task.nominated_node for task in gang.schedulable.values())
+
+
+def has_share(session: Session, gang: Gang, task: Task, *, of_nominated: bool) -> bool:
+    """Return True if the queue may allocate ``task``, or might when pods were evicted for it.
+
+    What queues deserve may have changed since, with the admission of other gangs.  ``of_nominated``: whether
+    any task of ``gang`` was nominated when its placement began.
+    """
+    queue = session.queue_of(gang)
+    if session.allocatable(queue, task):
+        return True
+    is_for_it = task.nominated_node or (of_nominated and not session.is_ready(gang))
+    return bool(is_for_it) and session.backfillable(queue, task)
 
 
 class NominatedRoom(RoomForGangs):

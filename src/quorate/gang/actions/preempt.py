@@ -9,22 +9,24 @@ holds for Volcano's name ``gangpreempt``, with which only gangs of lower priorit
 
 from functools import partial
 
+from quorate.gang.actions.hyper_node_rooms import finders_with_room, hard_limit, may_have_victims
 from quorate.gang.actions.nominated_room import NominatedRoom, is_nominated
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
-from quorate.gang.actions.victim_search import VictimSearch
+from quorate.gang.actions.victim_search import VictimSearch, evict_tasks
 from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs, pipeline_gang
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
+from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.session import Session
 
 _VICTIM_STATUSES = (TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
 def preempt(session: Session) -> None:
-    hold_nominated_nodes(session)
+    hold_nominated_nodes(session, "preempt")
     gang_queues = GangQueues(session)
     for gang in session.gangs:
-        if is_preemptor(session, gang):
+        if is_preemptor(session, gang, "preempt"):
             gang_queues.push(gang)
     while (queue := gang_queues.next_queue()) is not None:
         preemptors = []
@@ -36,12 +38,12 @@ def preempt(session: Session) -> None:
                 _preempt_within_gang(session, gang)
 
 
-def hold_nominated_nodes(session: Session) -> None:
+def hold_nominated_nodes(session: Session, action: EvictionAction) -> None:
     """Have the gangs for which pods were evicted keep the nodes, before any other gang is considered.
 
     Else an action that evicts before ``allocate`` might give these nodes to another gang, and evict again.
     """
-    gangs = [gang for gang in session.gangs if is_nominated(gang) and is_preemptor(session, gang)]
+    gangs = [gang for gang in session.gangs if is_nominated(gang) and is_preemptor(session, gang, action)]
     room = NominatedRoom(session)
     with room.held_for(gangs if len(gangs) > 1 else ()):
         kept_out = [gang for gang in gangs if not _pipeline_nominated(session, gang, room)]
@@ -50,35 +52,41 @@ def hold_nominated_nodes(session: Session) -> None:
 
 
 def _pipeline_nominated(session: Session, gang: Gang, room: NominatedRoom) -> bool:
+    with session.model.room_lent_to(gang), room.lent_to(gang):
+        return pipeline_without_evictions(session, gang)
+
+
+def pipeline_without_evictions(session: Session, gang: Gang) -> bool:
+    """Pipeline ``gang`` if it fits without evictions, within one HyperNode if it must; return True if so."""
     may_pipeline = partial(session.allocatable, session.queue_of(gang))
     tasks = tasks_to_place(session, gang, best_effort=True)
-    with session.model.room_lent_to(gang), room.lent_to(gang), session.statement() as statement:
-        if not pipeline_gang(session, statement, gang, tasks, may_pipeline):
-            return False
-        session.dispatch(statement.commit(), gang)
-        return True
+    for finder in finders_with_room(session, gang):
+        with session.statement() as statement:
+            if pipeline_gang(session, statement, gang, tasks, may_pipeline, finder):
+                session.dispatch(statement.commit(), gang)
+                return True
+    return False
 
 
 def preempt_for(session: Session, gang: Gang) -> bool:
     """Evict what ``gang`` needs to be pipelined; return False, without evictions, if nothing suffices."""
-    return is_preemptor(session, gang) and _preempt_for(session, gang)
+    return is_preemptor(session, gang, "preempt") and _preempt_for(session, gang)
 
 
 def _preempt_for(session: Session, gang: Gang) -> bool:
     with session.model.room_lent_to(gang):
+        if hard_limit(gang) is not None and pipeline_without_evictions(session, gang):
+            return True
         if _preempt_other_gangs(session, gang):
             return True
         return session.settings.preempt.evict_whole_group and _preempt_whole_gangs(session, gang)
 
 
-def is_preemptor(session: Session, gang: Gang) -> bool:
-    """Return True if tasks may be evicted for ``gang``: it starves and can be placed.
-
-    Not for a gang that must be within a HyperNode: the victims would be anywhere.
-    """
+def is_preemptor(session: Session, gang: Gang, action: EvictionAction) -> bool:
+    """Return True if ``action`` may evict tasks for ``gang``: it starves and can be placed."""
     return (
         session.may_have_nodes(gang)
-        and (gang.topology is None or not gang.topology.limits)
+        and may_have_victims(session, gang, action)
         and bool(gang.schedulable)
         and session.is_starving(gang)
         and session.invalid_reason(gang) is None
@@ -95,17 +103,7 @@ def _preempt_other_gangs(session: Session, gang: Gang) -> bool:
         and other is not gang
         and (not only_lower or other.priority < gang.priority)
     )
-    search = VictimSearch(session, "preempt", gang, victims, _VICTIM_STATUSES)
-    with session.statement() as statement:
-        for task in tasks_to_place(session, gang, best_effort=True):
-            if not session.is_starving(gang):
-                break
-            search.pipeline(task, statement)
-        if session.is_pipelined(gang):
-            search.spare_unneeded(statement)
-            session.dispatch(statement.commit(), gang)
-            return True
-    return False
+    return evict_tasks(session, "preempt", gang, victims, _VICTIM_STATUSES, may_pipeline=lambda _: True)
 
 
 def _preempt_whole_gangs(session: Session, gang: Gang) -> bool:
@@ -124,7 +122,12 @@ def _preempt_whole_gangs(session: Session, gang: Gang) -> bool:
 
 
 def _preempt_within_gang(session: Session, gang: Gang) -> None:
-    """Evict members for more important ones.  A member that fits without is left to ``allocate``."""
+    """Evict members for more important ones.  A member that fits without is left to ``allocate``.
+
+    No member of a gang that must be within one HyperNode is evicted for another one.
+    """
+    if hard_limit(gang) is not None:
+        return
     search = VictimSearch(session, "preempt", gang, [gang], _VICTIM_STATUSES)
     for task in tasks_to_place(session, gang, best_effort=True):
         with session.model.room_lent_to(gang), session.statement() as statement:

@@ -7,9 +7,10 @@ not suffice.
 
 from collections.abc import Iterator
 
-from quorate.gang.actions.ordering import GangQueues, tasks_to_place
-from quorate.gang.actions.preempt import hold_nominated_nodes, is_preemptor
-from quorate.gang.actions.victim_search import VictimSearch
+from quorate.gang.actions.hyper_node_rooms import hard_limit
+from quorate.gang.actions.ordering import GangQueues
+from quorate.gang.actions.preempt import hold_nominated_nodes, is_preemptor, pipeline_without_evictions
+from quorate.gang.actions.victim_search import evict_tasks
 from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
@@ -17,10 +18,10 @@ from quorate.gang.session.session import Session
 
 
 def reclaim(session: Session) -> None:
-    hold_nominated_nodes(session)
+    hold_nominated_nodes(session, "reclaim")
     gang_queues = GangQueues(session)
     for gang in session.gangs:
-        if is_preemptor(session, gang):
+        if is_preemptor(session, gang, "reclaim"):
             gang_queues.push(gang)
     while (queue := gang_queues.next_queue()) is not None:
         if session.is_overused(queue):
@@ -31,13 +32,15 @@ def reclaim(session: Session) -> None:
 
 def reclaim_for(session: Session, gang: Gang) -> bool:
     """Evict what ``gang`` needs to be pipelined; return False, without evictions, if nothing suffices."""
-    if session.is_overused(session.queue_of(gang)) or not is_preemptor(session, gang):
+    if session.is_overused(session.queue_of(gang)) or not is_preemptor(session, gang, "reclaim"):
         return False
     return _reclaim_for(session, gang)
 
 
 def _reclaim_for(session: Session, gang: Gang) -> bool:
     with session.model.room_lent_to(gang):
+        if hard_limit(gang) is not None and pipeline_without_evictions(session, gang):
+            return True
         if _reclaim_tasks(session, gang):
             return True
         return session.settings.reclaim.evict_whole_group and _reclaim_whole_gangs(session, gang)
@@ -46,19 +49,14 @@ def _reclaim_for(session: Session, gang: Gang) -> bool:
 def _reclaim_tasks(session: Session, gang: Gang) -> bool:
     """Return True if the evictions suffice for ``gang``; if not, there are none."""
     queue = session.queue_of(gang)
-    victims = _gangs_of_other_queues(session, gang)
-    search = VictimSearch(session, "reclaim", gang, victims, (TaskStatus.RUNNING,))
-    with session.statement() as statement:
-        for task in tasks_to_place(session, gang, best_effort=True):
-            if not session.is_starving(gang):
-                break
-            if session.preemptive(queue, task.request):
-                search.pipeline(task, statement)
-        if session.is_pipelined(gang):
-            search.spare_unneeded(statement)
-            session.dispatch(statement.commit(), gang, "reclaim")
-            return True
-    return False
+    return evict_tasks(
+        session,
+        "reclaim",
+        gang,
+        _gangs_of_other_queues(session, gang),
+        (TaskStatus.RUNNING,),
+        may_pipeline=lambda task: session.preemptive(queue, task.request),
+    )
 
 
 def _reclaim_whole_gangs(session: Session, gang: Gang) -> bool:

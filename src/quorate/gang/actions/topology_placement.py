@@ -12,24 +12,22 @@ group, then the other sub groups; among them those that are placed in part, then
 Source: Volcano's action allocate and plugin network-topology-aware (1.15).
 """
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 import numpy as np
 
+from quorate.gang.actions.hyper_node_rooms import domains_with_room, gang_room, highest_tier, room_of
+from quorate.gang.actions.nominated_room import has_share, is_nominated
 from quorate.gang.actions.ordering import tasks_to_place
 from quorate.gang.actions.refused_placements import Trials
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.sub_groups import SubGroup, SubGroupKey, TierLimit, tier_limit
-from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
+from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import (
     GangUnschedulable,
-    HyperNodesTooSmall,
     NetworkTopologyUnsatisfied,
-    NoSuchTier,
     PendingReason,
     no_fit_message,
 )
@@ -42,14 +40,7 @@ from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroup
 from quorate.placement.hyper_nodes.part_finder import PartFinder
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask
-from quorate.quota.amount import PODS
 
-# HyperNodes tried for one gang or sub group in one session.  One that has room by amounts nearly always takes
-# the pods, unless they constrain each other.
-MAX_TRIALS: Final = 64
-
-
-_HOLDING: Final = ALLOCATED_STATUSES | {TaskStatus.PIPELINED}
 _MAX_INDEX_DIGITS: Final = 18
 
 
@@ -100,7 +91,7 @@ class TopologyPlacement:
         self._session = session
         self._gang = gang
         self._trials = trials
-        self._queue = session.queue_of(gang)
+        self._is_nominated = is_nominated(gang)
         self._search: DomainSearch = session.domain_search
         self._limit = gang.topology.limit
         self._tasks = tasks_to_place(session, gang, best_effort=True)  # those that have no node yet
@@ -156,26 +147,12 @@ class TopologyPlacement:
         if self._filling is not None:
             yield self._filling.domain
         if self._limit is not None:
-            yield from self._domains(self._limit, self._gang_room(), None)
+            yield from domains_with_room(self._search, self._limit, self._gang_room(), None)
         if self._limit is None or not self._limit.is_hard:
             yield self._search.everywhere()
 
-    def _domains(self, limit: TierLimit, room: PodGroupRoom, within: Mask | None) -> Iterator[Domain]:
-        highest = highest_tier(self._search, limit)
-        if highest is None and limit.is_hard:
-            return
-        yield from islice(self._search.domains(room, highest, within), MAX_TRIALS)
-
     def _gang_room(self) -> PodGroupRoom:
-        counts = self._gang.task_counts
-        needed = max(1, self._gang.min_member - counts.ready - counts.pipelined)
-        return self._room(self._tasks, self._gang.tasks.values(), needed)
-
-    def _room(self, tasks: Iterable[Task], members: Iterable[Task], needed: int) -> PodGroupRoom:
-        cluster = self._session.cluster
-        names = {task.node for task in members if task.node and task.status in _HOLDING}
-        placed = sorted(index for name in names if (index := cluster.index(name)) is not None)
-        return PodGroupRoom(Counter(task.shape for task in tasks), needed, np.array(placed, np.int64))
+        return gang_room(self._session, self._gang, self._tasks)
 
     # Members.
 
@@ -186,7 +163,7 @@ class TopologyPlacement:
             return None
         filling = self._filling
         if filling is None or filling.domain is not domain:
-            filling = _Filling(self._session, domain, self._room(self._tasks, (), 1))
+            filling = _Filling(self._session, domain, room_of(self._session, self._tasks, (), 1))
         all_needed = self._gang.min_member >= len(self._gang.tasks)
         self._place(self._tasks, filling, statement, all_needed=all_needed)
         return filling
@@ -197,7 +174,7 @@ class TopologyPlacement:
         """Place ``tasks`` until the gang is ready; return True if any has a node."""
         session, placed = self._session, False
         for task in tasks:
-            if task.status is not TaskStatus.PENDING or not session.allocatable(self._queue, task):
+            if task.status is not TaskStatus.PENDING or not self._has_share(task):
                 continue
             if filling.place(task, statement):
                 placed = True
@@ -207,6 +184,9 @@ class TopologyPlacement:
                 break
         self._failed |= filling.failed
         return placed
+
+    def _has_share(self, task: Task) -> bool:
+        return has_share(self._session, self._gang, task, of_nominated=self._is_nominated)
 
     # Sub groups.
 
@@ -231,13 +211,13 @@ class TopologyPlacement:
         """Place a sub group, or one more member of a complete one; return True if it was placed."""
         group = unit.group
         if group is None:
-            filling = _Filling(self._session, domain, self._room(unit.tasks, (), 1))
+            filling = _Filling(self._session, domain, room_of(self._session, unit.tasks, (), 1))
             return self._place(unit.tasks, filling, statement, all_needed=False)
         counts = group.task_counts
         needed = max(1, group.policy.sub_group_size - counts.ready - counts.pipelined)
         if len(unit.tasks) < needed:
             return False
-        room = self._room(unit.tasks, group.tasks.values(), needed)
+        room = room_of(self._session, unit.tasks, group.tasks.values(), needed)
         limit = tier_limit(group.policy.network_topology)
         for each in self._sub_group_domains(limit, room, domain, within):
             before = len(statement.moves)
@@ -254,7 +234,7 @@ class TopologyPlacement:
         self, limit: TierLimit | None, room: PodGroupRoom, domain: Domain, within: Mask | None
     ) -> Iterator[Domain]:
         if limit is not None:
-            yield from self._domains(limit, room, within)
+            yield from domains_with_room(self._search, limit, room, within)
         if limit is None or not limit.is_hard:
             yield domain
 
@@ -266,7 +246,7 @@ class TopologyPlacement:
             if left < needed:
                 return False
             left -= 1
-            if self._session.allocatable(self._queue, task) and filling.place(task, statement):
+            if self._has_share(task) and filling.place(task, statement):
                 needed -= 1
                 if not needed:
                     return True
@@ -344,35 +324,6 @@ class TopologyPlacement:
             text, room.needed, best.hyper_nodes, best.best, best.pods, sub_group, beside,
             never_fits=never and bool(best.hyper_nodes),
         )  # fmt: skip
-
-
-def check_topology(session: Session, gang: Gang) -> PendingReason | None:
-    """Return why no HyperNode that ``gang`` may use can hold it, even without pods; None if one can.
-
-    Before its members exist only its ``minResources`` are known.
-    """
-    topology = gang.topology
-    search = session.domain_search
-    for limit in () if topology is None else topology.limits:
-        highest = highest_tier(search, limit)
-        lowest = next(iter(search.index.tiers), None)
-        if highest is None or lowest is None or lowest.number > highest:
-            return NoSuchTier(str(limit))
-    if topology is None or topology.limit is None or not topology.limit.is_hard:
-        return None
-    highest = highest_tier(search, topology.limit)
-    assert highest is not None, f"{topology.limit} was resolved before"
-    for resource, amount in sorted((gang.min_resources or {}).items()):
-        if amount > 0 and resource != PODS:
-            hyper_nodes, best, most = search.largest_amount(resource, highest)
-            if most < amount:
-                return HyperNodesTooSmall(str(topology.limit), resource, amount, hyper_nodes, best, most)
-    return None
-
-
-def highest_tier(search: DomainSearch, limit: TierLimit) -> int | None:
-    """Return the highest tier that ``limit`` allows; None: every tier, or with a hard limit none."""
-    return limit.tier if limit.tier_name is None else search.index.tier_named(limit.tier_name)
 
 
 def _unit_order(unit: _Unit) -> tuple[object, ...]:

@@ -1,5 +1,7 @@
 """The search for nodes for the tasks of one gang, with no more evictions than needed.
 
+The nodes are all nodes, or those of one HyperNode after the other for a gang that must be within one.
+
 A task that fits without evictions gets the best node.  For any other task, tasks on one node are evicted in
 victim order until it fits there, or, if only the share of its queue is too small, tasks on any node.  Tasks
 without a resource that is short are no candidates.  In the end every victim is spared without which all tasks
@@ -9,9 +11,11 @@ All moves are made in the caller's statement; the caller decides whether to comm
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
+from quorate.gang.actions.ordering import tasks_to_place
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.deserved import dominant_share
@@ -20,7 +24,8 @@ from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Move, Statement
 from quorate.gang.session.victims import choose_victims, has_possible_victims, in_victim_order
 from quorate.placement.diagnosis import Diagnosis
-from quorate.placement.node_finder import Choice
+from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder
+from quorate.placement.node_finder import Choice, NodeFinder
 from quorate.placement.shapes import Shape
 
 MAX_PLACEMENTS: Final = 1000  # of tasks placed again to find out which victims of one plan it does not need
@@ -40,24 +45,27 @@ class VictimSearch:
         self._session = session
         self._action = action
         self._queue = session.queue_of(gang)
+        self._finder: NodeFinder | LimitedNodeFinder = session.node_finder
         self._victim_gangs = {victim.key: victim for victim in victim_gangs}
         self._statuses = statuses
         # The nodes of possible victims; evictions never add to them.  All tasks of victim gangs there are
         # candidates, also those that a plugin protects: another may allow a number out of all.
-        self._victim_nodes = {
+        self.victim_nodes = {
             task.node
             for victim in self._victim_gangs.values()
             if has_possible_victims(session, action, gang, victim)
             for task in victim.with_status(*statuses)
             if task.preemptable
         }
-        self._exhausted: set[str] = set()  # nodes of which all candidates have been evicted
-        self._failed: set[tuple[Shape, int]] = (
-            set()
-        )  # shape and priority of tasks for which no node was found
+        self._failed: set[tuple[Shape, int]] = set()  # of tasks for which no node was found, with priority
         # Volcano's preempt leaves a task that fits its nominated node to the action allocate, although it
         # evicts nothing for the rest of the gang then.
         self._leaves_nominated = action == "preempt" and session.settings.profile == "compat"
+
+    def limit_to(self, finder: NodeFinder | LimitedNodeFinder) -> None:
+        """Search the nodes of ``finder`` from now on."""
+        self._finder = finder
+        self._failed.clear()
 
     def pipeline(self, task: Task, statement: Statement) -> bool:
         """Pipeline ``task`` to a node, after evictions if needed; return True on success."""
@@ -126,9 +134,8 @@ class VictimSearch:
 
     def _may_fit_without(self, victim: Task, tasks: Iterable[Task]) -> bool:
         """Return True if ``victim`` fits its node beside ``tasks``, or any of these another node."""
-        node_finder = self._session.node_finder
-        return node_finder.fits(victim.shape, victim.node) or any(
-            isinstance(node_finder.best(shape), Choice)
+        return self._session.node_finder.fits(victim.shape, victim.node) or any(
+            isinstance(self._finder.best(shape), Choice)
             for shape in {self._session.shape_of(task) for task in tasks}
         )
 
@@ -138,7 +145,7 @@ class VictimSearch:
 
     def _pipeline_now(self, task: Task, statement: Statement) -> bool:
         """Pipeline ``task`` to the best node if it fits one without further evictions."""
-        best = self._session.node_finder.best(self._session.shape_of(task))
+        best = self._finder.best(self._session.shape_of(task))
         if not isinstance(best, Choice) or not self._has_share(task):
             return False
         statement.pipeline(task, best.node)
@@ -149,18 +156,17 @@ class VictimSearch:
 
         The nodes are tried in this order: ``preempt`` sorts by score, ``reclaim`` by name.
         """
-        if not self._victim_nodes:
+        if not self.victim_nodes:
             return False
-        node_finder = self._session.node_finder
         shape = self._session.shape_of(task)
-        best = node_finder.best(shape)
+        best = self._finder.best(shape)
         if isinstance(best, Diagnosis) and best.never_fits:
             return False
-        nodes = filter(self._victim_nodes.__contains__, node_finder.nodes_by_score(shape))
+        nodes = filter(self.victim_nodes.__contains__, self._finder.nodes_by_score(shape))
         for node in sorted(nodes) if self._action == "reclaim" else nodes:
             if self._evict_on([node], node, task, statement):
                 return True
-        return isinstance(best, Choice) and self._evict_on(self._victim_nodes, best.node, task, statement)
+        return isinstance(best, Choice) and self._evict_on(self.victim_nodes, best.node, task, statement)
 
     def _evict_on(self, nodes: Iterable[str], node: str, task: Task, statement: Statement) -> bool:
         """Evict tasks on ``nodes`` until ``task`` fits ``node``, and pipeline it; else undo them."""
@@ -169,7 +175,7 @@ class VictimSearch:
         for victim in victims:
             if victim.node == node:
                 freed.update(victim.request)
-        if not victims or not self._session.node_finder.fits(task.shape, node, freed):
+        if not victims or not self._finder.fits(task.shape, node, freed):
             return False
         before = len(statement.moves)
         for victim in victims:
@@ -195,11 +201,10 @@ class VictimSearch:
             if other.gang in self._victim_gangs and other.status in self._statuses and other.preemptable
         ]
         if not candidates:
-            self._exhausted.add(node)
             return ()
         if task.best_effort and self._action == "preempt":
             candidates = [other for other in candidates if other.best_effort]
-        short = self._session.node_finder.short_resources(self._session.shape_of(task), node)
+        short = self._finder.short_resources(self._session.shape_of(task), node)
         if short is None or not self._has_share(task):
             return candidates
         return [other for other in candidates if any(other.request.get(resource, 0) for resource in short)]
@@ -207,8 +212,7 @@ class VictimSearch:
     def _fits(self, node: str, task: Task) -> bool:
         """Return True if ``task`` fits ``node`` once all releasing pods are gone, and its queue's share."""
         return (
-            self._has_share(task)
-            and self._session.node_finder.capacity_on(self._session.shape_of(task), node) is not None
+            self._has_share(task) and self._finder.capacity_on(self._session.shape_of(task), node) is not None
         )
 
     def _has_share(self, task: Task) -> bool:
@@ -220,6 +224,36 @@ class VictimSearch:
         if self._action == "preempt":
             return self._session.allocatable(self._queue, task)
         return self._session.gang_of(task).has_quota_for(task)
+
+
+def evict_tasks(
+    session: Session,
+    action: EvictionAction,
+    gang: Gang,
+    victim_gangs: Iterable[Gang],
+    statuses: Sequence[TaskStatus],
+    may_pipeline: Callable[[Task], bool],
+) -> bool:
+    """Evict single tasks until all of ``gang`` can be pipelined.
+
+    Return False, without evictions, if nothing suffices.
+    ``may_pipeline``: whether a task may have others evicted, as its queue is at the time of the call.
+    """
+    search = VictimSearch(session, action, gang, victim_gangs, statuses)
+    tasks = tasks_to_place(session, gang, best_effort=True)
+    for finder in finders_after_evictions(session, gang, search.victim_nodes):
+        search.limit_to(finder)
+        with session.statement() as statement:
+            for task in tasks:
+                if not session.is_starving(gang):
+                    break
+                if may_pipeline(task):
+                    search.pipeline(task, statement)
+            if is_pipelined(session, gang):
+                search.spare_unneeded(statement)
+                session.dispatch(statement.commit(), gang, action)
+                return True
+    return False
 
 
 def _in_order(evictions: Iterable[Move], tasks: Sequence[Task]) -> list[Move]:

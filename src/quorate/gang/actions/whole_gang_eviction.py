@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
 from quorate.gang.actions.ordering import divide_by_roles, tasks_to_place
 from quorate.gang.actions.victim_search import awaits_evictions
 from quorate.gang.cache.gang import Gang
@@ -22,7 +23,8 @@ from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
-from quorate.placement.node_finder import Choice
+from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder
+from quorate.placement.node_finder import Choice, NodeFinder
 
 MAX_ATTEMPTS: Final = 3  # to find victims that do not reclaim their nodes again
 
@@ -50,17 +52,43 @@ def evict_whole_gangs(
         return False
     session.whole_evictions_tried.add(preemptor.key)
 
+    nodes = {task.node for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES)}
+    for finder in finders_after_evictions(session, preemptor, nodes):
+        on_nodes = [gang for gang in gangs if _is_on(finder, gang)]
+        if _evict_on(session, action, preemptor, tasks, on_nodes, may_pipeline, may_evict, finder):
+            return True
+    return False
+
+
+def _is_on(finder: NodeFinder | LimitedNodeFinder, gang: Gang) -> bool:
+    return isinstance(finder, NodeFinder) or any(
+        task.node in finder.names for task in gang.with_status(*EVICTABLE_STATUSES)
+    )
+
+
+def _evict_on(
+    session: Session,
+    action: EvictionAction,
+    preemptor: Gang,
+    tasks: Sequence[Task],
+    gangs: Sequence[Gang],
+    may_pipeline: Callable[[Task], bool],
+    may_evict: Callable[[Gang], bool],
+    finder: NodeFinder | LimitedNodeFinder,
+) -> bool:
+    """Evict the ``gangs`` that it takes to pipeline ``tasks`` on the nodes of ``finder``."""
+
     def suffices(statement: Statement, victims: Sequence[Gang]) -> bool:
         """Evict only ``victims``; return True if the preemptor can be pipelined then."""
         statement.undo_after(0)
         for gang in victims:
             _evict(session, statement, gang)
-        return pipeline_gang(session, statement, preemptor, tasks, may_pipeline)
+        return pipeline_gang(session, statement, preemptor, tasks, may_pipeline, finder)
 
     for _ in range(MAX_ATTEMPTS):
         with session.statement() as statement:
             victims = _evict_until_it_fits(
-                session, statement, preemptor, tasks, gangs, may_pipeline, may_evict
+                session, statement, preemptor, tasks, gangs, may_pipeline, may_evict, finder
             )
             if not victims:
                 return False
@@ -85,6 +113,7 @@ def _evict_until_it_fits(
     gangs: Sequence[Gang],
     may_pipeline: Callable[[Task], bool],
     may_evict: Callable[[Gang], bool],
+    finder: NodeFinder | LimitedNodeFinder,
 ) -> list[Gang]:
     """Evict gangs in order until ``preemptor`` fits; return them, or [] if it never fits."""
     victims: list[Gang] = []
@@ -94,7 +123,7 @@ def _evict_until_it_fits(
         _evict(session, statement, gang)
         victims.append(gang)
         before = len(statement.moves)
-        if pipeline_gang(session, statement, preemptor, tasks, may_pipeline):
+        if pipeline_gang(session, statement, preemptor, tasks, may_pipeline, finder):
             return victims
         statement.undo_after(before)
     return []
@@ -106,6 +135,7 @@ def pipeline_gang(
     preemptor: Gang,
     tasks: Sequence[Task],
     may_pipeline: Callable[[Task], bool],
+    finder: NodeFinder | LimitedNodeFinder,
 ) -> bool:
     """Pipeline nominated ``tasks``, and others up to the minimum; return whether jobPipelined permits."""
     for task in tasks:
@@ -114,10 +144,10 @@ def pipeline_gang(
             continue
         if not may_pipeline(task):
             continue
-        match session.node_finder.best(session.shape_of(task), task.nominated_node):
+        match finder.best(session.shape_of(task), task.nominated_node):
             case Choice(node, _):
                 statement.pipeline(task, node)
-    return session.is_pipelined(preemptor)
+    return is_pipelined(session, preemptor)
 
 
 def _next_preemptors(session: Session, victims: Iterable[Gang]) -> set[Gang]:

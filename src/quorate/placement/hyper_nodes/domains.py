@@ -99,6 +99,28 @@ class DomainSearch:
                 nodes = self.index.nodes(name)
                 yield Domain(name, nodes if within is None else nodes[within[nodes]])
 
+    def domains_without(self, evictable: Mask, group: PodGroupRoom, highest_tier: int) -> Iterator[Domain]:
+        """Yield the HyperNodes up to ``highest_tier`` that have room if all pods leave ``evictable`` nodes.
+
+        Those that have no room now for fewest of the needed pods come first, then by tier and name.
+        """
+        marks = self._marks(group.placed)
+        found: list[tuple[int, int, str]] = []
+        for tier in self.index.tiers:
+            if tier.number > highest_tier:
+                break
+            future = self._fitting(tier, group, Capacity.FUTURE_IDLE, None)
+            most = self._fitting(tier, group, None, evictable)
+            most += self._fitting(tier, group, Capacity.FUTURE_IDLE, ~evictable)
+            eligible = (most >= group.needed) & (tier.sums(marks) == len(group.placed))
+            short = np.maximum(group.needed - future, 0)
+            found += [
+                (int(short[number]), tier.number, tier.names[number])
+                for number in np.flatnonzero(eligible).tolist()
+            ]
+        for *_, name in sorted(found):
+            yield Domain(name, self.index.nodes(name))
+
     def largest(
         self, group: PodGroupRoom, highest_tier: int, within: Mask | None, *, empty: bool
     ) -> LargestDomain:
