@@ -53,12 +53,16 @@ class _Unit:
 
 
 class _Filling:
-    """One domain that is being filled, part by part.  Its nodes only get fuller while it is used."""
+    """One domain that is being filled, part by part.  Its nodes only get fuller while it is used.
 
-    def __init__(self, session: Session, domain: Domain, room: PodGroupRoom) -> None:
+    ``room`` None: all of the domain is one part.
+    """
+
+    def __init__(self, session: Session, domain: Domain, room: PodGroupRoom | None) -> None:
         self.domain = domain
         self._session = session
-        parts = session.domain_search.parts(domain, room)
+        parts = [domain.nodes] if room is None else session.domain_search.parts(domain, room)
+        self.has_parts = len(parts) > 1
         self._parts = [PartFinder(session.node_finder, part) for part in parts]
         self._next: dict[tuple[Shape, Capacity], int] = {}  # the parts before take no pod of the shape
         self.failed: dict[Shape, Diagnosis | None] = {}  # with the reason, if all nodes are in the domain
@@ -166,6 +170,12 @@ class TopologyPlacement:
             filling = _Filling(self._session, domain, room_of(self._session, self._tasks, (), 1))
         all_needed = self._gang.min_member >= len(self._gang.tasks)
         self._place(self._tasks, filling, statement, all_needed=all_needed)
+        has_shapes = len({task.shape for task in self._tasks}) > 1
+        if has_shapes and filling.has_parts and not self._session.is_pipelined(self._gang):
+            # Other members may fit only the part that the first ones have used.
+            statement.undo_after(0)
+            filling = _Filling(self._session, domain, None)
+            self._place(self._tasks, filling, statement, all_needed=all_needed)
         return filling
 
     def _place(
