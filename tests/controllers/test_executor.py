@@ -12,8 +12,9 @@ from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.executor import DEFER_S, Plan, PlanExecutor, normal_event
+from quorate.controllers.executor import Plan, PlanExecutor, normal_event
 from quorate.controllers.informers import Informers
+from quorate.controllers.limits import PLAN_DEFER_S
 from quorate.kube.controller.expectations import versions
 from quorate.kube.errors import Conflict, Invalid
 from quorate.kube.events import EventRecorder
@@ -88,9 +89,9 @@ def test_concurrent_writes_precede_ordered_ones_and_the_last_produced_objects_ar
 def test_a_deferrable_plan_is_executed_after_the_delay() -> None:
     async def story(executor: PlanExecutor, clock: VirtualClock, server: FakeServer) -> None:
         plan = Plan(writes=(patch("a"),), deferrable=True)
-        assert await executor.execute(KEY, plan) == clock.now() + DEFER_S
+        assert await executor.execute(KEY, plan) == clock.now() + PLAN_DEFER_S
         assert patched(server) == []
-        await clock.advance_to(clock.now() + DEFER_S)
+        await clock.advance_to(clock.now() + PLAN_DEFER_S)
         assert await executor.execute(KEY, plan) is None
         assert patched(server) == ["a"]
 

@@ -124,7 +124,7 @@ def test_without_a_session_no_operation_answers(tmp_path: Path) -> None:
 def test_a_permission_that_is_taken_away_hides_objects_within_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delegated_auth, "CACHE_TTL_S", 0.5)
+    monkeypatch.setattr(delegated_auth, "REVIEW_CACHE_S", 0.5)
 
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in("red")
@@ -214,7 +214,7 @@ def test_a_change_of_permissions_has_the_page_read_everything_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_stream, "CHECK_S", 0.2)
-    monkeypatch.setattr(delegated_auth, "CACHE_TTL_S", 0.2)
+    monkeypatch.setattr(delegated_auth, "REVIEW_CACHE_S", 0.2)
 
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in("red")

@@ -5,7 +5,7 @@ import pytest
 from quorate.api.configuration import load_configuration
 from quorate.api.core import Pod
 from quorate.api.meta import Key
-from quorate.controllers.pods.failure_recovery import GRACE_PERIOD_S
+from quorate.controllers.limits import RECOVERY_GRACE_S
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import EVENTS, NODES, PODS
 from tests.api.configuration.files import a_file
@@ -23,7 +23,7 @@ class LateClock(WallClock):
     """A clock for which the grace period of a pod that is deleted now has ended."""
 
     def now(self) -> float:
-        return super().now() + GRACE_PERIOD_S + 5.0
+        return super().now() + RECOVERY_GRACE_S + 5.0
 
 
 async def create_pod(world: World, name: str, opts_in: str) -> None:

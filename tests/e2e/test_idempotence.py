@@ -12,8 +12,8 @@ from quorate.api.configuration.integrations import FRAMEWORKS, Integrations
 from quorate.api.configuration.pods_ready import BlockAdmissionScope, RequeuingStrategy, WaitForPodsReady
 from quorate.api.field_path import look_up, parse_path
 from quorate.api.meta import Key
-from quorate.controllers.core.queues import INTERVAL_S, MAX_INTERVAL_S
 from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.controllers.limits import MAX_STATUS_INTERVAL_S, STATUS_PACE_S
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -42,7 +42,7 @@ pytestmark = [
 FLEET = NodePool(2, cpu="16", memory="16Gi")
 Story = Callable[[World], Awaitable[None]]
 # Longer than any write is delayed to be combined with later ones.
-QUIET_S = MAX_INTERVAL_S[0] + INTERVAL_S
+QUIET_S = MAX_STATUS_INTERVAL_S[0] + STATUS_PACE_S
 DECLARED = tuple(each for example in EXAMPLES for each in example.integrations.declared)
 
 
@@ -83,12 +83,12 @@ async def writes_of_restarted_controllers(world: World, configuration: Configura
     await until_no_writes(world, QUIET_S)
     # On a slow server the statuses of queues are delayed for longer.
     await world.until("the statuses of all queues are current", partial(statuses_are_current, world))
-    await until_no_writes(world, INTERVAL_S)
+    await until_no_writes(world, STATUS_PACE_S)
     await world.stop_queueing()
     world.queueing_client.attempted.clear()
     await world.start_queueing(configuration, seed=2)
     # All objects are reconciled at the start, and their writes follow within a second.
-    await until_no_writes(world, INTERVAL_S * 1.5)
+    await until_no_writes(world, STATUS_PACE_S * 1.5)
     return dict(world.queueing_client.attempted)
 
 

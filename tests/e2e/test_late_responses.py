@@ -7,7 +7,7 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import DEFAULT_GATES
 from quorate.api.meta import Key
-from quorate.controllers.admission.writer import MAX_IN_FLIGHT
+from quorate.controllers.limits import WRITES_IN_FLIGHT
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import send, status_patch
 from quorate.queueing import conditions as c
@@ -88,7 +88,7 @@ def test_late_responses_do_not_change_the_priority_order() -> None:
     """The number of writes in flight is limited; further decisions wait for their results."""
 
     async def story(world: World) -> None:
-        early, late = 3 * MAX_IN_FLIGHT, Key(NAMESPACE, "late")
+        early, late = 3 * WRITES_IN_FLIGHT, Key(NAMESPACE, "late")
 
         def known() -> tuple[int, int]:
             assert world.replica.view is not None
@@ -97,7 +97,7 @@ def test_late_responses_do_not_change_the_priority_order() -> None:
 
         async def decisions_are_waiting() -> bool:
             decided, waiting = known()
-            return decided + waiting == early and decided >= MAX_IN_FLIGHT and waiting > 0
+            return decided + waiting == early and decided >= WRITES_IN_FLIGHT and waiting > 0
 
         async def late_is_known() -> bool:
             return sum(known()) == early + 1

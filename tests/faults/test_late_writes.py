@@ -10,7 +10,7 @@ from quorate.api.configuration import Configuration
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
+from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.kube.rest.config import RestConfig

@@ -6,7 +6,9 @@ import threading
 
 import pytest
 
-from quorate.kube.computations import LARGE_BYTES, SWITCH_INTERVAL_S, Computations
+from quorate.api.limits import LARGE_BYTES
+from quorate.kube.computations import Computations
+from quorate.kube.limits import SWITCH_INTERVAL_S
 
 DEADLINE_S = 30.0
 

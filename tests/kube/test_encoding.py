@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from quorate.kube.computations import LARGE_BYTES
+from quorate.api.limits import LARGE_BYTES, MANY_VALUES
 from quorate.kube.resources import CLUSTER_QUEUES, PODS
-from quorate.kube.rest.encoding import MANY_VALUES, encode_object, encode_patch, has_many_values
+from quorate.kube.rest.encoding import encode_object, encode_patch, has_many_values
 
 
 class Observed(Mapping[str, str]):

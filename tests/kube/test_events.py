@@ -18,6 +18,7 @@ from quorate.api.meta import Key, Uid
 from quorate.api.syntax import is_dns_subdomain
 from quorate.kube import events
 from quorate.kube.events import EventRecorder, truncate
+from quorate.kube.limits import SERIES_ENDS_S
 from quorate.kube.object_faults import Stage, fault_of
 from quorate.kube.resources import WORKLOADS
 from tests.kube.fake_server import Answer, FakeServer, Request, refusal
@@ -191,7 +192,7 @@ def test_another_message_about_another_version_begins_a_series() -> None:
         assert [request.body["note"] for request in server.requests] == ["a is deleted", "c is deleted"]
         versions = [request.body["regarding"]["resourceVersion"] for request in server.requests]
         assert versions == ["1", "2"]
-        await clock.advance_to(1000.0 + events.SERIES_ENDS_S + 1)
+        await clock.advance_to(1000.0 + SERIES_ENDS_S + 1)
         recorder.event(second, "Normal", "DeletedWorkload", "d is deleted")
         await recorder.drained()
         assert [request.method for request in server.requests] == ["POST"] * 3
@@ -205,7 +206,7 @@ def test_a_different_message_or_a_long_pause_begins_a_new_event() -> None:
         recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 3")
         recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 4")
         await recorder.drained()
-        await clock.advance_to(1000.0 + events.SERIES_ENDS_S + 1)
+        await clock.advance_to(1000.0 + SERIES_ENDS_S + 1)
         recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 3")
         await recorder.drained()
         assert counts(server) == [("POST", 1)] * 3
@@ -268,13 +269,14 @@ def test_a_failed_write_is_retried_with_the_latest_count() -> None:
 def test_events_beyond_the_bound_are_dropped_and_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "UNWRITTEN_MAX", 100)
+    most = 100
+    monkeypatch.setattr(events, "MAX_UNWRITTEN", most)
 
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
-        for number in range(events.UNWRITTEN_MAX + 5):
+        for number in range(most + 5):
             recorder.event(WORKLOAD, "Normal", "Pending", f"no room, {number} before")
         await recorder.drained()
-        assert len(server.requests) == events.UNWRITTEN_MAX
+        assert len(server.requests) == most
         recorder.event(WORKLOAD, "Normal", "Admitted", "at last")
         await recorder.drained()
         assert server.requests[-1].body["reason"] == "Admitted"
@@ -286,7 +288,7 @@ def test_events_beyond_the_bound_are_dropped_and_logged(
         if record.name == events.__name__
     ]
     assert logged == [
-        ("events are dropped: the server does not keep up", {"unwritten": events.UNWRITTEN_MAX}),
+        ("events are dropped: the server does not keep up", {"unwritten": most}),
         ("events were dropped", {"dropped": 5}),
     ]
 
@@ -295,7 +297,7 @@ def test_events_beyond_the_bound_are_dropped_and_logged(
 def test_drops_are_logged_once_while_the_server_does_not_keep_up(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "UNWRITTEN_MAX", 10)
+    monkeypatch.setattr(events, "MAX_UNWRITTEN", 10)
     slow = iter([True] * 2)
 
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
@@ -316,7 +318,7 @@ def test_drops_are_logged_once_while_the_server_does_not_keep_up(
     ("later_s", "most_bytes"),
     [
         pytest.param(1.0, 800, id="a repetition may come: the count is remembered, the content is not"),
-        pytest.param(events.SERIES_ENDS_S + 1, 100, id="a repetition begins a new series"),
+        pytest.param(SERIES_ENDS_S + 1, 100, id="a repetition begins a new series"),
     ],
 )
 def test_written_events_take_little_memory(later_s: float, most_bytes: int) -> None:

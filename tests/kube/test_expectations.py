@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from quorate.api.meta import Key
-from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S, Expectations
+from quorate.kube.controller.expectations import Expectations
+from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from quorate.kube.resources import JOBS
 from quorate.kube.writes import Patch
 from tests.kube.virtual_clock import VirtualClock

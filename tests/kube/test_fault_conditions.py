@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key, Uid
-from quorate.kube.fault_conditions import MAX_MESSAGE, OF_QUEUEING, FaultCondition, conditions_with_fault
+from quorate.kube.fault_conditions import OF_QUEUEING, FaultCondition, conditions_with_fault
+from quorate.kube.limits import MAX_FAULT_MESSAGE
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
 
@@ -78,4 +79,4 @@ def test_a_workload_with_quota_keeps_its_condition() -> None:
 
 def test_a_long_problem_is_cut() -> None:
     (condition,) = conditions({}, problem="x" * 100_000)
-    assert len(condition["message"]) == MAX_MESSAGE
+    assert len(condition["message"]) == MAX_FAULT_MESSAGE

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from quorate.kube.errors import ApiError, Unreachable, error_from_answer
-from quorate.kube.flowcontrol import ATTEMPTS, Backoff, TokenBucketRateLimiter, retry_delay_s
+from quorate.kube.flowcontrol import Backoff, TokenBucketRateLimiter, retry_delay_s
+from quorate.kube.limits import ATTEMPTS
 
 
 def refused(code: int, retry_after_s: float | None = None) -> ApiError:

@@ -11,7 +11,8 @@ import pytest
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key
-from quorate.kube.informer import SLICE_S, Change, Informer
+from quorate.kube.informer import Change, Informer
+from quorate.kube.limits import WATCH_SLICE_S
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import PODS
 from tests.kube.fake_server import (
@@ -113,7 +114,7 @@ def test_other_tasks_run_while_a_long_list_is_taken_over() -> None:
 
     def slow(change: Change[Pod]) -> None:
         turns_at.append(turns)
-        until = time.perf_counter() + 2 * SLICE_S
+        until = time.perf_counter() + 2 * WATCH_SLICE_S
         while time.perf_counter() < until:
             pass
 

@@ -5,7 +5,8 @@ import logging
 import pytest
 from aiohttp.http_exceptions import BadStatusLine
 
-from quorate.kube.serving.malformed_requests import LOG_INTERVAL_S, MalformedRequests
+from quorate.kube.limits import SERVER_LOG_INTERVAL_S
+from quorate.kube.serving.malformed_requests import MalformedRequests
 
 
 def a_record(error: Exception | None, message: str = "Error handling request from %s") -> logging.LogRecord:
@@ -20,7 +21,7 @@ def test_malformed_requests_are_one_counted_warning_in_a_while(monkeypatch: pyte
     warnings = MalformedRequests()
     records = [a_record(BadStatusLine("GET / HTTP/9.9")) for _ in range(3)]
     assert [warnings.filter(record) for record in records] == [True, False, False]
-    now += LOG_INTERVAL_S
+    now += SERVER_LOG_INTERVAL_S
     last = a_record(None, "Invalid HTTP request received.")
     assert warnings.filter(last)
     assert (records[0].levelname, records[0].exc_info) == ("WARNING", None)

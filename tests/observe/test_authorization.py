@@ -7,9 +7,10 @@ import aiohttp
 import pytest
 
 from quorate.kube.client import Client
+from quorate.kube.limits import REVIEW_CACHE_S
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.kube.serving.delegated_auth import CACHE_TTL_S, DelegatedAuth
+from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.observe.authorization import authorized
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.replica import Replica
@@ -57,7 +58,7 @@ def test_only_authorized_users_are_served() -> None:
                 rule = a_rule("get", "clusterqueues/pendingworkloads", groups="visibility.kueue.x-k8s.io")
                 await grant(api_client, "watcher", rule, everywhere=True)
                 assert await see(robot) == (403, refusal)  # the decision is cached
-                await clock.advance_to(clock.now() + CACHE_TTL_S)
+                await clock.advance_to(clock.now() + REVIEW_CACHE_S)
                 async with aiohttp.ClientSession(f"{url}/", headers=robot) as session:
                     assert (await session.get(QUEUE)).status == 200
                     local = QUEUE.replace("clusterqueues/research", "namespaces/ns/localqueues/a")

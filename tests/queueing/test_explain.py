@@ -4,7 +4,6 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.queueing.explain import (
-    STEP,
     PendingFacts,
     QuotaHolder,
     can_never_fit,
@@ -13,6 +12,7 @@ from quorate.queueing.explain import (
     run,
 )
 from quorate.queueing.inadmissible_reasons import QuotaExceeded, QuotaShort
+from quorate.queueing.limits import STEP
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
 from tests.queueing.notation import Json

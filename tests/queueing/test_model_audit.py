@@ -170,7 +170,7 @@ def count_usage_twice(world: World) -> None:
 def test_a_difference_is_found(
     fault: Callable[[World], None], found: list[object], slice_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.queueing.model_audit.QUEUE_SLICE_SIZE", slice_size)
+    monkeypatch.setattr("quorate.queueing.model_audit.QUEUE_AUDIT_SLICE", slice_size)
     world = a_world()
     fault(world)
     assert differences(world.state, world.workloads.values()) == found

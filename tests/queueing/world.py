@@ -16,8 +16,8 @@ from quorate.queueing.lifecycle.decided_status import decided_status
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.statuses import admit_status as admit
 from quorate.queueing.lifecycle.statuses import finish_status, hold_status, release_status, unplaced_status
+from quorate.queueing.limits import FIRST_DELAY_S
 from quorate.queueing.model_audit import ModelDifference, audit_model
-from quorate.queueing.pending.second_pass_queue import FIRST_DELAY_S
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.pods_ready import pods_ready_condition
 from quorate.queueing.state import State

@@ -16,19 +16,14 @@ from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.meta import Key
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Unreachable
+from quorate.kube.limits import MAX_VALUES
 from quorate.kube.serving.certificates import new_authority, new_client_certificate
-from quorate.kube.serving.json_values import MAX_VALUES
 from quorate.kube.serving.tls import load_certificate, server_context
 from quorate.webhooks.admission_review import AdmissionRequest, AdmissionResponse
+from quorate.webhooks.limits import MAX_CONVERSION_BYTES, MAX_REVIEW_BYTES, MAX_REVIEW_VALUES
 from quorate.webhooks.process import webhooks_by_route
 from quorate.webhooks.serving_certificate import ClientAuthority, NoCertificate
-from quorate.webhooks.webhook_server import (
-    MAX_CONVERSION_BYTES,
-    MAX_REVIEW_BYTES,
-    MAX_REVIEW_VALUES,
-    LoopShare,
-    webhook_server,
-)
+from quorate.webhooks.webhook_server import LoopShare, webhook_server
 from tests.webhooks.admission_requests import FakeReader, a_review
 from tests.webhooks.served_webhooks import Served, a_pair, served
 

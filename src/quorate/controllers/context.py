@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from quorate.api.configuration import Configuration
 from quorate.controllers.informers import Informers
+from quorate.controllers.limits import EVENT_SHARE, EVENT_WORKERS
 from quorate.controllers.metrics import Forget, Record
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -14,10 +15,6 @@ from quorate.kube.events import EventRecorder
 from quorate.kube.resources import Resource
 
 COMPONENT: Final = "quorate-controllers"  # the source of events
-# One event at a time, as Kueue's recorder: its rate falls by itself when the server is slow, and with it what
-# events take from the writes that admit workloads.
-EVENT_WORKERS: Final = 1
-EVENT_SHARE: Final = 0.2  # of the time, while the server is busy
 
 
 def event_recorder(client: Client, clock: Clock, *, distinct_messages: bool = False) -> EventRecorder:

@@ -10,12 +10,13 @@ For each key the executor remembers what no API object stores:
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.limits import PLAN_DEFER_S
 from quorate.kube.controller.debounce import Debounce
 from quorate.kube.controller.expectations import Expectations, Version
 from quorate.kube.errors import ApiError, Invalid, Unreachable, Unreadable
@@ -24,8 +25,6 @@ from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.kube.writes import Create, Patch, Write, send, send_concurrently
 from quorate.queueing.lifecycle.transition import Event
-
-DEFER_S: Final = 1.0  # pods of one job tend to end together: one write can report many
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class PlanExecutor:
         resource: Resource[Any],
         enqueue: Callable[[Key], None],
         *,
-        defer_s: float = DEFER_S,
+        defer_s: float = PLAN_DEFER_S,
     ) -> None:
         self._client = context.client
         self._recorder = context.events

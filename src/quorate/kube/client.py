@@ -20,6 +20,7 @@ import msgspec
 from yarl import URL
 
 from quorate.api import codec
+from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Key, ObjectMeta
 from quorate.kube.errors import (
     ApiError,
@@ -30,6 +31,7 @@ from quorate.kube.errors import (
     error_from_answer,
 )
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
+from quorate.kube.limits import CONNECT_S, PAGE_SIZE, WATCH_S, WATCH_SLACK_S
 from quorate.kube.manager.cancellation import end_tasks
 from quorate.kube.object_faults import ObjectFault, ObjectFaults
 from quorate.kube.own_writes import OwnWrites
@@ -53,11 +55,6 @@ from quorate.kube.rest.encoding import encode_object, encode_patch
 D = TypeVar("D")
 
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-PAGE_SIZE = 500
-WATCH_S = 300.0  # after which the server ends a watch; the next one may go to another replica
-WATCH_SLACK_S = 30.0  # silence beyond the end of a watch means that the connection is dead
-CONNECT_S = 10.0
-LARGE_BYTES = 2**19  # larger bodies are sent in pieces, so that other tasks are not delayed
 
 # asyncio keeps the deadlines: aiohttp's own timer swallows a cancellation that arrives in the iteration
 # of the event loop in which it expires, because each of the two blocks it guards (ClientSession._request,

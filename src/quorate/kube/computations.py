@@ -3,19 +3,11 @@
 import asyncio
 import sys
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from quorate.api import codec
-
-LARGE_BYTES: Final = 64 * 1024
-"""The size from which a body or an object is processed outside of the event loop."""
-
-SWITCH_INTERVAL_S: Final = 0.0005
-"""How long a thread executes Python code while another thread waits.
-
-The event loop waits as long after each system call, and a request makes several.  With Python's 5 ms it
-waited 2 to 4 times longer while 3,000 pods were encoded; that takes 6 % more processor time.
-"""
+from quorate.api.limits import LARGE_BYTES
+from quorate.kube.limits import SWITCH_INTERVAL_S
 
 T = TypeVar("T")
 

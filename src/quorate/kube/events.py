@@ -31,23 +31,23 @@ from quorate.kube.errors import (
     TooManyRequests,
 )
 from quorate.kube.flowcontrol import RateLimiter
+from quorate.kube.limits import (
+    COUNT_EVERY_S,
+    EVENT_WORKERS,
+    MAX_EVENT_PAUSE_S,
+    MAX_REMEMBERED_EVENTS,
+    MAX_UNWRITTEN,
+    NAME_CHARACTERS,
+    NOTE_BYTES,
+    PROMPT_WRITE_S,
+    REPEATED_S,
+    SERIES_ENDS_S,
+    WORD_CHARACTERS,
+)
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import EVENTS, Resource, reference
 
-# The API server refuses events that exceed these three.
-NOTE_BYTES = 1024
-NAME_CHARACTERS = 253
-WORD_CHARACTERS = 128
-
-UNWRITTEN_MAX = 10_000  # of a kilobyte each
-REMEMBERED_MAX = 13_000
-WORKERS = 4  # few: a burst of events must not delay the writes that they describe
-PROMPT_S = 0.01  # a write that takes longer shows that the server has other work
-MAX_PAUSE_S = 0.25  # after one write
-REPEATED_S = 1.0  # from an event to the write of its first repetition
-COUNT_EVERY_S = 60.0  # how far the stored count of a series may lag behind
-SERIES_ENDS_S = 360.0  # a repetition later than this begins a new series
 # Reasons of events about objects that nothing else reports.
 UNREADABLE = "Unreadable"  # it does not have the type of its kind
 UNUSABLE = "Unusable"  # an internal error concerns it
@@ -119,7 +119,7 @@ class EventRecorder:
         instance: str = "",
         *,
         rate_limiter: RateLimiter | None = None,
-        workers: int = WORKERS,
+        workers: int = EVENT_WORKERS,
         share: float = 1.0,
         distinct_messages: bool = False,
     ) -> None:
@@ -131,10 +131,10 @@ class EventRecorder:
         self._component = component
         self._instance = (instance or component)[:WORD_CHARACTERS]
         self._rate_limiter = rate_limiter
-        # By the event's key, ordered by the last repetition, the oldest first; at most REMEMBERED_MAX.
+        # By the event's key, ordered by the last repetition, the oldest first; at most MAX_REMEMBERED_EVENTS.
         self._series: dict[Key, _Series] = {}
         self._keys: dict[_Identity, Key] = {}  # the inverse of _series
-        self._unwritten = 0  # series without a stored Event, at most UNWRITTEN_MAX
+        self._unwritten = 0  # series without a stored Event, at most MAX_UNWRITTEN
         self._dropped = 0  # since events are dropped
         self._serial = 0  # distinguishes events of the same microsecond
         # By object: its last unique report, until another report ends the state that it describes.
@@ -268,17 +268,17 @@ class EventRecorder:
         return True
 
     def _has_capacity(self) -> bool:
-        if self._unwritten == UNWRITTEN_MAX:
+        if self._unwritten == MAX_UNWRITTEN:
             if not self._dropped:
                 self._log.warning(
                     "events are dropped: the server does not keep up", unwritten=self._unwritten
                 )
             self._dropped += 1
             return False
-        if self._dropped and self._unwritten <= UNWRITTEN_MAX // 2:  # not at each event that is written
+        if self._dropped and self._unwritten <= MAX_UNWRITTEN // 2:  # not at each event that is written
             self._log.warning("events were dropped", dropped=self._dropped)
             self._dropped = 0
-        if len(self._series) == REMEMBERED_MAX:
+        if len(self._series) == MAX_REMEMBERED_EVENTS:
             self._forget(next(key for key, series in self._series.items() if series.written))
         return True
 
@@ -334,7 +334,7 @@ def pause_s(write_s: float, share: float) -> float:
 
     A prompt write has no pause: the server is not busy.
     """
-    return min(MAX_PAUSE_S, max(0.0, write_s - PROMPT_S) * (1 / share - 1))
+    return min(MAX_EVENT_PAUSE_S, max(0.0, write_s - PROMPT_WRITE_S) * (1 / share - 1))
 
 
 def _identity(

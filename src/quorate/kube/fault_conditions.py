@@ -18,11 +18,10 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.latest import LatestValueWriter
 from quorate.kube.errors import ApiError, Conflict
 from quorate.kube.events import UNREADABLE
+from quorate.kube.limits import MAX_FAULT_MESSAGE
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, Json, Resource, untyped
-
-MAX_MESSAGE: Final = 1024  # characters: a problem may quote what it is about
 
 _JSON: Final[Any] = dict[str, Any]  # a type to decode as
 
@@ -104,7 +103,7 @@ def conditions_with_fault(fault: ObjectFault, wanted: FaultCondition, now: str) 
         "type": wanted.type,
         "status": wanted.status,
         "reason": UNREADABLE,
-        "message": f"left out of all decisions: {fault.problem}"[:MAX_MESSAGE],
+        "message": f"left out of all decisions: {fault.problem}"[:MAX_FAULT_MESSAGE],
         "lastTransitionTime": old.get("lastTransitionTime", now) if same else now,
     }
     if all(old.get(name) == value for name, value in new.items()):

@@ -15,6 +15,7 @@ from quorate.kube.errors import (
     Unreadable,
     WriteNotPermitted,
 )
+from quorate.kube.limits import ATTEMPTS
 from quorate.kube.log import logger
 
 T = TypeVar("T")
@@ -37,7 +38,6 @@ class Backoff:
         return self.delay_s(failures) * (0.5 + rng.random() / 2)
 
 
-ATTEMPTS = 5  # of one request; with RETRY about 1.5 s in all when the server sends no Retry-After
 RETRY = Backoff(first_s=0.1, cap_s=2.0)
 
 

@@ -23,14 +23,13 @@ from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Gone, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff
+from quorate.kube.limits import STABLE_WATCH_S, WATCH_SLICE_S
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault, Stage, fault_of, problem_of
 from quorate.kube.resources import Resource, T, metadata_of
 from quorate.kube.rest.decoding import Bookmark, WatchEvent
 
 RECONNECT = Backoff(first_s=0.1, cap_s=10.0)
-SLICE_S = 0.01  # of objects that arrived together, before other tasks run
-STABLE_S = 5.0  # a watch of this length resets the backoff, even without events
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
@@ -137,7 +136,7 @@ class Informer(Generic[T]):
                 self._version = ""
                 problem = problem_of(error)
                 self._log.fault("list or watch raised", error)
-            if clock() - began >= STABLE_S:
+            if clock() - began >= STABLE_WATCH_S:
                 self._failures = 0
             self._failures += 1
             if problem:
@@ -156,7 +155,7 @@ class Informer(Generic[T]):
         began = clock()
         for key, obj in present.items():
             self._put(key, obj)
-            if clock() - began > SLICE_S:
+            if clock() - began > WATCH_SLICE_S:
                 await asyncio.sleep(0)
                 began = clock()
         self._version = listing.resource_version
@@ -182,7 +181,7 @@ class Informer(Generic[T]):
                     metadata = metadata_of(obj)
                     self._put(metadata.key, None if type_ == "DELETED" else obj)
                     self._version = metadata.resource_version
-            if clock() - began > SLICE_S:  # many events may have arrived together
+            if clock() - began > WATCH_SLICE_S:  # many events may have arrived together
                 await asyncio.sleep(0)
                 began = clock()
 

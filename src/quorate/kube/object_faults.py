@@ -8,20 +8,20 @@ the object is tried like any other.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from quorate.api.codec import shortened
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.meta import Key, ObjectMeta, Uid
+from quorate.kube.limits import MAX_REMEMBERED_FAULTS
 from quorate.kube.log import logger
 from quorate.kube.resources import HasMetadata, Json, Resource, metadata_of
 
 # Where an object could not be used: in the order of its way through a process.
 Stage = Literal["decode", "index", "subscribe", "decide", "reconcile"]
 
-REMEMBERED_MAX: Final = 10_000  # objects with a logged fault; beyond, the oldest is forgotten
 
 _Subject = tuple[str, str, Key, Stage]  # API version, plural and key of an object, and the stage
 _Version = tuple[Uid, str, str]  # uid, resource version and problem
@@ -85,7 +85,7 @@ class ObjectFaults:
         if self._logged.pop(subject, None) != version:
             self._write(fault)
         self._logged[subject] = version
-        if len(self._logged) > REMEMBERED_MAX:
+        if len(self._logged) > MAX_REMEMBERED_FAULTS:
             del self._logged[next(iter(self._logged))]
         for on_fault in tuple(self._subscribers):
             try:

@@ -20,9 +20,9 @@ from quorate.kube.serving.delegated_auth import Access, DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.kube.serving.tls import load_certificate, server_context
 from quorate.observe.authorization import authorized
+from quorate.observe.limits import RENEW_EVERY_S
 from quorate.observe.serving import serving
 
-RENEW_EVERY_S: Final = 300 * 86400.0  # certificates are valid for a year
 _NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 

@@ -30,14 +30,13 @@ from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.kube.serving.delegated_auth import Access, PathAccess, ResourceAccess
 from quorate.observe.authorization import refusal, status
 from quorate.observe.explanations import Explainer, explanation_access
+from quorate.observe.limits import DEFAULT_LIMIT, MAX_LIMIT
 from quorate.observe.replica import Replica
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.state import State
 
 PLAIN: Final = "/visibility"
-DEFAULT_LIMIT: Final = 1000
-LIMIT_MAX: Final = 100_000
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -47,7 +46,7 @@ class Page(msgspec.Struct, frozen=True):
 
 def page(limit: int, offset: int) -> Page:
     """Return the page within bounds; a limit of 0 means the default."""
-    return Page(min(LIMIT_MAX, DEFAULT_LIMIT if limit == 0 else max(0, limit)), max(0, offset))
+    return Page(min(MAX_LIMIT, DEFAULT_LIMIT if limit == 0 else max(0, limit)), max(0, offset))
 
 
 def pending_in_cluster_queue(state: State, name: str, page_: Page) -> tuple[PendingWorkload, ...] | None:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import islice
-from typing import Final
 
 import msgspec
 
@@ -24,6 +23,7 @@ from quorate.api.validation.queues import stored_cluster_queue_findings
 from quorate.queueing import conditions as c
 from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.queueing.inactive_reasons import InactiveReason
+from quorate.queueing.limits import MAX_QUEUE_FINDINGS
 from quorate.queueing.pending.effective_requests import held_count, needed_counts
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import QueueOrder
@@ -31,8 +31,6 @@ from quorate.queueing.pending.queue import PendingQueue
 from quorate.queueing.topology.places import NO_PLACES
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
-
-_MAX_FINDINGS: Final = 100  # that are kept of one cluster queue; the first tells why it is inactive
 
 
 class Reservation:
@@ -291,4 +289,4 @@ def usage_of(
 
 def spec_findings(spec: ClusterQueueSpec) -> tuple[str, ...]:
     """Return what is invalid in the spec of a stored cluster queue, as texts: the first ones."""
-    return tuple(str(finding) for finding in islice(stored_cluster_queue_findings(spec), _MAX_FINDINGS))
+    return tuple(str(finding) for finding in islice(stored_cluster_queue_findings(spec), MAX_QUEUE_FINDINGS))

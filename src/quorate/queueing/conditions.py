@@ -22,6 +22,7 @@ from quorate.api.meta import (
 )
 from quorate.api.volcano import GROUP as VOLCANO_GROUP
 from quorate.queueing import inadmissible_reasons as r
+from quorate.queueing.limits import MAX_MESSAGE_BYTES
 
 QUOTA_RESERVED: Final = "QuotaReserved"
 ADMITTED: Final = "Admitted"
@@ -123,8 +124,6 @@ SLICE_REPLACED: Final = "WorkloadSliceReplaced"
 REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
 MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 
-_MAX_MESSAGE_BYTES: Final = 32 * 1024  # of the API
-
 
 def new_condition(
     type_: str,
@@ -147,9 +146,9 @@ def new_condition(
 def truncate_message(message: str) -> str:
     """Cut the message to the length that the API accepts."""
     encoded = message.encode()
-    if len(encoded) <= _MAX_MESSAGE_BYTES:
+    if len(encoded) <= MAX_MESSAGE_BYTES:
         return message
-    return encoded[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
+    return encoded[:MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
 def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[Condition, ...]:

@@ -9,13 +9,11 @@ Source: Kueue's KEP-4136.  Amounts are in whole units (cores, bytes), as fractio
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from quorate.api.configuration.queueing import AdmissionFairSharing
 from quorate.api.meta import Key
+from quorate.queueing.limits import LEAST_USAGE
 from quorate.quota.amount import CPU, Usage
-
-_LEAST: Final = 0.001  # of any resource, in whole units
 
 
 class ConsumedUsage:
@@ -94,7 +92,7 @@ def by_resource(usage: Usage) -> dict[str, float]:
 
 def _without_traces(consumed: float, current: float) -> float:
     """Return ``consumed``, or 0 if nothing is used and hardly anything is left of the past usage."""
-    return consumed if current or consumed >= _LEAST else 0.0
+    return consumed if current or consumed >= LEAST_USAGE else 0.0
 
 
 def _recent_fraction(elapsed_s: float, rules: AdmissionFairSharing) -> float:

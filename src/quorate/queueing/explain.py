@@ -8,7 +8,7 @@ there: what is counted is then between the counts before and after.
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import nullcontext
 from heapq import nsmallest
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,15 +24,13 @@ from quorate.queueing.inadmissible_reasons import (
     QuotaExceeded,
     QuotaShort,
 )
+from quorate.queueing.limits import MAX_LISTED, STEP
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.restored_history import stored_preemption
 from quorate.queueing.scheduling.nomination import could_ever_fit
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
-
-_MAX_LISTED: Final = 10
-STEP: Final = 2_000  # objects between two yields: a few milliseconds
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -175,7 +173,7 @@ def _ahead(state: State, entry: Entry) -> Steps[tuple[int, tuple[Key, ...]]]:
         own = rank(entry)
         ahead = [other for other in entries if rank(other) < own]
         count += len(ahead)
-        first = nsmallest(_MAX_LISTED, (*first, *ahead), key=rank)
+        first = nsmallest(MAX_LISTED, (*first, *ahead), key=rank)
     return count, tuple(other.key for other in first)
 
 
@@ -186,7 +184,7 @@ def first_pending(state: State, cluster_queue: str) -> Steps[tuple[Key, ...]]:
     for entries in _slices(queue.pending.unordered() if queue is not None else []):
         yield
         assert queue is not None
-        first = nsmallest(_MAX_LISTED, (*first, *entries), key=queue.pending.rank)
+        first = nsmallest(MAX_LISTED, (*first, *entries), key=queue.pending.rank)
     return tuple(entry.key for entry in first)
 
 
@@ -211,7 +209,7 @@ def _holders(
                     for holder in reservations
                     for pair in pairs & holder.usage.keys()
                 ]
-                holders = nsmallest(_MAX_LISTED, (*holders, *found), key=_by_amount)
+                holders = nsmallest(MAX_LISTED, (*holders, *found), key=_by_amount)
     return tuple(holders)
 
 

@@ -11,6 +11,7 @@ import msgspec
 from quorate.api.kueue import ACTIVE, AdmissionCheck, ClusterQueue, ClusterQueueSpec, ResourceFlavor
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import is_true
+from quorate.queueing.limits import MAX_MESSAGE_FINDINGS
 
 
 class Stopped(msgspec.Struct, frozen=True):
@@ -80,7 +81,6 @@ InactiveReason = (
     | TopologiesMissing
 )
 _MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"  # a controllerName of admission checks, and the next one
-_MAX_FINDINGS: Final = 3  # in a message: more would hide the other reasons
 
 
 def active_condition_reason(reason: InactiveReason) -> str:
@@ -120,8 +120,8 @@ def inactive_message(reason: InactiveReason) -> str:
         case CohortCycle(cohorts):
             return f"the parents of its cohorts form a cycle: {', '.join(cohorts)}"
         case Misconfigured(findings):
-            more = len(findings) - _MAX_FINDINGS
-            shown = "; ".join(findings[:_MAX_FINDINGS])
+            more = len(findings) - MAX_MESSAGE_FINDINGS
+            shown = "; ".join(findings[:MAX_MESSAGE_FINDINGS])
             return f"is misconfigured: {shown}{f'; and {more} more' if more > 0 else ''}"
         case FlavorsMissing(names):
             return f"references missing ResourceFlavor(s): {','.join(names)}"

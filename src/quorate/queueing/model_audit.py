@@ -10,7 +10,7 @@ slices, provided that they change together.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -18,6 +18,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import Path
 from quorate.queueing.cluster_queue import ClusterQueueState, counts_quota
+from quorate.queueing.limits import AUDIT_SLICE, QUEUE_AUDIT_SLICE
 from quorate.queueing.outside_quota import OutsideUse, recorded_use
 from quorate.queueing.pending.ordering import may_queue
 from quorate.queueing.state import State
@@ -26,9 +27,6 @@ from quorate.queueing.topology.places import Amounts, Places
 from quorate.quota import audit
 from quorate.quota.amount import Usage, total
 from quorate.quota.tree import Node
-
-SLICE_SIZE: Final = 500  # workloads
-QUEUE_SLICE_SIZE: Final = 2_000  # reservations, at least; those of one queue belong to one slice
 
 
 class StoredWorkloads(Protocol):
@@ -77,9 +75,9 @@ def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[Mode
     keys = list(workloads.keys())
     known = {**state.ledger.reservations, **state.ledger.outside}
     keys += [key for key in known if workloads.get(key) is None]
-    for start in range(0, len(keys), SLICE_SIZE):
+    for start in range(0, len(keys), AUDIT_SLICE):
         found: list[ModelDifference | None] = []
-        for key in keys[start : start + SLICE_SIZE]:
+        for key in keys[start : start + AUDIT_SLICE]:
             found.append(_difference(state, key, workloads.get(key) or state.unreadable.get(key)))
             found.append(_outside_difference(state, key, workloads.get(key)))
         yield tuple(difference for difference in found if difference is not None)
@@ -117,7 +115,7 @@ def _queue_slices(state: State) -> Iterator[tuple[audit.Difference, ...]]:
             continue  # deleted since the last slice
         differences += _usage_differences(queue)
         size += 1 + len(queue.reservations)
-        if size >= QUEUE_SLICE_SIZE:
+        if size >= QUEUE_AUDIT_SLICE:
             yield tuple(differences)
             differences, size = [], 0
     yield tuple(differences)

@@ -10,11 +10,10 @@ from quorate.api.kueue import POD_SET, Workload
 from quorate.api.meta import epoch, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup, counts_quota, usage_of
+from quorate.queueing.limits import MAX_NAMED_PODS
 from quorate.queueing.outside_quota import OutsideUse, recorded_use
 from quorate.queueing.pending.effective_requests import quota_requests
 from quorate.quota.amount import PODS, FlavorResource, Usage, as_quantity, total
-
-MOST_NAMED = 5  # pods in a message
 
 
 class PodUsage(NamedTuple):
@@ -41,8 +40,8 @@ class PodsOutside(NamedTuple):
             f"{as_quantity(pair.resource, amount)} {pair.resource} of flavor {pair.flavor}"
             for pair, amount in sorted(self.use.usage.items())
         )
-        names = ", ".join(each.pod.metadata.name for each in self.users[:MOST_NAMED])
-        more = f" and {len(self.users) - MOST_NAMED} more" if len(self.users) > MOST_NAMED else ""
+        names = ", ".join(each.pod.metadata.name for each in self.users[:MAX_NAMED_PODS])
+        more = f" and {len(self.users) - MAX_NAMED_PODS} more" if len(self.users) > MAX_NAMED_PODS else ""
         return f"its pods use {amounts} more than quota is charged for: {names}{more}"
 
     @property

@@ -43,6 +43,7 @@ from quorate.queueing.conditions import (
     transition_time,
 )
 from quorate.queueing.inadmissible_reasons import AwaitingPodsReady
+from quorate.queueing.limits import JITTER_FACTOR
 
 TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-ready-timeout"
 RECOVERY_TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-recovery-timeout"
@@ -56,8 +57,6 @@ WAIT_FOR_SCHEDULING: Final = "WaitForScheduling"
 STARTED: Final = "Started"
 WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
 RECOVERED: Final = "Recovered"
-
-JITTER_FACTOR: Final = 0.0001  # of the delay: spreads the return of workloads that were evicted together
 
 
 class Timeouts(msgspec.Struct, frozen=True):

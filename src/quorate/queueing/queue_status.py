@@ -30,12 +30,12 @@ from quorate.queueing.inactive_reasons import (
     active_condition_reason,
     inactive_message,
 )
+from quorate.queueing.limits import MAX_FLAVORS
 from quorate.quota.amount import FlavorResource, Usage, as_quantity, total
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
 
 _MAX_SHARE: Final = 2**63 - 1  # of the API
-_MAX_FLAVORS: Final = 64  # in a status; a queue may have more
 
 
 def cluster_queue_status(queue: ClusterQueueState, now: float, *, shares: bool) -> ClusterQueueStatus:
@@ -162,4 +162,4 @@ def _usage(
                     ResourceUsage(name=quota.name, total=as_quantity(quota.name, used), borrowed=over)
                 )
             result.setdefault(flavor.name, FlavorUsage(name=flavor.name, resources=tuple(resources)))
-    return tuple(islice(result.values(), _MAX_FLAVORS))
+    return tuple(islice(result.values(), MAX_FLAVORS))

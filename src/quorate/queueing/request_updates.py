@@ -19,19 +19,15 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.ledger import Ledger
+from quorate.queueing.limits import BYTES_PER_UNIT, SLICE_UNITS, UPDATE_UNITS
 from quorate.queueing.pending.entry import Entry
 
 _ALL: Final = ""  # in place of a namespace
 
-# One unit is the work on a workload that is left as it is, about 0.2 microseconds.
-SLICE_UNITS: Final = 100_000
-_UPDATE_UNITS: Final = 250
-_BYTES_PER_UNIT: Final = 2  # of the pod templates of an updated workload
-
 
 def update_units(workload: Workload) -> int:
     """Return the work to update the requests of ``workload``."""
-    return _UPDATE_UNITS + sum(len(pod_set.template) for pod_set in workload.spec.pod_sets) // _BYTES_PER_UNIT
+    return UPDATE_UNITS + sum(len(pod_set.template) for pod_set in workload.spec.pod_sets) // BYTES_PER_UNIT
 
 
 class RequestUpdates:

@@ -1,7 +1,7 @@
 """Reasons of a wait in the form of the API, with numbers, and the condition that carries them."""
 
 from collections.abc import Sequence
-from typing import Final, assert_never
+from typing import assert_never
 
 from quorate.api.explanation import Reason
 from quorate.api.meta import Condition
@@ -21,9 +21,8 @@ from quorate.queueing.inadmissible_reasons import (
     pod_set_reason_text,
     workload_reason_text,
 )
+from quorate.queueing.limits import MAX_REASONS
 from quorate.quota.amount import PODS, as_quantity
-
-_MAX_REASONS: Final = 8  # in one message: it is stored with each pending workload
 
 
 def waiting_condition(
@@ -33,8 +32,8 @@ def waiting_condition(
     deciding = c.deciding_reason(reasons)
     if deciding is None:
         return ()
-    texts = dict.fromkeys(numbers_text(reason_of(each)) for each in reasons[:_MAX_REASONS])
-    more = len(reasons) - _MAX_REASONS
+    texts = dict.fromkeys(numbers_text(reason_of(each)) for each in reasons[:MAX_REASONS])
+    more = len(reasons) - MAX_REASONS
     message = "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
     return (c.new_condition(c.WAITING, "True", type(deciding).__name__, message, now, generation),)
 

@@ -15,6 +15,7 @@ from quorate.api import codec
 from quorate.api.findings import Finding
 from quorate.api.meta import Struct
 from quorate.kube.patches import Operation as PatchOperation
+from quorate.webhooks.limits import MAX_COUNTED, MAX_FINDINGS
 
 API_VERSION: Final = "admission.k8s.io/v1"
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
@@ -65,11 +66,6 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
 
 Handler = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
-MAX_FINDINGS: Final = 100
-"""The number of findings that a response lists; the message states how many there are."""
-
-MAX_COUNTED: Final = 2000
-"""The number of findings about the entries of one object that are looked for."""
 
 ALLOWED: Final = AdmissionResponse()
 

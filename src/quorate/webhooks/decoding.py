@@ -12,12 +12,12 @@ import msgspec
 from quorate.api import codec
 from quorate.api.field_path import InvalidPath, look_up, parse_path
 from quorate.api.findings import Finding
+from quorate.api.limits import LARGE_BYTES
 from quorate.webhooks.admission_review import AdmissionResponse
 
 T = TypeVar("T")
 
 _ANYTHING: Final[Any] = Any  # a type to decode as
-LARGE_BYTES: Final = 64 * 1024  # decoded within some milliseconds, whatever the content
 
 
 async def decode_object(type_: type[T], body: msgspec.Raw) -> T:

@@ -26,6 +26,11 @@ from quorate.observe.serving import serving
 from quorate.webhooks.admission_review import AdmissionWebhook, Handler
 from quorate.webhooks.cluster_reader import CachedClusterReader, ClusterReader
 from quorate.webhooks.job_webhook import JobWebhook
+from quorate.webhooks.limits import (
+    CERTIFICATE_FILES_INTERVAL_S,
+    CERTIFICATE_RETRY_S,
+    CERTIFICATE_SECRET_INTERVAL_S,
+)
 from quorate.webhooks.pod_webhooks import pod_resources, pod_webhooks
 from quorate.webhooks.queueing_webhooks import queueing_webhooks
 from quorate.webhooks.routes import ROUTES, Route, route_of
@@ -41,10 +46,7 @@ from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from quorate.webhooks.webhook_server import webhook_server
 
 DEFAULT_ADDRESS: Final = Address("127.0.0.1", 9443)
-FILES_INTERVAL_S: Final = 10.0
-SECRET_INTERVAL_S: Final = 30.0  # ten small requests; also until the CA bundle is injected again
 LIMITS: Final = ServerLimits(connections=1000)  # each concurrent request of each API server needs one
-RETRY_S: Final = 2.0  # while there is no certificate at all
 
 
 async def run_webhooks(
@@ -127,8 +129,8 @@ def _certificate_source(
     client: Client, clock: Clock, configuration: Configuration
 ) -> tuple[CertificateSource, float]:
     if configuration.certificates.enable:
-        return CertificateSecret(client, clock, configuration), SECRET_INTERVAL_S
-    return CertificateFiles(Path(configuration.webhooks.certificate_directory)), FILES_INTERVAL_S
+        return CertificateSecret(client, clock, configuration), CERTIFICATE_SECRET_INTERVAL_S
+    return CertificateFiles(Path(configuration.webhooks.certificate_directory)), CERTIFICATE_FILES_INTERVAL_S
 
 
 async def _first_certificate(
@@ -146,7 +148,7 @@ async def _first_certificate(
             if str(error) != logged:
                 logger(__name__).warning("webhooks cannot be served yet", error=str(error))
                 logged = str(error)
-        await clock.sleep_until(clock.now() + RETRY_S)
+        await clock.sleep_until(clock.now() + CERTIFICATE_RETRY_S)
 
 
 async def _renew(

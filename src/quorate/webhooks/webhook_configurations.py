@@ -15,12 +15,11 @@ from quorate.api.kueue import QUEUE_NAME
 from quorate.controllers.pods.constants import MANAGED, SUSPENDING_PARENT
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import Operation
+from quorate.webhooks.limits import IGNORE_TIMEOUT_S, TIMEOUT_S
 from quorate.webhooks.routes import CONVERT_PATH, Route, Verb, WebhookEndpoint
 from quorate.webhooks.volcano.volcano_routes import volcano_webhooks
 
 INSTALLER: Final = "quorate"
-TIMEOUT_S: Final = 10
-IGNORE_TIMEOUT_S: Final = 2  # for webhooks with failurePolicy Ignore
 
 # Labels and annotations of managed objects; pods get them from their template.
 _MANAGED_KEYS: Final = (

@@ -15,10 +15,12 @@ from typing import Final
 
 from aiohttp import web
 
+from quorate.api.limits import LARGE_BYTES
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.limits import MAX_VALUES
 from quorate.kube.log import logger
 from quorate.kube.serving.bounded_server import read_body
-from quorate.kube.serving.json_values import MAX_VALUES, exceeds_values
+from quorate.kube.serving.json_values import exceeds_values
 from quorate.webhooks.admission_review import (
     AdmissionWebhook,
     Handler,
@@ -28,14 +30,8 @@ from quorate.webhooks.admission_review import (
     read_review,
 )
 from quorate.webhooks.conversion_review import convert_objects, read_conversion
-from quorate.webhooks.decoding import LARGE_BYTES
+from quorate.webhooks.limits import MAX_CONVERSION_BYTES, MAX_REVIEW_BYTES, MAX_REVIEW_VALUES, PAUSE_RATIO
 from quorate.webhooks.routes import CONVERT_PATH, Route
-
-MAX_REVIEW_BYTES: Final = 7 * 1024 * 1024  # two objects of the largest size that etcd stores, as in Kueue
-# One object: an API server converts what it stores one by one, also for a list, and reads requests of 3 MiB.
-MAX_CONVERSION_BYTES: Final = 4 * 1024 * 1024  # with the managedFields that it adds
-MAX_REVIEW_VALUES: Final = 2 * MAX_VALUES  # the object before and after an update
-_PAUSE_RATIO: Final = 3  # large bodies use a quarter of the event loop's time at most
 
 HttpHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -67,7 +63,7 @@ def webhook_server(
 
 
 class LoopShare:
-    """Lets large bodies be processed one at a time, with a pause of ``_PAUSE_RATIO`` times the duration."""
+    """Lets large bodies be processed one at a time, with a pause of ``PAUSE_RATIO`` times the duration."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -86,7 +82,7 @@ class LoopShare:
                 yield
             finally:
                 ended = clock()
-                self._free_at = ended + _PAUSE_RATIO * (ended - began)
+                self._free_at = ended + PAUSE_RATIO * (ended - began)
 
 
 @web.middleware

@@ -2,7 +2,8 @@
 
 import pytest
 
-from quorate.controllers.admission.driver import CYCLE_SHARE, MAX_PAUSE_S, cycle_pause_s
+from quorate.controllers.admission.driver import cycle_pause_s
+from quorate.controllers.limits import CYCLE_SHARE, MAX_CYCLE_PAUSE_S
 
 
 @pytest.mark.parametrize("cycle_s", [0.0, 0.0005, 0.002, 0.005])
@@ -12,4 +13,4 @@ def test_short_cycles_take_at_most_their_share_of_the_time(cycle_s: float) -> No
 
 @pytest.mark.parametrize("cycle_s", [0.02, 0.2, 2.0])
 def test_no_cycle_delays_the_next_one_for_longer_than_the_limit(cycle_s: float) -> None:
-    assert cycle_pause_s(cycle_s) == MAX_PAUSE_S
+    assert cycle_pause_s(cycle_s) == MAX_CYCLE_PAUSE_S

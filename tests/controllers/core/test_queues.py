@@ -11,8 +11,8 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.core.queues import QueueController, QueuePace
 from quorate.controllers.feeds import queueing_feeds
 from quorate.controllers.informers import Informers
-from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.events import EventRecorder
+from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from quorate.queueing.state import State
 from tests.kube.fake_server import Answer, FakeServer, Request, Stream
 from tests.kube.virtual_clock import VirtualClock

@@ -7,13 +7,14 @@ import pytest
 from quorate.api import codec
 from quorate.api.core import Node
 from quorate.controllers.executor import Plan
+from quorate.controllers.limits import RECOVERY_GRACE_S
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.failure_recovery import GRACE_PERIOD_S, recovery_plan
+from quorate.controllers.pods.failure_recovery import recovery_plan
 from quorate.kube.writes import Apply, Delete
 from tests.controllers.pods.notation import NOW, a_pod, show
 
 DELETED_AT = NOW + 30  # as the notation has it
-LATE = DELETED_AT + GRACE_PERIOD_S
+LATE = DELETED_AT + RECOVERY_GRACE_S
 MAY = {constants.FORCEFULLY: "true"}
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorate.kube.serving.json_values import MAX_VALUES
+from quorate.kube.limits import MAX_VALUES
 from quorate.local.objects.protobuf.envelope import MAGIC, open_envelope, write_body, write_watch_event
 from quorate.local.objects.protobuf.reader import read_message
 from quorate.local.objects.protobuf.table import Field, FieldType, Message, find_message

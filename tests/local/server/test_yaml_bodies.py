@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.kube.computations import LARGE_BYTES
+from quorate.api.limits import LARGE_BYTES
 from quorate.local.objects.schema_types import Json
 from quorate.local.server.requests.yaml_bodies import read_yaml, write_yaml
 from tests.local.api_client import ApiClient, run_with_server

@@ -19,8 +19,8 @@ from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.processes.local.apply import install_definitions
+from quorate.webhooks.limits import DISCOVERY_INTERVAL_S
 from quorate.webhooks.volcano.volcano_reader import (
-    DISCOVERY_INTERVAL_S,
     CachedVolcanoReader,
     group_quota_minimum,
     with_agreed_usage,

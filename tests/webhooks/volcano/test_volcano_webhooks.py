@@ -17,7 +17,8 @@ from quorate.api.meta import Key
 from quorate.api.validation.pod_templates import pod_template_findings
 from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.annotations import GROUP_NAME
-from quorate.webhooks.admission_review import MAX_COUNTED, AdmissionResponse
+from quorate.webhooks.admission_review import AdmissionResponse
+from quorate.webhooks.limits import MAX_COUNTED
 from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from tests.webhooks.admission_requests import a_request, patched, refusals
 

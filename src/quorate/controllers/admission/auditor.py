@@ -5,17 +5,13 @@ objects; there is no second way to repair it.  Decisions go on during audit and 
 """
 
 import asyncio
-from typing import Final
 
 from quorate.controllers.admission.driver import AdmissionDriver
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.limits import MAX_LOGGED_DIFFERENCES, REBUILD_INTERVAL_S
 from quorate.kube.log import logger
 from quorate.observe.replica import Replica
 from quorate.queueing.model_audit import ModelDifference, audit_model
-
-# A difference that returns at once is not repaired by another rebuild, after which all is evaluated anew.
-REBUILD_INTERVAL_S: Final = 3600.0
-_MAX_LOGGED: Final = 20
 
 
 class Auditor:
@@ -38,7 +34,7 @@ class Auditor:
                 self._log.fault("the audit was given up", error)
                 continue
             self._replica.recorder.audited(len(differences), self._steady.now() - began)
-            for difference in differences[:_MAX_LOGGED]:
+            for difference in differences[:MAX_LOGGED_DIFFERENCES]:
                 self._log.error("the model differs from the stored objects", difference=difference)
             if differences and self._can_rebuild(began):
                 self._replica.rebuilt_at = began

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from quorate.api.kueue import ClusterQueue, Cohort, Workload
 from quorate.api.meta import Key, find_condition
@@ -18,6 +18,13 @@ from quorate.controllers.admission.pending_reasons import PendingReasonThrottle
 from quorate.controllers.admission.writer import AdmissionWriter
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.feeds import queueing_feeds
+from quorate.controllers.limits import (
+    CYCLE_SHARE,
+    CYCLE_SLICE_S,
+    EDIT_BATCH_S,
+    MAX_CYCLE_PAUSE_S,
+    REBUILD_SLICE,
+)
 from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.clock import Timer
 from quorate.kube.feed import Feed
@@ -33,12 +40,6 @@ from quorate.queueing.restored_history import restore_preemption_history
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
-REBUILD_SLICE: Final = 100  # objects
-SLICE_S: Final = 0.01  # of a cycle, before other tasks run; a head that takes longer is not interrupted
-CYCLE_SHARE: Final = 0.05  # of the time, at most, except for long cycles: the pause is limited
-MAX_PAUSE_S: Final = 0.1
-EDIT_BATCH_S: Final = 0.5  # quota edits in quick succession are decided about together; Kueue: a second
-
 
 def cycle_pause_s(cycle_s: float) -> float:
     """Return how long to collect changes after a cycle that took ``cycle_s``.
@@ -46,7 +47,7 @@ def cycle_pause_s(cycle_s: float) -> float:
     A busy server delivers changes one by one, and each cycle evaluates the heads of all queues of a cohort.
     A cycle after an idle time is never delayed.
     """
-    return min(MAX_PAUSE_S, cycle_s * (1 / CYCLE_SHARE - 1))
+    return min(MAX_CYCLE_PAUSE_S, cycle_s * (1 / CYCLE_SHARE - 1))
 
 
 class AdmissionDriver:
@@ -208,7 +209,7 @@ class AdmissionDriver:
                 self._report_samples(samples.changed)
                 self._timer.reset(now if self.state.request_updates.are_pending else samples.next_at)
                 await self._changed.wait()
-                await self._steady.sleep_until(self._steady.now() + MAX_PAUSE_S)
+                await self._steady.sleep_until(self._steady.now() + MAX_CYCLE_PAUSE_S)
         finally:
             self._timer.reset(None)
 
@@ -223,7 +224,7 @@ class AdmissionDriver:
         The timer is set to the time at which the next cycle is due.
         """
         now, began = self._clock.now(), self._steady.now()
-        cycle = self._admission_cycle.run(now, lambda: self._steady.now() > began + SLICE_S)
+        cycle = self._admission_cycle.run(now, lambda: self._steady.now() > began + CYCLE_SLICE_S)
         for fault in cycle.faults:
             workload = self._workloads.get(fault.key)
             self._faults.report(fault_of(WORKLOADS, "decide", fault.key, workload, fault.error))

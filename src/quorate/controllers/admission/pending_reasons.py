@@ -11,17 +11,17 @@ workloads are being admitted, because they may be admitted next.
 """
 
 from collections import deque
-from typing import Final
 
 from quorate.api.meta import Key
+from quorate.controllers.limits import (
+    BUSY_INTERVAL_S,
+    MAX_REASON_DELAY_S,
+    REASON_DELAY_S,
+    REPEATED_REASON_DELAY_S,
+    UNEVALUATED_AT_ONCE,
+    UNEVALUATED_INTERVAL_S,
+)
 from quorate.kube.controller.work_queue import WorkQueue
-
-DELAY_S: Final = 1.0  # a reason that is outdated sooner is never written
-REPEAT_DELAY_S: Final = 5.0  # between two reasons of one workload
-MAX_DELAY_S: Final = 20.0  # after so long a reason is written although other workloads are admitted
-UNEVALUATED_AT_ONCE: Final = 20  # unevaluated workloads in one batch, while none is admitted
-UNEVALUATED_INTERVAL_S: Final = 1.0  # between batches; also the pause in admissions that ends "busy"
-BUSY_INTERVAL_S: Final = 5.0  # between batches of one while workloads are admitted
 
 
 class PendingReasonThrottle:
@@ -44,14 +44,14 @@ class PendingReasonThrottle:
         """Add a pending workload without a reason, or with one that is no longer true."""
         if key not in self._unwritten_since and key not in self._unevaluated:
             self._unevaluated.add(key)
-            self._arrivals.append((now + DELAY_S, key))
+            self._arrivals.append((now + REASON_DELAY_S, key))
 
     def update(self, key: Key, now: float) -> None:
         """Record that ``key`` was evaluated and has a new reason."""
         self._unevaluated.discard(key)
         written_at = self._written_at.get(key)
-        due = now + DELAY_S
-        self._due.add_at(key, due if written_at is None else max(due, written_at + REPEAT_DELAY_S))
+        due = now + REASON_DELAY_S
+        self._due.add_at(key, due if written_at is None else max(due, written_at + REPEATED_REASON_DELAY_S))
         self._unwritten_since.setdefault(key, now)
 
     def record_admission(self, now: float) -> None:
@@ -70,8 +70,8 @@ class PendingReasonThrottle:
         keys: list[Key] = []
         while (key := self._due.get(now)) is not None:
             self._due.done(key)
-            if self._is_busy(now) and now < self._unwritten_since[key] + MAX_DELAY_S:
-                self._due.add_at(key, now + DELAY_S)
+            if self._is_busy(now) and now < self._unwritten_since[key] + MAX_REASON_DELAY_S:
+                self._due.add_at(key, now + REASON_DELAY_S)
                 continue
             self._written_at[key] = now
             del self._unwritten_since[key]

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.context import ControllerContext
-from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
+from quorate.controllers.limits import WRITES_IN_FLIGHT
 from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable, may_have_succeeded
 from quorate.kube.flowcontrol import Backoff
+from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS, reference_to
@@ -37,7 +38,6 @@ from quorate.queueing.lifecycle.decided_status import decided_status, still_appl
 from quorate.queueing.lifecycle.statuses import hold_reason
 from quorate.queueing.lifecycle.transition import Event, eviction_events
 
-MAX_IN_FLIGHT = 100  # writes; the client sends no more at once
 RETRY = Backoff(first_s=0.1, cap_s=30.0)  # between attempts for one workload, except after a conflict
 
 
@@ -61,7 +61,7 @@ class AdmissionWriter:
         self._last: dict[Key, asyncio.Task[Workload | None]] = {}
         self._stale: dict[Key, Decision] = {}  # refused by a conflict, newer version not delivered yet
         self._in_flight = 0
-        self._has_capacity = asyncio.Event()  # set while fewer than MAX_IN_FLIGHT are in flight
+        self._has_capacity = asyncio.Event()  # set while fewer than WRITES_IN_FLIGHT are in flight
         self._has_capacity.set()
         self._failures: dict[Key, int] = {}  # consecutive failures other than conflicts
         self._log = logger(__name__)
@@ -164,12 +164,12 @@ class AdmissionWriter:
             return workload
         (patch,) = patches
         self._in_flight += 1
-        if self._in_flight == MAX_IN_FLIGHT:
+        if self._in_flight == WRITES_IN_FLIGHT:
             self._has_capacity.clear()
         try:
             metadata = await send_for_metadata(self._client, patch)
         finally:
-            if self._in_flight == MAX_IN_FLIGHT:
+            if self._in_flight == WRITES_IN_FLIGHT:
                 self._has_capacity.set()
             self._in_flight -= 1
         stored = replace(workload, metadata=metadata, status=status)

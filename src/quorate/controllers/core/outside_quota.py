@@ -14,6 +14,7 @@ from quorate.api.kueue import IS_GROUP_WORKLOAD, POD_GROUP_NAME, WORKLOAD_ANNOTA
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.jobframework.ancestors import AncestorFinder, OwnerNotFound
+from quorate.controllers.limits import FEW_WORKERS, OUTSIDE_DELAY_S, OUTSIDE_GRACE_S, POD_OWNER_RETRY_S
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Forbidden
 from quorate.kube.informer import Change, Informer
@@ -24,10 +25,6 @@ from quorate.queueing.outside_quota import ANNOTATION, as_annotation, is_larger,
 from quorate.queueing.pods_outside_quota import PodsOutside, find_pods_outside
 from quorate.queueing.state import State
 
-GRACE_S: Final = 5.0  # how long a use lasts before it is recorded
-DELAY_S: Final = 1.0  # changes of the pods of a job within this time cause one evaluation
-OWNER_RETRY_S: Final = 2.0
-WORKERS: Final = 4
 _NAMESPACE: Final = "namespace"  # index of pods
 _ROOT: Final = "root"  # index of workloads by what ``_root`` returns
 
@@ -49,8 +46,8 @@ class OutsideQuotaController:
         self._pods_of: dict[Key, set[Key]] = {}  # the inverse; no set is empty
         self._namespaces: set[str] = set()  # with workloads; the owners of other pods are not read
         self._since: dict[Key, float] = {}  # roots that use more than is recorded, epoch seconds
-        self._owners = Reconciler("owners of pods", self._find_root, context.clock, WORKERS)
-        self._uses = Reconciler("pods outside quota", self._reconcile, context.clock, WORKERS)
+        self._owners = Reconciler("owners of pods", self._find_root, context.clock, FEW_WORKERS)
+        self._uses = Reconciler("pods outside quota", self._reconcile, context.clock, FEW_WORKERS)
         self._workloads.add_index(_ROOT, lambda workload: (_root(workload),))
         pods.add_index(_NAMESPACE, lambda pod: (pod.metadata.namespace,))
         self._workloads.subscribe(self._workload_changed)
@@ -68,7 +65,7 @@ class OutsideQuotaController:
         elif old is None or _ties(old) != _ties(new):
             self._owners.enqueue(change.key)
         if root is not None:
-            self._uses.enqueue_in(root, DELAY_S)
+            self._uses.enqueue_in(root, OUTSIDE_DELAY_S)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         workload = change.new
@@ -81,7 +78,7 @@ class OutsideQuotaController:
                 self._owners.enqueue(pod.metadata.key)
         root = _root(workload)
         if root in self._pods_of or ANNOTATION in workload.metadata.annotations:
-            self._uses.enqueue_in(root, DELAY_S)
+            self._uses.enqueue_in(root, OUTSIDE_DELAY_S)
 
     def _set_root(self, pod: Key, root: Key | None) -> None:
         old = self._root_of.pop(pod, None)
@@ -92,7 +89,7 @@ class OutsideQuotaController:
         if root is not None:
             self._root_of[pod] = root
             self._pods_of.setdefault(root, set()).add(pod)
-            self._uses.enqueue_in(root, DELAY_S)
+            self._uses.enqueue_in(root, OUTSIDE_DELAY_S)
 
     async def _find_root(self, key: Key) -> float | None:
         """Find what a pod belongs to: the first of its owners and the names in its labels with a workload."""
@@ -107,7 +104,7 @@ class OutsideQuotaController:
         except Forbidden:  # a kind that the controllers are not to queue
             ancestor = None
         if isinstance(ancestor, OwnerNotFound):
-            return self._clock.now() + OWNER_RETRY_S
+            return self._clock.now() + POD_OWNER_RETRY_S
         controller = metadata.controller
         uids = (
             ancestor if isinstance(ancestor, str) else "",
@@ -132,7 +129,7 @@ class OutsideQuotaController:
         bound = [pod for pod in pods if pod is not None]
         found = find_pods_outside(workloads, bound, self._state.ledger.cluster_queues, self._configuration)
         if found is not None and is_larger(found.use, recorded_use(found.holder)):
-            due = self._since.setdefault(root, self._clock.now()) + GRACE_S
+            due = self._since.setdefault(root, self._clock.now()) + OUTSIDE_GRACE_S
             if self._clock.now() < due:
                 return due
         self._since.pop(root, None)

@@ -15,6 +15,14 @@ from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import add_finalizer, remove_finalizer
 from quorate.controllers.informers import POINTS_TO
+from quorate.controllers.limits import (
+    FEW_WORKERS,
+    INTERVAL_FACTOR,
+    MAX_STATUS_INTERVAL_S,
+    STATUS_PACE_S,
+    STATUS_WRITE_SHARE,
+    WRITE_SMOOTHING,
+)
 from quorate.kube.controller.expectations import Expectations, versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
@@ -22,12 +30,6 @@ from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from quorate.kube.writes import Patch, send, status_patch
 from quorate.queueing.state import State
 
-INTERVAL_S: Final = 1.0  # between two reconciles of one object
-WORKERS: Final = 4
-MAX_INTERVAL_S: Final = (5.0, 30.0)  # for few and for many queues, while each reconcile finds a difference
-INTERVAL_FACTOR: Final = 4.0  # by which the interval grows
-WRITE_SHARE: Final = 0.05  # of the time, for the writes of all queues, as far as this range allows
-SMOOTHING: Final = 0.2  # weight of the last write in the mean duration
 _ALL: Final = ""  # instead of the name of a cohort
 
 Queue = ClusterQueue | LocalQueue
@@ -45,9 +47,9 @@ class QueuePace:
 
         The first two writes are not delayed.
         """
-        shortest, longest = MAX_INTERVAL_S
-        interval_s = min(longest, max(shortest, queues * write_s / WRITE_SHARE))
-        return self.at + min(interval_s, INTERVAL_S * INTERVAL_FACTOR ** min(10, max(0, self.writes - 2)))
+        shortest, longest = MAX_STATUS_INTERVAL_S
+        interval_s = min(longest, max(shortest, queues * write_s / STATUS_WRITE_SHARE))
+        return self.at + min(interval_s, STATUS_PACE_S * INTERVAL_FACTOR ** min(10, max(0, self.writes - 2)))
 
     def then(self, now: float, *, writes: bool) -> "QueuePace":
         return QueuePace(now, self.writes + 1 if writes else 0)
@@ -69,7 +71,7 @@ class QueueController:
         self._paces: dict[Key, QueuePace] = {}  # of the queues reconciled so far, in steady time
         self._paced: set[Key] = set()  # queues with a reconcile to come, at their pace or earlier
         self._write_s = 0.0  # the mean duration of a write
-        workers = max(context.workers_for(each, WORKERS) for each in (CLUSTER_QUEUES, LOCAL_QUEUES))
+        workers = max(context.workers_for(each, FEW_WORKERS) for each in (CLUSTER_QUEUES, LOCAL_QUEUES))
         self.reconciler = Reconciler("queues", self.reconcile, context.clock, workers, report=self._report)
         informers.workloads.subscribe(self._workload_changed)
         informers.local_queues.subscribe(self._local_queue_changed)
@@ -135,7 +137,7 @@ class QueueController:
     def _enqueue_soon(self, key: Key) -> None:
         """Reconcile a queue if its conditions may differ."""
         last_at = self._paces.get(key, QueuePace()).at
-        self.reconciler.enqueue_in(key, last_at + INTERVAL_S - self._steady.now())
+        self.reconciler.enqueue_in(key, last_at + STATUS_PACE_S - self._steady.now())
 
     def _report(self, key: Key, error: Exception) -> None:
         informers = self._informers
@@ -160,7 +162,7 @@ class QueueController:
             stored = await send(self._client, writes)
             self._expectations.expect(key, writes, versions(resource, stored[:-1]))
             duration_s = (self._steady.now() - started_at) / len(writes)
-            self._write_s += SMOOTHING * (duration_s - self._write_s)
+            self._write_s += WRITE_SMOOTHING * (duration_s - self._write_s)
         return None
 
     def _writes(self, queue: Queue, now: float) -> Sequence[Patch]:
@@ -232,7 +234,7 @@ class CohortController:
                 node = node.parent
 
     def _enqueue(self, name: str) -> None:
-        self.reconciler.enqueue_in(Key("", name), INTERVAL_S)
+        self.reconciler.enqueue_in(Key("", name), STATUS_PACE_S)
 
     async def reconcile(self, key: Key) -> float | None:
         if key.name == _ALL:

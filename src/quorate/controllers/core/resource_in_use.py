@@ -1,18 +1,17 @@
 """Finalizers of flavors and admission checks of cluster queues, and of topologies of flavors."""
 
 from collections.abc import Callable
-from typing import Any, Final, Generic
+from typing import Any, Generic
 
 from quorate.api.kueue import ClusterQueue, ResourceFlavor
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import add_finalizer, remove_finalizer
+from quorate.controllers.limits import FEW_WORKERS
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import T, metadata_of
 from quorate.kube.writes import send
-
-WORKERS: Final = 4
 
 
 def flavors_of(queue: ClusterQueue) -> frozenset[str]:
@@ -46,7 +45,7 @@ class ResourceInUseController(Generic[T]):
         self._names_in = names_in
         self._users = users
         self._index = f"names {objects.resource.plural}"
-        workers = context.workers_for(objects.resource, WORKERS)
+        workers = context.workers_for(objects.resource, FEW_WORKERS)
         self.reconciler = Reconciler(
             objects.resource.plural, self.reconcile, context.clock, workers, report=objects.reconcile_failed
         )

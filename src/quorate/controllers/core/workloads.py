@@ -12,6 +12,7 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.core.queues import is_equivalent
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.informers import POINTS_TO, UnscheduledPod, unscheduled_since, workloads_of
+from quorate.controllers.limits import FEW_WORKERS, WORKERS
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
@@ -23,8 +24,6 @@ from quorate.queueing.lifecycle.transition import Transition
 from quorate.queueing.state import State
 from quorate.queueing.workload_slices import replaced_slice
 
-WORKERS: Final = 16  # a reconcile mostly waits for the response to its one write
-PRIORITY_WORKERS: Final = 4
 _LOCAL_QUEUE: Final = "local queue"  # index of workloads by the key of their local queue
 _CLUSTER_QUEUE: Final = "cluster queue"  # index of workloads by the queue that reserved their quota
 _NAMESPACE: Final = "namespace"  # index of workloads
@@ -159,7 +158,7 @@ class PriorityController:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._informers = informers = context.informers
-        workers = context.workers_for(WORKLOAD_PRIORITY_CLASSES, PRIORITY_WORKERS)
+        workers = context.workers_for(WORKLOAD_PRIORITY_CLASSES, FEW_WORKERS)
         self.reconciler = Reconciler(
             "priorities",
             self.reconcile,

@@ -18,6 +18,7 @@ from quorate.api.configuration.integrations import ExternalFramework
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import JobObject
+from quorate.controllers.limits import MAX_DEPTH, MAX_REMEMBERED_OWNERS
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import PODS, Resource
@@ -27,9 +28,6 @@ Find = Callable[[Key], JobObject | None]
 _KindName = tuple[str, str]  # apiVersion and kind
 _STATEFUL_SET: Final[_KindName] = ("apps/v1", "StatefulSet")
 _POD: Final[_KindName] = ("v1", "Pod")
-
-MAX_DEPTH: Final = 10  # as in Kueue
-MAX_REMEMBERED: Final = 10_000  # metadata of intermediate objects, a few hundred bytes each
 
 
 class Owner(Struct):
@@ -148,7 +146,7 @@ class AncestorFinder:
         if owner is not None:
             lean = msgspec.structs.replace(lean, owner_references=(owner,))
         self._remembered[visited.uid] = lean
-        if len(self._remembered) > MAX_REMEMBERED:
+        if len(self._remembered) > MAX_REMEMBERED_OWNERS:
             self._remembered.popitem(last=False)
 
     async def _resource(self, kind: _KindName) -> Resource[Owner] | None:

@@ -24,6 +24,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.syntax import is_label_value, positive_int32
+from quorate.controllers.limits import MAX_LABEL, MAX_NAME
 from quorate.kube.resources import Resource
 from quorate.queueing.lifecycle.transition import Event
 from quorate.queueing.pods_ready import TIMEOUT_ANNOTATIONS
@@ -31,8 +32,6 @@ from quorate.queueing.pods_ready import TIMEOUT_ANNOTATIONS
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 
 DEFAULT_CLASS = "default"  # the WorkloadPriorityClass of jobs that name none, if it exists
-_MAX_NAME_LENGTH = 253
-_MAX_LABEL_LENGTH = 63
 _HASH_DIGITS = 5
 
 
@@ -91,7 +90,7 @@ def prebuilt_name_of(metadata: ObjectMeta, *, by_annotation: bool) -> str:
     A label value has at most 63 characters: a longer name is always read from the annotation.
     """
     annotation = metadata.annotations.get(PREBUILT_WORKLOAD, "")
-    if annotation and (by_annotation or len(annotation) > _MAX_LABEL_LENGTH):
+    if annotation and (by_annotation or len(annotation) > MAX_LABEL):
         return annotation
     return metadata.labels.get(PREBUILT_WORKLOAD, "")
 
@@ -106,7 +105,7 @@ def workload_name(
     """
     parts = [kind, group, job_name, job_uid, *([extra] if extra else [])]
     digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
-    longest = _MAX_LABEL_LENGTH if short else _MAX_NAME_LENGTH
+    longest = MAX_LABEL if short else MAX_NAME
     readable = f"{kind.lower()}-{job_name}"[: longest - _HASH_DIGITS - 1]
     return f"{readable}-{digest[:_HASH_DIGITS]}"
 

@@ -29,6 +29,13 @@ from quorate.controllers.jobframework.job_plan import (
 )
 from quorate.controllers.jobframework.pod_group_membership import Memberships
 from quorate.controllers.jobframework.rules import decide
+from quorate.controllers.limits import (
+    INVALID_RETRY_S,
+    OWNER_CHAIN_RETRY_S,
+    OWNER_RETRY_S,
+    REFUSED_JOB_RETRY_S,
+    WORKERS,
+)
 from quorate.controllers.metrics import Record, record_workload_creations
 from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import Version, versions
@@ -41,12 +48,6 @@ from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Patch, status_patch
 from quorate.queueing.conditions import JOB_UPDATED, transition_time
 from quorate.queueing.lifecycle.statuses import refused_status
-
-JOB_WORKERS: Final = 16  # a reconcile mostly waits for the responses to its two or three writes
-OWNER_RETRY_S: Final = 1.0  # before an owner that was not found is looked up again
-INVALID_RETRY_S: Final = 60.0  # before a rejected workload is created again, unless the job changes
-REFUSED_RETRY_S: Final = 2.0  # before a refused change of a job is tried again for the first time
-OWNER_CHAIN_RETRY_S: Final = 60.0  # before a broken chain of owners is followed again
 
 _NAMES_WORKLOAD: Final = "names workload"  # index of jobs by the key of their prebuilt workload
 _NAMESPACE: Final = "namespace"
@@ -139,7 +140,7 @@ class JobReconciler(Generic[J]):
         self._children: dict[Uid, set[Key]] = {}  # the inverse of _ancestor_of
         self._refused: dict[Key, _RefusedChange] = {}  # the last change of each job, if it was refused
         self._log = logger(__name__).bind(kind=kind.resource.kind)
-        workers = context.workers_for(kind.resource, JOB_WORKERS)
+        workers = context.workers_for(kind.resource, WORKERS)
         self.reconciler = Reconciler(
             name, reconcile or self.reconcile, context.clock, workers, report=self._report
         )
@@ -240,7 +241,7 @@ class JobReconciler(Generic[J]):
             await self.executor.execute(key, JobPlan(writes=status_patch(WORKLOADS, workload, status)))
         event = warning_event(self.kind.reference(job), change.reason, text)
         self.executor.record(key, (event,), unique=True)
-        pause_s = REFUSED_RETRY_S if since is None else max(REFUSED_RETRY_S, now - since)
+        pause_s = REFUSED_JOB_RETRY_S if since is None else max(REFUSED_JOB_RETRY_S, now - since)
         until = now + min(pause_s, INVALID_RETRY_S)
         self._refused[key] = _RefusedChange(job.metadata.resource_version, change.reason, until)
         return until

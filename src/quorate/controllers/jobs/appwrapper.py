@@ -26,7 +26,6 @@ from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.unstructured import (
-    MAX_POD_SETS,
     PodSetSpec,
     UnstructuredJob,
     UnstructuredJobKind,
@@ -34,6 +33,7 @@ from quorate.controllers.jobs.unstructured import (
     raw,
     unstructured_resource,
 )
+from quorate.controllers.limits import MAX_POD_SETS
 from quorate.kube.resources import Json
 
 _COMPONENTS: Final[Path] = ("spec", "components")

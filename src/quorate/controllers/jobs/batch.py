@@ -29,6 +29,7 @@ from quorate.controllers.jobs.batch_validation import (
     job_findings,
     parallel_pods,
 )
+from quorate.controllers.limits import PODS_COUNTED_S
 from quorate.kube.resources import JOBS, Resource
 from quorate.kube.writes import Patch
 
@@ -36,7 +37,6 @@ from quorate.kube.writes import Patch
 _OWN_LABELS = ("job-name", "controller-uid", "batch.kubernetes.io/controller-uid")
 _MANAGED_LABELS = frozenset({*_OWN_LABELS, "batch.kubernetes.io/job-name"})
 
-COUNTED_WITHIN_S: Final = 3.0  # pods of a new job, of which the creation time has the precision of a second
 COMPLETION_INDEX: Final = PodIndex("batch.kubernetes.io/job-completion-index")
 
 
@@ -69,7 +69,7 @@ class BatchJob(JobKind[Job]):
         created = job.metadata.creation_timestamp
         if created is None or job.metadata.generation <= 1 or is_true(job.status.conditions, "Suspended"):
             return None  # it was created suspended, or the Job controller has deleted its pods
-        return epoch(created) + COUNTED_WITHIN_S
+        return epoch(created) + PODS_COUNTED_S
 
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         minimum = _min_parallelism(job)

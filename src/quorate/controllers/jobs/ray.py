@@ -24,7 +24,6 @@ from quorate.api.meta import Key
 from quorate.api.quantity import parse_quantity
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobs.unstructured import (
-    MAX_POD_SETS,
     PodSetSpec,
     ReferencedObject,
     UnstructuredJob,
@@ -32,6 +31,7 @@ from quorate.controllers.jobs.unstructured import (
     condition_message,
     unstructured_resource,
 )
+from quorate.controllers.limits import MAX_POD_SETS
 from quorate.kube.resources import Json
 
 GROUP: Final = "ray.io"

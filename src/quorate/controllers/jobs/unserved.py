@@ -13,12 +13,12 @@ from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, ObjectMeta, Struct, matches_selector
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.jobs.integrations import INTEGRATIONS
+from quorate.controllers.limits import UNSERVED_INTERVAL_S
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Resource, reference
 from quorate.kube.rest.discovery import wait_until_served
 
 NOT_QUEUED: Final = "NotQueued"  # reason of an event of our own
-DISCOVERY_INTERVAL_S: Final = 60.0  # one small request for each kind that the cluster does not serve
 
 
 class LabelledObject(Struct):
@@ -68,7 +68,7 @@ async def run_unserved(context: ControllerContext) -> None:
 
 async def _run_kind(context: ControllerContext, name: str, resource: Resource[Any]) -> None:
     await wait_until_served(
-        resource, context.client, context.clock, on_absent=lambda: None, interval_s=DISCOVERY_INTERVAL_S
+        resource, context.client, context.clock, on_absent=lambda: None, interval_s=UNSERVED_INTERVAL_S
     )
     labelled = Resource(
         resource.group, resource.version, resource.plural, resource.kind, True, LabelledObject

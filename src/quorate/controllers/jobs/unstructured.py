@@ -40,7 +40,6 @@ from quorate.kube.patches import document_merge_patch, merged
 from quorate.kube.resources import Json, Resource
 from quorate.kube.writes import Patch
 
-MAX_POD_SETS: Final = 18  # of a Workload
 CONDITIONS: Path = ("status", "conditions")
 _GATES: Path = ("spec", "schedulingGates")
 

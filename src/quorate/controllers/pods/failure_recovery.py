@@ -11,6 +11,7 @@ from quorate.api.core import Node
 from quorate.api.meta import Key, at_epoch, epoch
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import Plan, PlanExecutor, warning_event
+from quorate.controllers.limits import RECOVERY_GRACE_S, WORKERS
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_writes import FIELD_MANAGER
 from quorate.controllers.pods.queued_pod import (
@@ -25,8 +26,6 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Json, reference_to
 from quorate.kube.writes import Apply, Delete
 
-WORKERS: Final = 16
-GRACE_PERIOD_S: Final = 60.0  # after the pod's own grace period
 CONDITION: Final = "KueueFailureRecovery"
 REASON: Final = "KueueForcefullyDeleted"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -39,13 +38,13 @@ def recovery_plan(pod: QueuedPod, node: Node | None, now: float) -> Plan:
     deleted_at = pod.metadata.deletion_timestamp
     if deleted_at is None or not is_forcefully_deletable(pod):
         return Plan()
-    due = epoch(deleted_at) + GRACE_PERIOD_S
+    due = epoch(deleted_at) + RECOVERY_GRACE_S
     if now < due:
         return Plan(wake_at=due)
     if node is None or UNREACHABLE not in {taint.key for taint in node.spec.taints}:
         return Plan()
     message = (
-        f"Pod forcefully terminated after {GRACE_PERIOD_S:.0f}s grace period due to unreachable node "
+        f"Pod forcefully terminated after {RECOVERY_GRACE_S:.0f}s grace period due to unreachable node "
         f"`{node.metadata.name}` (triggered by `{constants.FORCEFULLY}` annotation)"
     )
     condition: Json = {

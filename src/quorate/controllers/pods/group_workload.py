@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from quorate.api.kueue import RESOURCE_IN_USE, PodSet, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, OwnerReference
@@ -16,6 +15,7 @@ from quorate.controllers.jobframework.construct_workload import (
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import read_template
+from quorate.controllers.limits import MAX_POD_SETS
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup, by_age, by_precedence
 from quorate.controllers.pods.pod_topology import request_topology
@@ -23,8 +23,6 @@ from quorate.controllers.pods.pod_writes import template_of
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, can_count
 from quorate.controllers.pods.roles import role_hash, role_of
 from quorate.kube.events import truncate
-
-MAX_ROLES: Final = 18  # pod sets of a Workload
 
 
 def malformed_total(group: PodGroup) -> NotComposed:
@@ -46,9 +44,9 @@ def construct_group_workload(
         return conflict
     pods = by_age(runnable[: group.total])
     firsts, pod_sets = _pod_sets(pods, group)
-    if len(pod_sets) > MAX_ROLES:
+    if len(pod_sets) > MAX_POD_SETS:
         return NotComposed(
-            f"pod group can't include more than {MAX_ROLES} roles, {group.name} has {len(pod_sets)}"
+            f"pod group can't include more than {MAX_POD_SETS} roles, {group.name} has {len(pod_sets)}"
         )
     if options.topology is not None:
         requested = request_topology(firsts, pod_sets, options.topology)

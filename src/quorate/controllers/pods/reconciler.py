@@ -9,7 +9,8 @@ from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of, queue_name_of
-from quorate.controllers.jobframework.reconciler import OWNER_RETRY_S, JobReconciler, JobSource
+from quorate.controllers.jobframework.reconciler import JobReconciler, JobSource
+from quorate.controllers.limits import GROUP_DELAY_S, OWNER_RETRY_S
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.adoption import adoption_plan
 from quorate.controllers.pods.pod_group import PodGroup
@@ -20,8 +21,6 @@ from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-
-GROUP_DELAY_S: Final = 0.5  # the pods of a group are created and deleted together: reconcile once for many
 
 _GROUP: Final = "group"  # index of pods by the key of their group
 _CONTROLLED_BY_POD: Final = "controlled by a pod"  # index of workloads by the key of their pod

@@ -18,6 +18,7 @@ from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.informers import ByName, synced
+from quorate.controllers.limits import FEW_WORKERS, PROVISIONING_RETRY_S
 from quorate.controllers.pods.constants import MANAGED
 from quorate.controllers.provisioning.check_state import CREATION_ERROR, config_name, decide_active
 from quorate.controllers.provisioning.provisioning_plan import (
@@ -43,8 +44,6 @@ from quorate.kube.rest.discovery import wait_until_served
 from quorate.kube.writes import send, status_patch
 from quorate.queueing.lifecycle.transition import Event
 
-WORKERS: Final = 4
-RETRY_S: Final = 1.0  # while an earlier request or template is being deleted
 _BY_CHECK: Final = "workloads by check"  # index of workloads by the names of their checks
 _BY_CONFIG: Final = "checks by configuration"  # index of checks by the name of their configuration
 _BY_WORKLOAD: Final = "requests by workload"  # index of requests by the uid of their workload
@@ -90,7 +89,7 @@ class AdmissionCheckController:
             "provisioning.checks",
             self.reconcile,
             context.clock,
-            WORKERS,
+            FEW_WORKERS,
             report=self._checks.reconcile_failed,
         )
         self._checks.add_index(_BY_CONFIG, _config_of)
@@ -124,7 +123,7 @@ class ProvisioningController:
         self._requests = requests
         self._templates = templates
         self._log = logger(__name__)
-        workers = context.workers_for(PROVISIONING_REQUESTS, WORKERS)
+        workers = context.workers_for(PROVISIONING_REQUESTS, FEW_WORKERS)
         self.reconciler = Reconciler(
             "provisioning",
             self.reconcile,
@@ -216,7 +215,7 @@ class ProvisioningController:
         await self._executor.execute(key, Plan(writes=(*plan.deletions, *plan.template_owners)))
         for new in plan.new:
             await self._create(workload, new)
-        return now + RETRY_S if any(new.waits_for for new in plan.new) else None
+        return now + PROVISIONING_RETRY_S if any(new.waits_for for new in plan.new) else None
 
     async def _create(self, workload: Workload, new: NewRequest) -> None:
         if new.problem:

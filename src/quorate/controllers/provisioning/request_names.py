@@ -3,12 +3,13 @@
 import hashlib
 from typing import Final
 
+from quorate.controllers.limits import MAX_HASHED_ATTEMPTS
+
 CONSUMES: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS_NAME: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 
 _HASH_DIGITS: Final = 5
 _MAX_PLAIN: Final = 252 - _HASH_DIGITS  # a name has at most 253 characters, one of them the dash
-_MAX_HASHED_ATTEMPTS: Final = 100  # recognized if the name is hashed and does not contain the number
 
 
 def request_name(workload: str, check: str, attempt: int) -> str:
@@ -25,9 +26,9 @@ def attempt_of(request: str, workload: str, check: str) -> int | None:
     number = request.removeprefix(prefix)
     if number != request and number.isascii() and number.isdecimal():
         return int(number)
-    if len(prefix) < _MAX_PLAIN - len(str(_MAX_HASHED_ATTEMPTS)):
+    if len(prefix) < _MAX_PLAIN - len(str(MAX_HASHED_ATTEMPTS)):
         return None
-    attempts = range(1, _MAX_HASHED_ATTEMPTS + 1)
+    attempts = range(1, MAX_HASHED_ATTEMPTS + 1)
     return next((each for each in attempts if request_name(workload, check, each) == request), None)
 
 

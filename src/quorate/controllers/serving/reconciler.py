@@ -20,7 +20,7 @@ from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByNa
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.job_plan import ReconcileContext, job_options
-from quorate.controllers.jobframework.reconciler import OWNER_RETRY_S
+from quorate.controllers.limits import OWNER_RETRY_S, REFUSED_SET_RETRY_S, WORKERS
 from quorate.controllers.metrics import record_workload_creations
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod
 from quorate.controllers.serving.kinds import ServingFramework, ServingSet
@@ -35,8 +35,6 @@ from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.rest.discovery import wait_until_served
 from quorate.kube.writes import Create
 
-WORKERS: Final = 16  # a reconcile mostly waits for the responses to its writes
-REFUSED_RETRY_S: Final = 10.0  # before a refused change is tried again, unless something changes before
 _COMPOSING: Final = ("ErrWorkloadCompose", "no Workload can be made of the set as it is")
 _CHANGING: Final = ("UpdateRefused", "the set or its pods cannot be changed")
 
@@ -137,7 +135,7 @@ class SetController:
             if event is None:
                 raise
             self._executor.record(key, (event,), unique=True)
-            return self._context.clock.now() + REFUSED_RETRY_S
+            return self._context.clock.now() + REFUSED_SET_RETRY_S
 
     def _refusal_event(self, obj: ServingSet, plan: Plan, refusal: ApiError) -> ObjectEvent | None:
         """Return the event about a refused write; None if it may succeed at once when it is repeated."""

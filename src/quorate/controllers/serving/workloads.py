@@ -26,6 +26,7 @@ from quorate.controllers.jobframework.construct_workload import (
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.sync_workload import workload_update
+from quorate.controllers.limits import MAX_LABEL
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted, is_gated
 from quorate.controllers.serving.kinds import (
@@ -47,7 +48,6 @@ from quorate.queueing.lifecycle.statuses import unset_quota_reservation
 
 ON_HOLD_TEXT: Final = "{kind} scaled to zero; workload on hold"
 PENDING_TEXT: Final = "Workload no longer on hold; waiting for quota reservation"
-_MAX_LABEL_LENGTH: Final = 63
 
 
 def serving_plans(
@@ -255,7 +255,7 @@ def _membership(pod: QueuedPod, group: ServingGroup, role: str, queue: str) -> P
     labels = {constants.MANAGED: "true"}
     if is_gated(pod) or QUEUE_NAME not in pod.metadata.labels:
         labels[QUEUE_NAME] = queue  # that of a pod with quota cannot change
-    if len(group.workload) <= _MAX_LABEL_LENGTH:
+    if len(group.workload) <= MAX_LABEL:
         labels |= {constants.GROUP_NAME: group.workload, PREBUILT_WORKLOAD: group.workload}
     metadata = pod.metadata
     missing: dict[str, dict[str, str]] = {}

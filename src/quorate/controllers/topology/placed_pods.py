@@ -10,6 +10,7 @@ from quorate.api.core import SchedulingGate
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION, Workload
 from quorate.api.kueue.topology_annotations import INDEX_OFFSET, REQUESTS
+from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Condition, Key, ObjectMeta, Struct, find_condition
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
@@ -20,7 +21,7 @@ PODS_OF: Final = "pods of"  # index by what ``pods_key`` returns
 GATED_PODS_OF: Final = "gated pods of"  # likewise, only of pods that wait for a place
 
 WORKLOADS_OF: Final = "workloads with places of pods"  # index of workloads, likewise
-LARGE: Final = 2_000  # pods and values of domains of one workload that take too long for the event loop
+LARGE: Final = LARGE_BYTES // 32  # pods, and values of domains, of one workload, of 32 bytes each
 
 _ANNOTATIONS: Final = (WORKLOAD_ANNOTATION, SLICE_NAME, INDEX_OFFSET, *REQUESTS)
 

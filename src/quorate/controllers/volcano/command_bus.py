@@ -1,18 +1,17 @@
 """The command bus: each command to a job or a queue is executed once, then deleted."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano.job import Command
+from quorate.controllers.limits import ORPHAN_TIMEOUT_S
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import COMMANDS, Resource
 from quorate.kube.writes import Delete, send
-
-ORPHAN_TIMEOUT_S: Final = 5.0  # how long a command waits for its target, which another watch delivers
 
 
 class CommandBus:

@@ -9,6 +9,7 @@ from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
 from quorate.api.volcano.job import Command
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
+from quorate.controllers.limits import FEW_WORKERS
 from quorate.controllers.volcano.command_bus import CommandBus
 from quorate.controllers.volcano.queue_state import BUILT_IN_QUEUES, QueuePlan, decide
 from quorate.kube.controller.expectations import versions
@@ -20,7 +21,6 @@ from quorate.kube.patches import merge_patch
 from quorate.kube.resources import QUEUES, reference_to
 from quorate.kube.writes import Patch
 
-WORKERS: Final = 4
 _BY_QUEUE: Final = "pod groups by queue"  # index of pod groups by the name of their queue
 _BY_PARENT: Final = "queues by parent"  # index of queues by the name of their parent
 
@@ -43,7 +43,7 @@ class VolcanoQueueController:
         # value is the generation of that write.
         self._dropped_parent: dict[Key, int] = {}
         self._log = logger(__name__)
-        workers = context.workers_for(QUEUES, WORKERS)
+        workers = context.workers_for(QUEUES, FEW_WORKERS)
         self.reconciler = Reconciler(
             "volcano.queues", self.reconcile, context.clock, workers, report=queues.reconcile_failed
         )

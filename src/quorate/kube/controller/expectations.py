@@ -8,10 +8,9 @@ from typing import Any, Final, assert_never
 
 from quorate.api.meta import Key
 from quorate.kube.clock import Clock
+from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from quorate.kube.resources import HasMetadata, Resource
 from quorate.kube.writes import Apply, Create, Delete, Patch, Write
-
-OWN_WRITE_TIMEOUT_S: Final = 5.0  # how late a watch may deliver our own write before the copy counts as stale
 
 Version = tuple[str, str]  # a kind, and the resource version of one object of it; "" if there was no object
 

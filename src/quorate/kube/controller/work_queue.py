@@ -7,11 +7,9 @@ delayed additions the earliest counts, because that run determines when to run a
 
 import heapq
 from collections import deque
-from typing import Final
 
 from quorate.api.meta import Key
-
-_OUTDATED_MAX: Final = 100  # outdated entries of the heap that are kept, beyond one for each delayed key
+from quorate.kube.limits import OUTDATED_ENTRIES
 
 
 class WorkQueue:
@@ -45,7 +43,7 @@ class WorkQueue:
 
     def forget(self, key: Key) -> None:
         """Drop the delayed addition of ``key``, such as of a deleted object."""
-        if self._due.pop(key, None) is not None and len(self._heap) > 2 * len(self._due) + _OUTDATED_MAX:
+        if self._due.pop(key, None) is not None and len(self._heap) > 2 * len(self._due) + OUTDATED_ENTRIES:
             self._heap = [(moment, key) for key, moment in self._due.items()]
             heapq.heapify(self._heap)
 

@@ -18,7 +18,7 @@ import asyncio
 import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import NoReturn
 
 import msgspec
 
@@ -28,12 +28,11 @@ from quorate.api.meta import Key, ObjectMeta, micro_time
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable, Unreadable
+from quorate.kube.limits import LEASE_MARGIN_S
 from quorate.kube.log import logger
 from quorate.kube.manager.cancellation import run_cancellable
 from quorate.kube.resources import LEASES
 from quorate.kube.rest.decoding import WatchEvent
-
-_EXPIRED_S: Final = 0.01  # beyond the duration, so that an attempt is not too early by a rounding error
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ class LeaderElector:
     def _next_attempt(self) -> float:
         """Return the steady time of a candidate's next attempt: when the lease expires, or the next poll."""
         now = self._steady.now()
-        expires = self._observed_at + self._observed.lease_duration_seconds + _EXPIRED_S
+        expires = self._observed_at + self._observed.lease_duration_seconds + LEASE_MARGIN_S
         poll = now + self._retry_s()
         return min(poll, expires) if expires > now else poll
 

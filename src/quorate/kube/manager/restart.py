@@ -10,11 +10,11 @@ from typing import Final
 
 from quorate.kube.clock import Clock
 from quorate.kube.flowcontrol import Backoff
+from quorate.kube.limits import STABLE_RUN_S
 from quorate.kube.log import logger
 from quorate.kube.manager.cancellation import run_cancellable
 
 RESTART: Final = Backoff(first_s=1.0, cap_s=60.0)
-STABLE_S: Final = 120.0  # a run of this length resets the backoff
 
 
 async def run_restarting(
@@ -37,7 +37,7 @@ async def run_restarting(
         except Exception as error:
             if _contains(error, passes):
                 raise
-            failures = 1 if steady.now() - began >= STABLE_S else failures + 1
+            failures = 1 if steady.now() - began >= STABLE_RUN_S else failures + 1
             restart_in_s = RESTART.delay_s(failures)
             logger(__name__).fault("restarting", error, part=name, restart_in_s=restart_in_s)
             await steady.sleep_until(steady.now() + restart_in_s)

@@ -14,11 +14,11 @@ import msgspec
 from quorate.api import codec
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.kube.errors import Status, Unreadable, error_from_status
+from quorate.kube.limits import MAX_LEVELS
 from quorate.kube.object_faults import ObjectFault, problem_of
 from quorate.kube.resources import Resource, T
 from quorate.kube.unreadable_pods import with_pod_requests
 
-LEVELS_MAX: Final = 400  # kept of an object that is nested too deeply for the decoder
 _TOO_DEEP: Final = b'"levels that quorate does not read"'
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _ANYTHING: Final[Any] = Any  # a type to decode as
@@ -237,7 +237,7 @@ def _undecodable(
 
 
 def without_deep_levels(data: bytes) -> bytes:
-    """Return JSON with a text in place of each list or map below ``LEVELS_MAX`` levels.
+    """Return JSON with a text in place of each list or map below ``MAX_LEVELS`` levels.
 
     The decoder counts levels against the recursion limit of the interpreter, so that one object could hide
     all others of its list.
@@ -247,12 +247,12 @@ def without_deep_levels(data: bytes) -> bytes:
     for token in _TOKEN.finditer(data):
         match token[0][:1]:
             case b"{" | b"[":
-                if depth == LEVELS_MAX:
+                if depth == MAX_LEVELS:
                     kept += (data[start : token.start()], _TOO_DEEP)
                 depth += 1
             case b"}" | b"]":
                 depth -= 1
-                if depth == LEVELS_MAX:
+                if depth == MAX_LEVELS:
                     start = token.end()
     kept.append(data[start:])
     return b"".join(kept)

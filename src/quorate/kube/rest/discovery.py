@@ -1,7 +1,7 @@
 """Discovery of the resources that an API server serves."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -10,10 +10,9 @@ from quorate.api.meta import Struct
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
+from quorate.kube.limits import DISCOVERY_INTERVAL_S
 from quorate.kube.log import logger
 from quorate.kube.resources import Resource
-
-DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each kind that is not served
 
 
 class ServedResource(Struct):

@@ -6,14 +6,12 @@ Pods and patches are made from what clients stored, and so may be as large as th
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from quorate.api import codec
 from quorate.api.integer_ranges import within_ranges
-from quorate.kube.computations import LARGE_BYTES
+from quorate.api.limits import LARGE_BYTES, MANY_VALUES
 from quorate.kube.resources import Body, Resource
-
-MANY_VALUES: Final = 5_000  # are encoded within some milliseconds
 
 
 async def encode_object(resource: Resource[Any], body: Body) -> bytes:

@@ -12,13 +12,13 @@ import msgspec
 
 from quorate.api.meta import epoch
 from quorate.kube.clock import WallClock
+from quorate.kube.limits import UNATTENDED_S
 from quorate.kube.log import logger
 from quorate.kube.rest.credentials import Credentials
 from quorate.kube.rest.kubeconfig import Certificate, InvalidKubeconfig, KubeconfigContext
 
 VERSIONS: Final = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1"))
 EXTENSION: Final = "client.authentication.k8s.io/exec"  # of a cluster: ``config`` of its plugins
-UNATTENDED_S: Final = 60.0  # the longest run of a program that cannot ask a user
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):

@@ -25,18 +25,19 @@ from typing import Final, cast
 
 from aiohttp import StreamReader, web
 
+from quorate.kube.limits import (
+    ACCEPT_RETRY_S,
+    BACKLOG,
+    ESTIMATE_BYTES,
+    LINGERING_S,
+    SERVER_LOG_INTERVAL_S,
+    SHUTDOWN_S,
+)
 from quorate.kube.log import logger
 from quorate.kube.manager.cancellation import end_tasks
 from quorate.kube.serving.malformed_requests import http_logger
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-_SHUTDOWN_S: Final = 1.0  # responses are small; a client that is slower at the end gets none
-_ACCEPT_RETRY_S: Final = 0.1  # while the process has no file descriptor left
-_BACKLOG: Final = 128
-_ESTIMATE_BYTES: Final = 8192  # the error of ``_size``
-_LOG_INTERVAL_S: Final = 60.0  # a client that opens connections cannot fill the log
-_LINGERING_S: Final = 2.0  # the rest of a refused body is read, so that the client gets the response
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class _Connection(asyncio.Protocol):
         self.answered = self.answered or not unread
         self.discarding = unread
         early = 0 if unread else self.received - size  # of the next request; no usual client sends any
-        if early <= _ESTIMATE_BYTES:
+        if early <= ESTIMATE_BYTES:
             early = 0
         if unread or early:
             self._start_timer()
@@ -201,7 +202,7 @@ class _Server:
             except OSError as error:  # no file descriptor or memory is left, or the client has gone
                 logger(__name__).warning("connection not accepted", problem=error.strerror)
                 self._close_one()
-                await asyncio.sleep(_ACCEPT_RETRY_S)
+                await asyncio.sleep(ACCEPT_RETRY_S)
                 continue
             if len(self._open) >= self.limits.connections and not self._close_one():
                 accepted.close()
@@ -244,7 +245,7 @@ class _Server:
                     accepted,
                     ssl=tls,
                     ssl_handshake_timeout=timeout_s,
-                    ssl_shutdown_timeout=_SHUTDOWN_S,
+                    ssl_shutdown_timeout=SHUTDOWN_S,
                 )
         except (OSError, asyncio.CancelledError):  # of the handshake: ssl.SSLError, TimeoutError and others
             self.forget(connection)
@@ -267,7 +268,7 @@ class _Server:
         self._closed += 1
         now = asyncio.get_running_loop().time()
         if now >= self._log_from:
-            self._log_from = now + _LOG_INTERVAL_S
+            self._log_from = now + SERVER_LOG_INTERVAL_S
             logger(__name__).warning("connections closed", problem=problem, total=self._closed)
 
     @web.middleware
@@ -330,10 +331,10 @@ async def bounded_server(
         app,
         access_log=None,
         handle_signals=False,
-        shutdown_timeout=_SHUTDOWN_S,
+        shutdown_timeout=SHUTDOWN_S,
         handler_cancellation=True,
         keepalive_timeout=limits.idle_s,
-        lingering_time=_LINGERING_S,
+        lingering_time=LINGERING_S,
         auto_decompress=False,
         logger=http_logger("aiohttp.server"),
     )
@@ -378,7 +379,7 @@ async def _listen(host: str, port: int) -> list[socket.socket]:
             if family == socket.AF_INET6:
                 opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             opened.bind(address)
-            opened.listen(_BACKLOG)
+            opened.listen(BACKLOG)
     except OSError:
         for each in listening:
             each.close()

@@ -6,16 +6,14 @@ requests, and a revoked permission takes effect soon enough.
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from quorate.api import codec
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-
-CACHE_TTL_S: Final = 10.0
-CACHE_SIZE: Final = 1000
+from quorate.kube.limits import REVIEW_CACHE_S, REVIEW_CACHE_SIZE
 
 V = TypeVar("V")
 
@@ -83,7 +81,7 @@ async def review_self(client: Client) -> User:
 class DelegatedAuth:
     """Sends reviews to the API server; raises ``ApiError`` or ``Unreachable`` if one fails."""
 
-    def __init__(self, client: Client, clock: Clock, cache_size: int = CACHE_SIZE) -> None:
+    def __init__(self, client: Client, clock: Clock, cache_size: int = REVIEW_CACHE_SIZE) -> None:
         self._client = client
         self._clock = clock
         self._users: _ExpiringCache[str, User | None] = _ExpiringCache(cache_size)
@@ -141,7 +139,7 @@ class _ExpiringCache(Generic[K, V]):
 
     def get(self, key: K, now: float) -> tuple[V] | None:
         found = self._entries.get(key)
-        return None if found is None or now >= found[1] + CACHE_TTL_S else (found[0],)
+        return None if found is None or now >= found[1] + REVIEW_CACHE_S else (found[0],)
 
     def put(self, key: K, value: V, now: float) -> None:
         self._entries[key] = value, now

@@ -9,13 +9,7 @@ import re
 from itertools import islice
 from typing import Final
 
-MAX_VALUES: Final = 150_000
-"""Objects, lists, and their fields and items in one text.
-
-The most expensive shape, one object with that many different keys, is decoded in 42 ms on a 2 GHz core.
-An API server stores 1.5 MiB, in which this many values have 10 bytes each with name and punctuation; a pod
-template has 20 to 30 bytes for each value, and a topology assignment of 15,000 nodes has 60,000 values.
-"""
+from quorate.kube.limits import MAX_VALUES
 
 # The end of a string is optional: with it required, each quotation mark of an unterminated string would be
 # tried as a start up to the end of the text.

@@ -6,7 +6,8 @@ from typing import Final
 
 from aiohttp.http_exceptions import HttpProcessingError
 
-LOG_INTERVAL_S: Final = 60.0
+from quorate.kube.limits import SERVER_LOG_INTERVAL_S
+
 _UVICORN_MESSAGE: Final = "Invalid HTTP request received."
 
 
@@ -26,7 +27,7 @@ class MalformedRequests(logging.Filter):
         now = time.monotonic()
         if now < self._log_from:
             return False
-        self._log_from = now + LOG_INTERVAL_S
+        self._log_from = now + SERVER_LOG_INTERVAL_S
         problem = f": {error.message}" if isinstance(error, HttpProcessingError) else ""
         first_line = problem.partition("\n")[0]
         text = f"requests refused that are not HTTP, total {self._total}{first_line}"

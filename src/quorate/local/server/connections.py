@@ -7,9 +7,10 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from quorate.kube.limits import MAX_VALUES, SERVER_LOG_INTERVAL_S
 from quorate.kube.log import logger
-from quorate.kube.serving.json_values import MAX_VALUES, exceeds_values
-from quorate.kube.serving.malformed_requests import LOG_INTERVAL_S, http_logger
+from quorate.kube.serving.json_values import exceeds_values
+from quorate.kube.serving.malformed_requests import http_logger
 from quorate.local.server.errors import JSON_PARSE_LIMIT, request_timeout, too_many_values
 
 log = logger(__name__)
@@ -58,7 +59,7 @@ class BoundedServer(web.Server):
         self._closed += 1
         now = asyncio.get_running_loop().time()
         if now >= self._log_from:
-            self._log_from = now + LOG_INTERVAL_S
+            self._log_from = now + SERVER_LOG_INTERVAL_S
             problem = "too many requests in progress" if closed is handler else "too many idle connections"
             log.warning("connections closed", problem=problem, most=self._max_connections, total=self._closed)
 

@@ -14,6 +14,7 @@ from quorate.api.meta import find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import new_condition, with_conditions
 from quorate.queueing.lifecycle.transition import Event, Transition, WorkloadContext, evict
+from quorate.queueing.limits import REFUSED_START_S
 from quorate.queueing.pods_ready import (
     Deactivate,
     RunningTimeout,
@@ -24,7 +25,6 @@ from quorate.queueing.pods_ready import (
     running_timeout,
 )
 
-REFUSED_START_S: Final = 60.0  # how long a job that cannot be started keeps its quota
 _AFTER_REFUSED_STARTS: Final = RequeuingStrategy(backoff_limit_count=4)
 
 _DEACTIVATION_TEXT: Final = {

@@ -8,10 +8,10 @@ from quorate.api.kueue import ADMISSION_GATED_BY, PRIORITY_BOOST, Workload
 from quorate.api.meta import Condition, find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import created_at, transition_time
+from quorate.queueing.limits import MAX_DIGITS
 
 QueueOrder = tuple[int, float, str]  # negated priority, queue-order timestamp, uid: smaller comes first
 
-_MAX_BOOST_DIGITS: Final = 10  # of the largest 32-bit integer
 _AFTER_PREEMPTOR_S: Final = (
     0.001  # stored times are whole seconds: this is after all workloads of that second
 )
@@ -26,7 +26,7 @@ def effective_priority(workload: Workload, gates: Gates) -> int:
 def priority_boost(workload: Workload) -> int:
     text = workload.metadata.annotations.get(PRIORITY_BOOST, "")
     digits = text[1:] if text[:1] in ("+", "-") else text
-    is_integer = digits.isascii() and digits.isdigit() and len(digits) <= _MAX_BOOST_DIGITS
+    is_integer = digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS
     return int(text) if is_integer else 0
 
 

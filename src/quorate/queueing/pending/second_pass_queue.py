@@ -9,14 +9,12 @@ preemption targets it is tried in each cycle, so that no other workload gets the
 
 import math
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
-
-FIRST_DELAY_S: Final = 1.0
-MAX_DELAY_S: Final = 30.0
+from quorate.queueing.limits import FIRST_DELAY_S, MAX_DELAY_S
 
 
 class SecondPassNeed(NamedTuple):

@@ -27,10 +27,12 @@ from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
 from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
+from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.quantity import Quantity
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.request import NO_TOPOLOGY, SliceLayer, TopologyRequest
+from quorate.queueing.limits import MAX_TEMPLATES
 from quorate.queueing.pending.device_claims import (
     NO_DEVICES,
     Devices,
@@ -60,8 +62,6 @@ from quorate.queueing.pending.ordering import effective_priority
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota.amount import PODS, as_quantity
 
-_MAX_TEMPLATES: Final = 1024  # decoded ones that are kept
-_LARGE_BYTES: Final = 64 * 1024  # of a template
 _NO_BOUNDS: Final = (LimitRangeBounds(), LimitRangeBounds())
 
 
@@ -117,7 +117,7 @@ class ShapeRegistry:
         self._backed: dict[str, str] = {}  # device classes by their extended resource
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         # Many workloads have byte-equal templates.
-        self._decoded = InternCache(_decode_template, entries=_MAX_TEMPLATES)
+        self._decoded = InternCache(_decode_template, entries=MAX_TEMPLATES)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_key_of, order="deterministic")
         self._changes = 0
         # The number of the last change that concerns all namespaces, and one, until shapes are up to date.
@@ -254,7 +254,7 @@ class ShapeRegistry:
         # To encode the amounts of a large template takes longer than to compute the shape again.
         parts = [
             spec
-            if len(pod_set.template) <= _LARGE_BYTES
+            if len(pod_set.template) <= LARGE_BYTES
             else (bytes(pod_set.template), self._runtime_class_of(spec), defaults)
             for pod_set, spec in zip(workload.spec.pod_sets, specs, strict=True)
         ]

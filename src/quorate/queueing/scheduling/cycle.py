@@ -14,17 +14,14 @@ compete for the same flavors are held back, the round continues with the other h
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import CycleFault, CycleResult, Decision, Recomputation
+from quorate.queueing.limits import MAX_DECISIONS
 from quorate.queueing.scheduling.round import Pauses, Round
 from quorate.queueing.scheduling.second_pass import SecondPass
 from quorate.queueing.state import State
-
-# Decisions of one run: enough to keep many writes in flight, few enough to keep the process responsive.
-MAX_DECISIONS: Final = 100
 
 
 class AdmissionCycle:

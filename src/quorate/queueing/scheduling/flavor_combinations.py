@@ -11,10 +11,10 @@ Kueue tries no other combinations, so that such a workload stays pending in an i
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
-from typing import Final
 
 from msgspec.structs import replace
 
+from quorate.queueing.limits import MAX_COMBINATIONS
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.scheduling.flavor_assigner import (
     Assignment,
@@ -25,8 +25,6 @@ from quorate.queueing.scheduling.flavor_assigner import (
     assign_in_turn,
     is_preferred,
 )
-
-MAX_COMBINATIONS: Final = 64  # two earlier pod sets with eight flavors each
 
 
 def assign_flavors(

@@ -1,10 +1,10 @@
 """The search for preemption targets of one workload, by the configured policy."""
 
 from collections.abc import Callable, Collection
-from typing import Final
 
 from quorate.api.kueue import Workload
 from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.limits import TIMESTAMP_BUFFER_S
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.preemption.candidates import Preemptor, Target
 from quorate.queueing.preemption.classical import classical_targets
@@ -14,8 +14,6 @@ from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMo
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
-
-TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
 
 _Request = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource]]
 

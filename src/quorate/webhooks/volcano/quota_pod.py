@@ -17,6 +17,7 @@ from quorate.gang.cache.from_objects import quota_amounts
 from quorate.gang.namespace_quota.evaluation import Amounts, ScopeAttributes, normalised
 from quorate.gang.namespace_quota.ledger import PodQuotaUsage
 from quorate.kube.resources import Resource
+from quorate.webhooks.limits import MAX_SHARED_AMOUNTS
 
 _DAEMON_SET: Final = "DaemonSet"
 _QOS_RESOURCES: Final = ("cpu", "memory")  # a pod without requests or limits for these is best effort
@@ -116,10 +117,7 @@ def _is_best_effort(spec: QuotaPodSpec) -> bool:
 def quota_usage_of(spec: QuotaPodSpec, status: QuotaPodStatus | None = None) -> Amounts:
     """Return the quota usage by normalized name, one shared object for equal usages of usual size."""
     amounts = normalised(quota_amounts(quota_usage(spec, status)))
-    return _shared_amounts(tuple(amounts.items())) if len(amounts) <= _MAX_SHARED_AMOUNTS else amounts
-
-
-_MAX_SHARED_AMOUNTS: Final = 64  # a pod may name tens of thousands, which the cache would keep
+    return _shared_amounts(tuple(amounts.items())) if len(amounts) <= MAX_SHARED_AMOUNTS else amounts
 
 
 @lru_cache(maxsize=4096)

@@ -34,10 +34,9 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import CONFIG_MAPS, POD_GROUPS, QUEUES, RESOURCE_QUOTAS
 from quorate.kube.rest.discovery import wait_until_served
+from quorate.webhooks.limits import DISCOVERY_INTERVAL_S, SCHEDULER_INTERVAL_S
 from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, pod_quota_usage
 
-DISCOVERY_INTERVAL_S: Final = 30.0  # until the kinds are served
-SCHEDULER_INTERVAL_S: Final = 5.0  # between two reads of the scheduler's configuration in force
 _IN_FORCE: Final = Key(in_force.NAMESPACE, in_force.NAME)
 _BY_NAMESPACE: Final = "by namespace"  # index of pod groups and quotas
 _BY_QUEUE: Final = "by queue"  # index of pod groups

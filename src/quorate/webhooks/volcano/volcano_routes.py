@@ -12,6 +12,7 @@ from quorate.api.volcano import topology as volcano_topology
 from quorate.api.volcano.annotations import GROUP_NAME, QUEUE_ALLOCATION_GATE
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import Operation
+from quorate.webhooks.limits import VOLCANO_TIMEOUT_S
 from quorate.webhooks.routes import WebhookEndpoint
 
 KUBE_SYSTEM: Final = "kube-system"  # requests about its pods are not sent
@@ -27,7 +28,6 @@ VALIDATE_HYPER_NODES: Final = "/hypernodes/validate"
 PODS_MIN_RESOURCES: Final = "/pods/min-resources"
 MUTATE_PODS: Final = "/pods/mutate"
 UNUSED: Final = "/pods/validate"  # named in Volcano's configurations; all requests are allowed
-TIMEOUT_S: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _webhook(route: WebhookRoute, rules: PodGroupWebhooks, namespace: str, endpo
         "clientConfig": endpoint.client_config(route.path),
         "failurePolicy": "Ignore" if route.fails_open else rules.failure_policy,
         "sideEffects": "None",
-        "timeoutSeconds": TIMEOUT_S,
+        "timeoutSeconds": VOLCANO_TIMEOUT_S,
         "rules": [
             {
                 "apiGroups": [route.group],

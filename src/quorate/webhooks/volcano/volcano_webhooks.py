@@ -50,7 +50,6 @@ from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import (
     ALLOWED,
-    MAX_FINDINGS,
     AdmissionRequest,
     AdmissionResponse,
     Handler,
@@ -58,6 +57,7 @@ from quorate.webhooks.admission_review import (
     for_writes,
 )
 from quorate.webhooks.decoding import decode_object, refuse_undecodable
+from quorate.webhooks.limits import MAX_FINDINGS
 from quorate.webhooks.volcano import volcano_routes
 from quorate.webhooks.volcano.quota_pod import IncomingPod, pod_group_of, quota_usage_of, scope_attributes
 from quorate.webhooks.volcano.volcano_reader import Queues, VolcanoReader

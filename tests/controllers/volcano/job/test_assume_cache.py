@@ -9,8 +9,8 @@ from quorate.api.meta import Condition, Uid
 from quorate.api.volcano.job import Job
 from quorate.controllers.volcano.job.assume_cache import AssumeCache, LostPods
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
-from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.informer import Change
+from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from tests.controllers.volcano.job.notation import NOW, a_group, a_job, job_pods
 from tests.kube.virtual_clock import VirtualClock
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.meta import Condition, at_epoch
 from quorate.api.volcano.job import Job, JobState
+from quorate.controllers.limits import MAX_CONDITIONS, MAX_JOB_PODS
 from quorate.controllers.volcano.job.job_pods import desired_replicas, is_desired
-from quorate.controllers.volcano.job.job_status import MAX_CONDITIONS
-from quorate.controllers.volcano.job.job_sync import MAX_PODS, creatable_tasks
+from quorate.controllers.volcano.job.job_sync import creatable_tasks
 from tests.controllers.volcano.job.notation import (
     NOW,
     a_command,
@@ -448,7 +448,7 @@ def test_the_running_duration_is_set_at_the_end() -> None:
 def test_an_impossible_job_gets_an_event() -> None:
     twice = planned(a_job("worker=1 worker=1"))
     assert [event.reason for event in twice.events] == ["InvalidJob"]
-    assert planned(a_job(f"worker={MAX_PODS + 1}")).pods_to_create == ()
+    assert planned(a_job(f"worker={MAX_JOB_PODS + 1}")).pods_to_create == ()
 
 
 def test_an_undecodable_template_gets_an_event() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import at_epoch
 from quorate.api.volcano.job import Job, with_defaults
+from quorate.controllers.limits import JOB_WRITES_IN_FLIGHT, POD_BYTES
 from quorate.controllers.volcano.job.assume_cache import AssumeCache
 from quorate.controllers.volcano.job.job_pod_group import build_pod_group
 from quorate.controllers.volcano.job.job_pods import JOB_PODS
@@ -22,11 +24,11 @@ from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.lifecycle_policies import requested_action
 from quorate.controllers.volcano.job.plugins import plugins_of
 from quorate.controllers.volcano.job.pod_builder import build_pods
-from quorate.controllers.volcano.job.pod_creator import MAX_IN_FLIGHT, PodCreator
-from quorate.controllers.volcano.job.pod_manifest import MAX_BYTES, PodManifest, PodTooLarge
+from quorate.controllers.volcano.job.pod_creator import PodCreator
+from quorate.controllers.volcano.job.pod_manifest import PodManifest, PodTooLarge
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.computations import LARGE_BYTES, Computations
+from quorate.kube.computations import Computations
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.observe.custom_labels import CustomLabels
@@ -153,7 +155,7 @@ def test_a_pod_that_no_server_accepts_is_not_built(job: Job) -> None:
     (pod,) = pods_of(job, 3)
     assert isinstance(pod, PodTooLarge)
     assert str(pod) == (
-        f"spec.tasks[t0]: a pod with the volumes and plugins of the job would have more than {MAX_BYTES} "
+        f"spec.tasks[t0]: a pod with the volumes and plugins of the job would have more than {POD_BYTES} "
         "bytes, the most that an API server reads (use fewer containers, volumes or tasks)"
     )
 
@@ -249,11 +251,11 @@ def test_pods_that_the_server_refuses_by_size_are_retried_with_backoff_only() ->
     requests: list[tuple[str, int]] = []
     variable = {"name": "A", "value": "x" * 1_600_000}
     template = {"spec": {"containers": [{"name": "a", "image": "trainer", "env": [variable]}]}}
-    job = with_defaults(a_job([{"name": "t0", "replicas": MAX_IN_FLIGHT, "template": template}]))
+    job = with_defaults(a_job([{"name": "t0", "replicas": JOB_WRITES_IN_FLIGHT, "template": template}]))
 
     async def story() -> None:
         async with a_creator(Computations(), requests) as (creator, _):
-            pods = [NewPod("t0", index) for index in range(MAX_IN_FLIGHT)]
+            pods = [NewPod("t0", index) for index in range(JOB_WRITES_IN_FLIGHT)]
             retry_at, problems = await creator.create(stored(job), pods, lambda: True)
             assert problems == ("etcdserver: request is too large",)
             assert await creator.create(stored(job), pods, lambda: True) == (retry_at, problems)

@@ -8,10 +8,11 @@ import pytest
 
 from quorate.api.meta import at_epoch
 from quorate.api.volcano.job import with_defaults
+from quorate.controllers.limits import JOB_WRITES_IN_FLIGHT
 from quorate.controllers.volcano.job.assume_cache import AssumeCache
 from quorate.controllers.volcano.job.job_pods import JOB_PODS
 from quorate.controllers.volcano.job.job_sync import NewPod
-from quorate.controllers.volcano.job.pod_creator import MAX_IN_FLIGHT, PodCreator
+from quorate.controllers.volcano.job.pod_creator import PodCreator
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.computations import Computations
@@ -25,7 +26,7 @@ from tests.local.clusters import api_server
 
 @pytest.mark.slow
 def test_creation_stops_once_the_group_is_pending_again() -> None:
-    pods = [NewPod("worker", index) for index in range(3 * MAX_IN_FLIGHT)]
+    pods = [NewPod("worker", index) for index in range(3 * JOB_WRITES_IN_FLIGHT)]
     template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
     job = with_defaults(a_job([{"name": "worker", "replicas": len(pods), "template": template}]))
     stored = msgspec.structs.replace(job.metadata, creation_timestamp=at_epoch(NOW))
@@ -42,4 +43,4 @@ def test_creation_stops_once_the_group_is_pending_again() -> None:
             assert await creator.create(job, pods, lambda: next(answers)) == (None, ())
             return len((await client.list(JOB_PODS, "default")).items)
 
-    assert asyncio.run(story()) == MAX_IN_FLIGHT
+    assert asyncio.run(story()) == JOB_WRITES_IN_FLIGHT

@@ -12,6 +12,7 @@ from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.volcano.topology import HyperNode
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.limits import HYPER_NODE_DELAY_S, REFUSED_GROUP_RETRY_S
 from quorate.controllers.volcano.hyper_nodes.label_discovery import discovered, is_discovered
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -23,8 +24,6 @@ from quorate.kube.writes import Create, Delete, Patch, Write, send
 from quorate.placement.cluster import Cluster
 from quorate.placement.hyper_nodes.index import HyperNodeIndex
 
-DELAY_S: Final = 1.0  # from the first of several changes
-REFUSED_RETRY_S: Final = 30.0
 _DISCOVERY: Final = Key("", "discovery")
 _COUNTS: Final = Key("", "counts")
 
@@ -87,8 +86,8 @@ class HyperNodeController:
 
     def _changed(self) -> None:
         if self._types:
-            self.reconciler.enqueue_in(_DISCOVERY, DELAY_S)
-        self.reconciler.enqueue_in(_COUNTS, DELAY_S)
+            self.reconciler.enqueue_in(_DISCOVERY, HYPER_NODE_DELAY_S)
+        self.reconciler.enqueue_in(_COUNTS, HYPER_NODE_DELAY_S)
 
     async def reconcile(self, key: Key) -> None:
         for write in self._discover() if key == _DISCOVERY else self._count():
@@ -98,7 +97,7 @@ class HyperNodeController:
                 continue  # the watch will deliver why
             except ApiError as refusal:  # of one object, which holds up no other
                 self._log.warning("hyper node not written", key=_name_of(write), problem=str(refusal))
-                self.reconciler.enqueue_in(key, REFUSED_RETRY_S)
+                self.reconciler.enqueue_in(key, REFUSED_GROUP_RETRY_S)
 
     def _discover(self) -> list[Write]:
         """Return the writes that make the discovered HyperNodes what the labels of nodes describe."""

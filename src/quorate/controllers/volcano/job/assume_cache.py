@@ -13,8 +13,8 @@ from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, desired_replicas
 from quorate.kube.clock import Clock
-from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.informer import Change
+from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 
 
 class AssumeCache:

@@ -11,6 +11,7 @@ from quorate.api.volcano.job import GROUP, Command, Job, JobPhase
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.informers import ByName
+from quorate.controllers.limits import JOB_WRITES_IN_FLIGHT, REFUSED_GROUP_RETRY_S, WORKERS
 from quorate.controllers.volcano.command_bus import CommandBus
 from quorate.controllers.volcano.job.assume_cache import AssumeCache, LostPods
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission, group_name, pod_group_patch
@@ -31,9 +32,6 @@ from quorate.kube.resources import POD_GROUPS, VOLCANO_JOBS, Resource, reference
 from quorate.kube.writes import Delete, Patch, send
 from quorate.queueing.lifecycle.transition import Event
 
-WORKERS: Final = 16  # a worker mostly waits for responses to its writes
-REFUSED_RETRY_S: Final = 30.0  # until a pod group that the API server refused is written again
-MAX_IN_FLIGHT: Final = 32  # deletions of one job
 PHASE_COUNTERS: Final[Mapping[JobPhase, str]] = {
     "Completed": "volcano_job_completed_phase_count",
     "Failed": "volcano_job_failed_phase_count",
@@ -223,7 +221,7 @@ class VolcanoJobController:
         if soon_outdated and retry_at is not None:
             await self._executor.execute(key, Plan(writes=status_patch))
         if refusal:
-            retry_at = self._clock.now() + REFUSED_RETRY_S
+            retry_at = self._clock.now() + REFUSED_GROUP_RETRY_S
         if plan.action == SYNC:
             failures = [Event("Warning", "FailedCreate", problem) for problem in problems]
             failures += [Event("Warning", "PodGroupError", refusal)] if refusal else []
@@ -254,8 +252,8 @@ class VolcanoJobController:
 
     async def _delete(self, resource: Resource[Any], objects: Sequence[Any]) -> None:
         """Delete ``objects`` in batches; raise the first failure once its batch has ended."""
-        for start in range(0, len(objects), MAX_IN_FLIGHT):
-            batch = objects[start : start + MAX_IN_FLIGHT]
+        for start in range(0, len(objects), JOB_WRITES_IN_FLIGHT):
+            batch = objects[start : start + JOB_WRITES_IN_FLIGHT]
             outcomes = await asyncio.gather(
                 *(self._delete_one(resource, obj.metadata) for obj in batch), return_exceptions=True
             )

@@ -17,6 +17,7 @@ from quorate.api.volcano.job import (
     TaskState,
     VolumeSpec,
 )
+from quorate.controllers.limits import BYTES_PER_POD, MAX_CONDITIONS
 from quorate.controllers.volcano.job.derived_names import object_name
 from quorate.controllers.volcano.job.job_phases import ACTIVE, FINISHED, KillAction, total_replicas
 from quorate.controllers.volcano.job.job_pods import PodCounts
@@ -24,8 +25,6 @@ from quorate.controllers.volcano.job.lifecycle_policies import COMMAND_ISSUED, J
 from quorate.kube.computations import size_of
 
 _PLUGIN: Final = "plugin-"  # prefix of the plugins in controlledResources
-_BYTES_PER_POD: Final = 128
-MAX_CONDITIONS: Final = 100  # the newest are kept: a job may change between phases without end
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def job_size(job: Job, pods: int = 0) -> int:
 
     The lists of hosts grow with the replicas.
     """
-    return size_of(job) + _BYTES_PER_POD * (pods + total_replicas(job))
+    return size_of(job) + BYTES_PER_POD * (pods + total_replicas(job))
 
 
 def _running_duration(status: JobStatus) -> str:

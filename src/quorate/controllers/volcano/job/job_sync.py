@@ -27,6 +27,7 @@ from quorate.api.volcano.job import (
     with_defaults,
 )
 from quorate.controllers.jobframework.podset_info import InjectionConflict
+from quorate.controllers.limits import MAX_CREATIONS, MAX_JOB_EVENTS, MAX_JOB_PODS
 from quorate.controllers.volcano.job.job_phases import (
     ACTIVE,
     FINISHED,
@@ -72,10 +73,7 @@ from quorate.controllers.volcano.pod_defaults import NO_POD_DEFAULTS, PodDefault
 from quorate.kube.writes import Patch
 from quorate.queueing.lifecycle.transition import Event
 
-MAX_PODS: Final = 100_000  # of one job; a larger one could never be placed, and would delay all other jobs
 _SUSPENDED: Final = "the job waits until its Workload is admitted"
-MAX_EVENTS: Final = 5  # validation events on one job; the rest appear once these are corrected
-MAX_CREATIONS: Final = 10_000  # pods created by one plan; the next plan creates more
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +166,8 @@ def _validation_error(job: Job) -> str:
             decode_template(task.template)
         except msgspec.ValidationError as error:
             return f"spec.tasks[{at}].template: {error}"
-    if total_replicas(job) > MAX_PODS:
-        return f"spec.tasks: {total_replicas(job)} replicas in total, at most {MAX_PODS} are possible"
+    if total_replicas(job) > MAX_JOB_PODS:
+        return f"spec.tasks: {total_replicas(job)} replicas in total, at most {MAX_JOB_PODS} are possible"
     return ""
 
 
@@ -321,7 +319,7 @@ def _dependency_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
 def _validation_events(job: Job) -> tuple[Event, ...]:
     """Return the findings about a new job: there may be no webhook to refuse it."""
     messages = chain(map(str, volcano_job_findings(job)), volcano_job_warnings(job))
-    return tuple(Event("Warning", "InvalidJob", message) for message in islice(messages, MAX_EVENTS))
+    return tuple(Event("Warning", "InvalidJob", message) for message in islice(messages, MAX_JOB_EVENTS))
 
 
 def _pending_events(group: PodGroup | None) -> tuple[Event, ...]:

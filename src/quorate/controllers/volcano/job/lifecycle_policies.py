@@ -14,6 +14,7 @@ from quorate.api.meta import epoch
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.api.volcano import UNKNOWN, UNSCHEDULABLE, PodGroup, find_condition
 from quorate.api.volcano.job import Job, LifecyclePolicy, TaskSpec
+from quorate.controllers.limits import TASK_RETRIES
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, desired_replicas, is_desired
 
 ANY: Final = "*"
@@ -28,7 +29,6 @@ COMMAND_ISSUED: Final = "CommandIssued"
 _EVENT_ORDER: Final = (POD_EVICTED, POD_FAILED, TASK_FAILED, TASK_COMPLETED, GROUP_UNKNOWN, POD_PENDING)
 
 SYNC: Final = "SyncJob"
-_DEFAULT_TASK_RETRIES: Final = 3  # container restarts in a task, before the task counts as failed
 _UNLIMITED: Final = -1
 
 
@@ -187,7 +187,7 @@ def _task_events(job: Job, pods: Sequence[JobPod]) -> Iterator[JobEvent]:
 
 def _exceeds_retries(task: TaskSpec, own: Iterable[JobPod]) -> bool:
     """Return True if the task's containers were restarted as often as ``maxRetry`` allows."""
-    limit = task.max_retry or _DEFAULT_TASK_RETRIES
+    limit = task.max_retry or TASK_RETRIES
     return limit != _UNLIMITED and sum(pod.restarts for pod in own if not pod.is_finished) >= limit
 
 

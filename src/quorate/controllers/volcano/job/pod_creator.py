@@ -15,6 +15,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano.job import Job
+from quorate.controllers.limits import JOB_BYTES_IN_FLIGHT, JOB_WRITES_IN_FLIGHT
 from quorate.controllers.metrics import Record, record_pod_creation
 from quorate.controllers.volcano.job.assume_cache import AssumeCache
 from quorate.controllers.volcano.job.job_pods import JOB_PODS, JobPod
@@ -38,8 +39,6 @@ from quorate.kube.errors import (
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.resources import Json
 
-MAX_IN_FLIGHT: Final = 32  # requests of one job
-MAX_BYTES_IN_FLIGHT: Final = 2**20  # of one job: they are encoded at the same time
 REFUSED_BACKOFF: Final = Backoff(first_s=1.0, cap_s=60.0)
 
 
@@ -146,7 +145,7 @@ class PodCreator:
         while created < len(pods):
             if not is_admitted():
                 return None
-            batch = pods[created : created + MAX_IN_FLIGHT]
+            batch = pods[created : created + JOB_WRITES_IN_FLIGHT]
             bodies, too_large = await self._computations.run(size, _pod_bodies, job, batch, plugins)
             outcomes = await asyncio.gather(
                 *(self._create(job, body) for body in bodies), return_exceptions=True
@@ -185,7 +184,7 @@ def _pod_bodies(
 ) -> tuple[list[Json], PodTooLarge | None]:
     """Return the first of ``pods``, with encoded specs, and the one after them if it is too large."""
     bodies: list[Json] = []
-    for pod in build_pods(job, pods, plugins, MAX_BYTES_IN_FLIGHT):
+    for pod in build_pods(job, pods, plugins, JOB_BYTES_IN_FLIGHT):
         if isinstance(pod, PodTooLarge):
             return bodies, pod
         bodies.append({**pod.body, "spec": msgspec.Raw(codec.encode(pod.spec))})

@@ -6,12 +6,11 @@ API server stores may have pods that are a thousand times larger than itself.  S
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
 from quorate.api import codec
+from quorate.controllers.limits import POD_BYTES
 from quorate.kube.resources import Json
-
-MAX_BYTES: Final = 3 * 2**20  # of a request body: an API server reads no larger one
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class PodTooLarge:
     def __str__(self) -> str:
         return (
             f"spec.tasks[{self.task}]: a pod with the volumes and plugins of the job would have more than "
-            f"{MAX_BYTES} bytes, the most that an API server reads (use fewer containers, volumes or tasks)"
+            f"{POD_BYTES} bytes, the most that an API server reads (use fewer containers, volumes or tasks)"
         )
 
 
@@ -31,7 +30,7 @@ class PodManifest:
     """A pod as JSON; ``size``: the bytes that are known so far.
 
     Edits replace the fields of ``body`` and of its containers, never change what these contain: copies share
-    it.  An edit that would exceed ``MAX_BYTES`` has no effect, except that ``is_too_large`` is True from then
+    it.  An edit that would exceed ``POD_BYTES`` has no effect, except that ``is_too_large`` is True from then
     on.
     """
 
@@ -41,7 +40,7 @@ class PodManifest:
 
     @property
     def is_too_large(self) -> bool:
-        return self.size > MAX_BYTES
+        return self.size > POD_BYTES
 
     @property
     def spec(self) -> Json:

@@ -1,7 +1,7 @@
 """The controller of pod groups for batch/v1 Jobs, and their admission as Jobs see it."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from quorate.api.batch import Job
 from quorate.api.configuration.gang import GangScheduling
@@ -13,6 +13,7 @@ from quorate.controllers.executor import Plan, PlanExecutor
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.pod_group_membership import Membership
+from quorate.controllers.limits import WORKERS
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission
 from quorate.controllers.volcano.pod_defaults import on_changed_defaults, pod_defaults
 from quorate.controllers.volcano.pod_groups.batch_job_groups import (
@@ -31,8 +32,6 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, POD_GROUPS, reference_to
 from quorate.kube.writes import Delete
-
-WORKERS: Final = 16
 
 
 class BatchJobMemberships:

@@ -8,6 +8,7 @@ from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.limits import EMPTY_GROUP_CHECK_S, OWNER_CACHE_S, WORKERS
 from quorate.controllers.volcano.job.job_pod_group import pod_group_patch
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
@@ -25,9 +26,6 @@ from quorate.kube.log import logger
 from quorate.kube.resources import POD_GROUPS, Resource, reference_to
 from quorate.kube.writes import Delete, send
 
-WORKERS: Final = 16
-OWNER_CACHE_S: Final = 5.0  # how long an owner is cached: its pods are created together
-EMPTY_GROUP_CHECK_S: Final = 60.0  # how often the owner of a group without pods is read
 BY_GROUP: Final = "pods by group"  # index of pods of groups made for them, by the key of the group
 
 

@@ -17,6 +17,7 @@ from quorate.api.volcano.annotations import (
     requests_queue_allocation_gate,
 )
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.limits import WORKERS
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.kube.controller.reconcile import Reconciler
@@ -24,7 +25,6 @@ from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.writes import Patch, send
 
-WORKERS: Final = 16
 _GATED: Final = "gated pods"  # index of pods with a gate to remove, by the key of their group
 
 

@@ -13,6 +13,7 @@ from quorate.api.volcano import PodGroup
 from quorate.api.volcano.annotations import SUSPENDED
 from quorate.api.volcano.job import GROUP as JOB_GROUP
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.limits import FEW_WORKERS
 from quorate.controllers.volcano.job.job_pods import FINISHED_POD_PHASES
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import POD_GROUP_PREFIX
@@ -24,7 +25,6 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import POD_GROUPS
 from quorate.kube.writes import Delete, send
 
-WORKERS: Final = 4
 _PLACED: Final = "placed pods"  # index of pods with a node that have not finished, by the key of their group
 
 
@@ -37,7 +37,7 @@ class SuspendedGroupController:
         self._client = context.client
         self._pods = pods
         self._groups = groups
-        workers = context.workers_for(POD_GROUPS, WORKERS)
+        workers = context.workers_for(POD_GROUPS, FEW_WORKERS)
         self.reconciler = Reconciler(
             "volcano.suspended", self.reconcile, context.clock, workers, report=groups.reconcile_failed
         )

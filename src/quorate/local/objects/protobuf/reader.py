@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from quorate.kube.serving.json_values import MAX_VALUES, exceeds_values
+from quorate.kube.limits import MAX_VALUES
+from quorate.kube.serving.json_values import exceeds_values
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 from quorate.local.objects.protobuf.go_json import always_written
 from quorate.local.objects.protobuf.special import FORMS

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from quorate.kube.computations import LARGE_BYTES, size_of
+from quorate.api.limits import LARGE_BYTES
+from quorate.kube.computations import size_of
 from quorate.local.objects.protobuf import envelope
 from quorate.local.objects.tables.builtin import builtin_layout
 from quorate.local.objects.tables.layout import partial_object, partial_object_list, table
