@@ -146,14 +146,6 @@ def dashboard(
             " in ~/.local/state/quorate, none in a pod.",
         ),
     ] = None,
-    prometheus: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            rich_help_panel=_HISTORY,
-            help="A Prometheus with the metrics of the controllers: charts show its series.",
-        ),
-    ] = "",
     config: Config = None,
     runs: Runs = "1h",
     without_forecasts: Annotated[
@@ -192,7 +184,6 @@ def dashboard(
         external_url=external_url,
         has_forecasts=not without_forecasts,
         history=history,
-        prometheus=prometheus,
     )
     raise_file_limit()
     tune_garbage_collection()

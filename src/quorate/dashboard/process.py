@@ -13,7 +13,6 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
 from quorate.dashboard.history.history import History, open_history
-from quorate.dashboard.history.prometheus import PrometheusSource
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.login.login import Login, LoginOptions
@@ -48,7 +47,6 @@ class Options:
     has_links: bool = False  # one-time links log in with the credentials of this process
     has_forecasts: bool = True
     history: Path | None = None  # the file; None: no history is kept
-    prometheus: str = ""  # the URL of a Prometheus that has the series of the history
 
 
 @asynccontextmanager
@@ -128,11 +126,10 @@ async def run_dashboard(
 
 @asynccontextmanager
 async def _opened_history(options: Options, clock: Clock) -> AsyncIterator[History | None]:
-    prometheus = PrometheusSource(options.prometheus) if options.prometheus else None
     if options.history is None:
         yield None
         return
-    async with open_history(options.history, clock, prometheus) as history:
+    async with open_history(options.history, clock) as history:
         yield history
 
 

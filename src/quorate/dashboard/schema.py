@@ -354,7 +354,7 @@ class Series(Answer):
     interval_s: int
     names: tuple[str, ...]
     samples: tuple[Sample, ...]
-    source: str  # where it is from: "history of this dashboard" or the address of a Prometheus
+    source: str  # where it is from: "history of this dashboard"
 
 
 class Transition(Answer):

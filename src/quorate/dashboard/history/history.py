@@ -17,7 +17,6 @@ from typing import Final, TypeVar
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, at_epoch
 from quorate.api.volcano import PodGroup
-from quorate.dashboard.history.prometheus import PrometheusSource, SourceFailed
 from quorate.dashboard.history.recorder import OVERVIEW, Recorder, queue_subject
 from quorate.dashboard.history.series import Range, first_interval, series_of, sum_of_queues
 from quorate.dashboard.history.store import RAW_S, HistoryStore, StoredSample, StoredTransition
@@ -50,7 +49,6 @@ class History:
         writer: "Disk",
         reader: "Disk",
         recent: Sequence[StoredTransition],
-        prometheus: PrometheusSource | None,
     ) -> None:
         self._clock = clock
         self._recorder = Recorder()
@@ -58,7 +56,6 @@ class History:
         self._reader = reader
         self._recent = deque(recent, maxlen=MAX_RECENT)  # the oldest first
         self._known = {(each.uid, each.step, each.at) for each in recent}
-        self._prometheus = prometheus
         self._log = logger(__name__)
 
     # Recording.
@@ -116,8 +113,6 @@ class History:
     async def overview(self, data: ClusterData, viewer: Viewer, range_: Range) -> Series:
         """Return the series of what the viewer may see: the cluster, or the sum of its cluster queues."""
         if viewer.scope.namespaces is None and viewer.scope.cluster_queues:
-            if (found := await self._from_prometheus("", range_)) is not None:
-                return found
             return series_of(await self._samples([OVERVIEW], range_), range_)
         subjects = [queue_subject(name) for name in data.cluster_queues(viewer)]
         return sum_of_queues(await self._samples(subjects, range_), range_)
@@ -128,18 +123,7 @@ class History:
         """Return the series of a cluster queue; None if the viewer may not see its totals."""
         if name not in data.cluster_queues(viewer):
             return None
-        if (found := await self._from_prometheus(name, range_)) is not None:
-            return found
         return series_of(await self._samples([queue_subject(name)], range_), range_)
-
-    async def _from_prometheus(self, name: str, range_: Range) -> Series | None:
-        if self._prometheus is None:
-            return None
-        try:
-            return await self._prometheus.series(name, range_, self._clock.now())
-        except SourceFailed as error:
-            self._log.warning("no series from Prometheus", problem=str(error))
-            return None
 
     async def _samples(self, subjects: Sequence[str], range_: Range) -> list[StoredSample]:
         since = first_interval(range_, self._clock.now())
@@ -237,9 +221,7 @@ def default_file(server: str) -> Path:
 
 
 @asynccontextmanager
-async def open_history(
-    path: Path, clock: Clock, prometheus: PrometheusSource | None = None
-) -> AsyncIterator[History]:
+async def open_history(path: Path, clock: Clock) -> AsyncIterator[History]:
     """Open the history in the file ``path``; a file that is damaged is moved aside and a new one begun.
 
     Raises ``UnusableHistory``.
@@ -251,7 +233,7 @@ async def open_history(
     writer, reader = Disk(path), Disk(path)
     try:
         recent = await reader.run(lambda store: store.transitions(steps=LOSSES, limit=MAX_RECENT))
-        yield History(clock, writer, reader, recent[::-1], prometheus)
+        yield History(clock, writer, reader, recent[::-1])
     finally:
         await asyncio.to_thread(writer.close)
         await asyncio.to_thread(reader.close)
