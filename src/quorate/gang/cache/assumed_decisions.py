@@ -1,7 +1,8 @@
 """Decisions that are being written and that no watch has reported yet: binds, evictions and statuses.
 
 An assumption holds until the object shows the same or a later state, or until the write fails.  A pod that is
-created anew under the same name has another uid and is not affected.
+created anew under the same name has another uid and is not affected.  Unlike expectations of a controller,
+an assumption exists before its write and changes what the session counts.
 """
 
 from dataclasses import dataclass

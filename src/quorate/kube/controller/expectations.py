@@ -1,6 +1,8 @@
 """Expectations: whether an informer's copies already reflect our own latest writes.
 
-A decision made on a copy that is older than our own write would repeat or undo that write.
+A decision made on a copy that is older than our own write would repeat or undo that write.  A plan writes
+several objects and the next decision reads all of them, so it waits; ``own_writes`` knows the result of one
+write to one object, on which a single patch can be decided at once.
 """
 
 from collections.abc import Collection, Iterable, Sequence

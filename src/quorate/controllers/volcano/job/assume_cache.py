@@ -2,6 +2,8 @@
 
 A decision reads the informers' copies plus what this controller knows to be stored by now: pods it created,
 pods and groups it deleted.  Both caches are for one process; a new process decides on a fresh list.
+Expectations would delay the next decision about a job until the watch has delivered thousands of pods; and a
+deletion counts from its decision on, when ``own_writes`` knows no result yet.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
