@@ -28,11 +28,10 @@ from quorate.local.objects.schema_types import (
     builtin_type,
 )
 from quorate.local.server.registry import builtin
-from quorate.local.server.registry.infrastructure_kinds import METRICS
 from quorate.local.server.registry.kinds import Kind
 
 # Metrics are computed for each request and sent as JSON.
-KINDS = [kind for kind in builtin.KINDS if kind not in METRICS]
+KINDS = [kind for kind in builtin.KINDS if kind.group != builtin.COMPUTED_GROUP]
 
 ANSWERS: list[Json] = [
     json.loads(line)

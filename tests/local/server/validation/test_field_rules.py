@@ -23,7 +23,7 @@ def test_every_type_named_by_a_rule_has_rules() -> None:
 
 
 def test_the_table_and_the_registered_relations_name_each_other() -> None:
-    assert strategies.STRATEGIES, "registers the relations"
+    assert strategies.RELATIONS_OF_FIELD_RULES, "registers the relations"
     assert {rule.relation for rule in RULES if rule.relation} == RELATIONS.keys()
 
 

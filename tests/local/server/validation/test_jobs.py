@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.registry.strategies import STRATEGIES
 from quorate.local.server.registry.validation.workloads import count_indexes
 from tests.local.server.validation.objects import a_container, a_job, show
+from tests.local.server.validation.strategies import STRATEGIES
 
 Json = dict[str, Any]
 JOB = STRATEGIES["jobs.batch"]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.registry.strategies import STRATEGIES
 from tests.local.server.validation.objects import show
+from tests.local.server.validation.strategies import STRATEGIES
 
 Json = dict[str, Any]
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.registry.strategies import STRATEGIES, SUBRESOURCE_STRATEGIES
+from quorate.local.server.registry.strategies import SUBRESOURCE_STRATEGIES
 from quorate.local.server.registry.validation.field_rules import check
 from tests.local.server.validation.objects import a_container, a_pod, asking, show
+from tests.local.server.validation.strategies import STRATEGIES
 
 Json = dict[str, Any]
 POD = STRATEGIES["pods"]

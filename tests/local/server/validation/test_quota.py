@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.registry.strategies import STRATEGIES
 from quorate.local.server.registry.validation.field_rules import MAX_MESSAGES
 from tests.local.server.validation.objects import show
+from tests.local.server.validation.strategies import STRATEGIES
 
 Json = dict[str, Any]
 LIMIT_RANGE, RESOURCE_QUOTA = STRATEGIES["limitranges"], STRATEGIES["resourcequotas"]

@@ -7,7 +7,16 @@ from quorate.api.human_duration import age
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables import infrastructure, storage, workloads
-from quorate.local.objects.tables.layout import NAME, NONE, UNKNOWN, TableLayout, age_of, columns, plain_cells
+from quorate.local.objects.tables.layout import (
+    NAME,
+    NONE,
+    UNKNOWN,
+    TableLayout,
+    age_of,
+    columns,
+    named,
+    plain_cells,
+)
 from quorate.local.objects.tables.pods import POD
 from quorate.local.objects.tables.workloads import labels_text
 
@@ -26,39 +35,26 @@ CONFIG_MAP = TableLayout(
     (NAME, Column("Data", "string", ""), *columns("Age")),
     lambda obj, now: [obj["metadata"]["name"], _data_count(obj), age_of(obj, now)],
 )
-SECRET = TableLayout(
-    (NAME, *columns("Type,Data,Age")),
-    lambda obj, now: [obj["metadata"]["name"], obj.get("type", ""), _data_count(obj), age_of(obj, now)],
+secret = named("Type,Data,Age")(lambda obj, now: [obj.get("type", ""), _data_count(obj), age_of(obj, now)])
+namespace = named("Status,Age")(
+    lambda obj, now: [(obj.get("status") or {}).get("phase", ""), age_of(obj, now)]
 )
-NAMESPACE = TableLayout(
-    (NAME, *columns("Status,Age")),
-    lambda obj, now: [obj["metadata"]["name"], (obj.get("status") or {}).get("phase", ""), age_of(obj, now)],
+lease = named("Holder,Age")(
+    lambda obj, now: [(obj.get("spec") or {}).get("holderIdentity") or "", age_of(obj, now)]
 )
-LEASE = TableLayout(
-    (NAME, *columns("Holder,Age")),
+priority_class = named("Value:integer,Global-Default:boolean,Age,PreemptionPolicy")(
     lambda obj, now: [
-        obj["metadata"]["name"],
-        (obj.get("spec") or {}).get("holderIdentity") or "",
-        age_of(obj, now),
-    ],
-)
-PRIORITY_CLASS = TableLayout(
-    (NAME, *columns("Value:integer,Global-Default:boolean,Age,PreemptionPolicy")),
-    lambda obj, now: [
-        obj["metadata"]["name"],
         obj.get("value", 0),
         obj.get("globalDefault", False),
         age_of(obj, now),
         obj.get("preemptionPolicy", ""),
-    ],
+    ]
 )
-RUNTIME_CLASS = TableLayout(
-    (NAME, *columns("Handler,Age")),
-    lambda obj, now: [obj["metadata"]["name"], obj.get("handler", ""), age_of(obj, now)],
-)
+runtime_class = named("Handler,Age")(lambda obj, now: [obj.get("handler", ""), age_of(obj, now)])
 
 
-def _node(obj: Json, now: float) -> list[Any]:
+@named("Status,Roles,Age,Version", "Internal-IP,External-IP,OS-Image,Kernel-Version,Container-Runtime")
+def node(obj: Json, now: float) -> list[Any]:
     status, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
     ready = [c for c in status.get("conditions") or [] if c["type"] == "Ready"]
     states = ["Ready" if ready[0]["status"] == "True" else "NotReady"] if ready else ["Unknown"]
@@ -68,7 +64,6 @@ def _node(obj: Json, now: float) -> list[Any]:
     info = status.get("nodeInfo") or {}
     kernel = info.get("kernelVersion") or UNKNOWN
     return [
-        obj["metadata"]["name"],
         ",".join(states),
         ",".join(sorted(set(_roles(labels)))) or NONE,
         age_of(obj, now),
@@ -88,17 +83,6 @@ def _roles(labels: Json) -> Iterable[str]:
             yield key.removeprefix(prefix)
         elif key == "kubernetes.io/role" and value:
             yield value
-
-
-NODE = TableLayout(
-    (
-        NAME,
-        *columns(
-            "Status,Roles,Age,Version", "Internal-IP,External-IP,OS-Image,Kernel-Version,Container-Runtime"
-        ),
-    ),
-    _node,
-)
 
 
 def _event(obj: Json, now: float) -> list[Any]:
@@ -142,7 +126,8 @@ EVENT = TableLayout(
 )
 
 
-def _service(obj: Json, now: float) -> list[Any]:
+@named("Type,Cluster-IP,External-IP,Port(s),Age", "Selector")
+def service(obj: Json, now: float) -> list[Any]:
     spec = obj.get("spec") or {}
     kind, external = spec.get("type", "ClusterIP"), list(spec.get("externalIPs") or [])
     if kind == "ExternalName":
@@ -152,7 +137,6 @@ def _service(obj: Json, now: float) -> list[Any]:
         external = [entry.get("ip") or entry.get("hostname") or "" for entry in ingress] + external
     addresses = spec.get("clusterIPs") or [spec.get("clusterIP") or NONE]
     return [
-        obj["metadata"]["name"],
         kind,
         addresses[0],
         ",".join(external) or ("<pending>" if kind == "LoadBalancer" else NONE),
@@ -167,19 +151,14 @@ def _port(port: Json) -> str:
     return f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}"
 
 
-SERVICE = TableLayout((NAME, *columns("Type,Cluster-IP,External-IP,Port(s),Age", "Selector")), _service)
-
-
-def _quota(obj: Json, now: float) -> list[Any]:
+@named("Request,Limit,Age")
+def quota(obj: Json, now: float) -> list[Any]:
     status = obj.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     texts = {name: f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard)}
     limits = [text for name, text in texts.items() if name.startswith("limits.")]
     requests = [text for name, text in texts.items() if not name.startswith("limits.")]
-    return [obj["metadata"]["name"], ", ".join(requests), ", ".join(limits), age_of(obj, now)]
-
-
-QUOTA = TableLayout((NAME, *columns("Request,Limit,Age")), _quota)
+    return [", ".join(requests), ", ".join(limits), age_of(obj, now)]
 
 
 def _binding(obj: Json, now: float) -> list[Any]:
@@ -196,59 +175,57 @@ def _binding(obj: Json, now: float) -> list[Any]:
 
 
 BINDING = TableLayout((NAME, *columns("Role,Age", "Users,Groups,ServiceAccounts")), _binding)
-WEBHOOKS = TableLayout(
-    (NAME, *columns("Webhooks,Age")),
-    lambda obj, now: [obj["metadata"]["name"], len(obj.get("webhooks") or []), age_of(obj, now)],
-)
+webhooks = named("Webhooks,Age")(lambda obj, now: [len(obj.get("webhooks") or []), age_of(obj, now)])
 
 _LAYOUTS: dict[tuple[str, str], TableLayout] = {
     ("", "ConfigMap"): CONFIG_MAP,
     ("", "Event"): EVENT,
     ("", "LimitRange"): CREATED_AT,
-    ("", "Namespace"): NAMESPACE,
-    ("", "Node"): NODE,
-    ("", "PersistentVolume"): storage.VOLUME,
-    ("", "PersistentVolumeClaim"): storage.CLAIM,
+    ("", "Namespace"): namespace,
+    ("", "Node"): node,
+    ("", "PersistentVolume"): storage.volume,
+    ("", "PersistentVolumeClaim"): storage.claim,
     ("", "Pod"): POD,
-    ("", "PodTemplate"): workloads.POD_TEMPLATE,
-    ("", "ReplicationController"): workloads.REPLICATION_CONTROLLER,
-    ("", "ResourceQuota"): QUOTA,
-    ("", "Secret"): SECRET,
-    ("", "Service"): SERVICE,
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): WEBHOOKS,
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): infrastructure.ADMISSION_POLICY,
+    ("", "PodTemplate"): workloads.pod_template,
+    ("", "ReplicationController"): workloads.replication_controller,
+    ("", "ResourceQuota"): quota,
+    ("", "Secret"): secret,
+    ("", "Service"): service,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): webhooks,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): infrastructure.admission_policy,
     (
         "admissionregistration.k8s.io",
         "ValidatingAdmissionPolicyBinding",
-    ): infrastructure.ADMISSION_POLICY_BINDING,
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): WEBHOOKS,
+    ): infrastructure.admission_policy_binding,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): webhooks,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): CREATED_AT,
-    ("apps", "ControllerRevision"): workloads.CONTROLLER_REVISION,
-    ("apps", "DaemonSet"): workloads.DAEMON_SET,
-    ("apps", "Deployment"): workloads.DEPLOYMENT,
-    ("apps", "ReplicaSet"): workloads.REPLICA_SET,
-    ("apps", "StatefulSet"): workloads.STATEFUL_SET,
-    ("batch", "CronJob"): workloads.CRON_JOB,
-    ("batch", "Job"): workloads.JOB,
-    ("certificates.k8s.io", "CertificateSigningRequest"): infrastructure.SIGNING_REQUEST,
-    ("coordination.k8s.io", "Lease"): LEASE,
+    ("apps", "ControllerRevision"): workloads.controller_revision,
+    ("apps", "DaemonSet"): workloads.daemon_set,
+    ("apps", "Deployment"): workloads.deployment,
+    ("apps", "ReplicaSet"): workloads.replica_set,
+    ("apps", "StatefulSet"): workloads.stateful_set,
+    ("autoscaling", "HorizontalPodAutoscaler"): infrastructure.autoscaler,
+    ("batch", "CronJob"): workloads.cron_job,
+    ("batch", "Job"): workloads.job,
+    ("certificates.k8s.io", "CertificateSigningRequest"): infrastructure.signing_request,
+    ("coordination.k8s.io", "Lease"): lease,
     ("events.k8s.io", "Event"): EVENT,
-    ("networking.k8s.io", "Ingress"): infrastructure.INGRESS,
+    ("networking.k8s.io", "Ingress"): infrastructure.ingress,
     ("networking.k8s.io", "IngressClass"): infrastructure.INGRESS_CLASS,
-    ("node.k8s.io", "RuntimeClass"): RUNTIME_CLASS,
+    ("node.k8s.io", "RuntimeClass"): runtime_class,
     ("rbac.authorization.k8s.io", "ClusterRole"): CREATED_AT,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): BINDING,
     ("rbac.authorization.k8s.io", "Role"): CREATED_AT,
     ("rbac.authorization.k8s.io", "RoleBinding"): BINDING,
-    ("resource.k8s.io", "ResourceClaim"): infrastructure.RESOURCE_CLAIM,
-    ("resource.k8s.io", "ResourceSlice"): infrastructure.RESOURCE_SLICE,
-    ("scheduling.k8s.io", "PriorityClass"): PRIORITY_CLASS,
-    ("storage.k8s.io", "CSIDriver"): storage.CSI_DRIVER,
-    ("storage.k8s.io", "CSINode"): storage.CSI_NODE,
+    ("resource.k8s.io", "ResourceClaim"): infrastructure.resource_claim,
+    ("resource.k8s.io", "ResourceSlice"): infrastructure.resource_slice,
+    ("scheduling.k8s.io", "PriorityClass"): priority_class,
+    ("storage.k8s.io", "CSIDriver"): storage.csi_driver,
+    ("storage.k8s.io", "CSINode"): storage.csi_node,
     ("storage.k8s.io", "CSIStorageCapacity"): CREATED_AT,
     ("storage.k8s.io", "StorageClass"): storage.STORAGE_CLASS,
     ("storage.k8s.io", "VolumeAttachment"): storage.VOLUME_ATTACHMENT,
-    ("storage.k8s.io", "VolumeAttributesClass"): storage.VOLUME_ATTRIBUTES_CLASS,
+    ("storage.k8s.io", "VolumeAttributesClass"): storage.volume_attributes_class,
 }
 
 

@@ -14,6 +14,7 @@ from quorate.local.objects.tables.layout import (
     age_of,
     columns,
     name_with_default,
+    named,
 )
 from quorate.local.objects.tables.workloads import selector_text
 
@@ -30,11 +31,11 @@ _SHOWN_HOSTS: Final = 3
 _ADDRESS_WIDTH: Final = 16
 
 
-def _autoscaler(obj: Json, now: float) -> list[Any]:
+@named("Reference,Targets,MinPods,MaxPods,Replicas,Age")
+def autoscaler(obj: Json, now: float) -> list[Any]:
     spec, status = obj["spec"], obj.get("status") or {}
     target = spec.get("scaleTargetRef") or {}
     return [
-        obj["metadata"]["name"],
         f"{target.get('kind', '')}/{target.get('name', '')}",
         _metrics(spec.get("metrics") or (), status.get("currentMetrics") or ()),
         str(spec["minReplicas"]) if "minReplicas" in spec else UNSET,
@@ -71,13 +72,8 @@ def _metric(spec: Json, current: Json) -> str:
     return f"{source.get('name')}: {now}/{wanted}"
 
 
-AUTOSCALER = TableLayout(
-    (NAME, *columns("Reference,Targets,MinPods,MaxPods,Replicas,Age")),
-    _autoscaler,
-)
-
-
-def _ingress(obj: Json, now: float) -> list[Any]:
+@named("Class,Hosts,Address,Ports,Age")
+def ingress(obj: Json, now: float) -> list[Any]:
     spec = obj.get("spec") or {}
     rules = spec.get("rules") or ()
     hosts = [rule["host"] for rule in rules if rule.get("host")]
@@ -86,16 +82,12 @@ def _ingress(obj: Json, now: float) -> list[Any]:
     addresses = {each.get("ip") or each.get("hostname") or "" for each in balancer.get("ingress") or ()}
     address = ",".join(sorted(addresses - {""}))
     return [
-        obj["metadata"]["name"],
         spec.get("ingressClassName", NONE),
         (",".join(hosts[:_SHOWN_HOSTS]) + (f" + {hidden} more..." if hidden > 0 else "")) or "*",
         address if len(address) <= _ADDRESS_WIDTH else f"{address[: _ADDRESS_WIDTH - 3]}...",
         "80, 443" if spec.get("tls") else "80",
         age_of(obj, now),
     ]
-
-
-INGRESS = TableLayout((NAME, *columns("Class,Hosts,Address,Ports,Age")), _ingress)
 
 
 def _ingress_class(obj: Json, now: float) -> list[Any]:
@@ -111,17 +103,16 @@ def _ingress_class(obj: Json, now: float) -> list[Any]:
 INGRESS_CLASS = TableLayout((NAME, *columns("Controller,Parameters,Age")), _ingress_class)
 
 
-def _admission_policy(obj: Json, now: float) -> list[Any]:
+@named("Validations:integer,ParamKind,Age")
+def admission_policy(obj: Json, now: float) -> list[Any]:
     spec = obj.get("spec") or {}
     kind = spec.get("paramKind")
     parameters = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else UNSET
-    return [obj["metadata"]["name"], len(spec.get("validations") or ()), parameters, age_of(obj, now)]
+    return [len(spec.get("validations") or ()), parameters, age_of(obj, now)]
 
 
-ADMISSION_POLICY = TableLayout((NAME, *columns("Validations:integer,ParamKind,Age")), _admission_policy)
-
-
-def _admission_policy_binding(obj: Json, now: float) -> list[Any]:
+@named("PolicyName,ParamRef,Age")
+def admission_policy_binding(obj: Json, now: float) -> list[Any]:
     spec = obj.get("spec") or {}
     reference = spec.get("paramRef") or {}
     parameters = UNSET
@@ -129,49 +120,39 @@ def _admission_policy_binding(obj: Json, now: float) -> list[Any]:
         parameters = f"{reference.get('namespace') or '*'}/{reference['name']}"
     elif "selector" in reference:
         parameters = selector_text(reference["selector"])
-    return [obj["metadata"]["name"], spec.get("policyName", ""), parameters, age_of(obj, now)]
+    return [spec.get("policyName", ""), parameters, age_of(obj, now)]
 
 
-ADMISSION_POLICY_BINDING = TableLayout((NAME, *columns("PolicyName,ParamRef,Age")), _admission_policy_binding)
-
-
-def _resource_claim(obj: Json, now: float) -> list[Any]:
+@named("State,Age")
+def resource_claim(obj: Json, now: float) -> list[Any]:
     status = obj.get("status") or {}
     states = ["deleted"] if "deletionTimestamp" in obj["metadata"] else []
     if status.get("allocation"):
         states += ["allocated", *(["reserved"] if status.get("reservedFor") else [])]
-    return [obj["metadata"]["name"], ",".join(states) or "pending", age_of(obj, now)]
+    return [",".join(states) or "pending", age_of(obj, now)]
 
 
-RESOURCE_CLAIM = TableLayout((NAME, *columns("State,Age")), _resource_claim)
-RESOURCE_SLICE = TableLayout(
-    (NAME, *columns("Node,Driver,Pool,Age")),
+resource_slice = named("Node,Driver,Pool,Age")(
     lambda obj, now: [
-        obj["metadata"]["name"],
         obj["spec"].get("nodeName", ""),
         obj["spec"].get("driver", ""),
         (obj["spec"].get("pool") or {}).get("name", ""),
         age_of(obj, now),
-    ],
+    ]
 )
 
 
-def _signing_request(obj: Json, now: float) -> list[Any]:
+@named("Age,SignerName,Requestor,RequestedDuration,Condition")
+def signing_request(obj: Json, now: float) -> list[Any]:
     spec, status = obj["spec"], obj.get("status") or {}
     types = {each["type"] for each in status.get("conditions") or ()}
     state = "Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"
     state += ",Failed" if "Failed" in types else ""
     seconds = spec.get("expirationSeconds")
     return [
-        obj["metadata"]["name"],
         age_of(obj, now),
         spec.get("signerName") or NONE,
         spec.get("username", ""),
         NONE if seconds is None else human_duration(seconds),
         state + (",Issued" if status.get("certificate") else ""),
     ]
-
-
-SIGNING_REQUEST = TableLayout(
-    (NAME, *columns("Age,SignerName,Requestor,RequestedDuration,Condition")), _signing_request
-)

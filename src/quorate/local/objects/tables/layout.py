@@ -43,6 +43,17 @@ def columns(names: str, wide: str = "") -> tuple[Column, ...]:
     )
 
 
+def named(headings: str, wide: str = "") -> Callable[[Cells], TableLayout]:
+    """Return a function that makes a layout of the name and these columns, given the cells of the columns."""
+
+    def layout(cells: Cells) -> TableLayout:
+        return TableLayout(
+            (NAME, *columns(headings, wide)), lambda obj, now: [obj["metadata"]["name"], *cells(obj, now)]
+        )
+
+    return layout
+
+
 def name_with_default(obj: Json, annotation: str) -> str:
     """Return the name of a class, followed by (default) if the annotation marks it as the default class."""
     metadata = obj["metadata"]

@@ -13,6 +13,7 @@ from quorate.local.objects.tables.layout import (
     age_of,
     columns,
     name_with_default,
+    named,
 )
 
 _SHORT: Final = {
@@ -35,10 +36,13 @@ def _phase(obj: Json) -> str:
     return str((obj.get("status") or {}).get("phase", ""))
 
 
-def _volume(obj: Json, now: float) -> list[Any]:
+@named(
+    "Capacity,Access Modes,Reclaim Policy,Status,Claim,StorageClass,VolumeAttributesClass,Reason,Age",
+    "VolumeMode",
+)
+def volume(obj: Json, now: float) -> list[Any]:
     spec, claim = obj["spec"], obj["spec"].get("claimRef") or {}
     return [
-        obj["metadata"]["name"],
         (spec.get("capacity") or {}).get("storage", ""),
         _modes(spec.get("accessModes") or ()),
         spec.get("persistentVolumeReclaimPolicy", ""),
@@ -52,23 +56,11 @@ def _volume(obj: Json, now: float) -> list[Any]:
     ]
 
 
-VOLUME = TableLayout(
-    (
-        NAME,
-        *columns(
-            "Capacity,Access Modes,Reclaim Policy,Status,Claim,StorageClass,VolumeAttributesClass,Reason,Age",
-            "VolumeMode",
-        ),
-    ),
-    _volume,
-)
-
-
-def _claim(obj: Json, now: float) -> list[Any]:
+@named("Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age", "VolumeMode")
+def claim(obj: Json, now: float) -> list[Any]:
     spec, status = obj["spec"], obj.get("status") or {}
     bound = bool(spec.get("volumeName"))
     return [
-        obj["metadata"]["name"],
         _phase(obj),
         spec.get("volumeName", ""),
         (status.get("capacity") or {}).get("storage", "") if bound else "",
@@ -78,15 +70,6 @@ def _claim(obj: Json, now: float) -> list[Any]:
         age_of(obj, now),
         spec.get("volumeMode") or UNSET,
     ]
-
-
-CLAIM = TableLayout(
-    (
-        NAME,
-        *columns("Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age", "VolumeMode"),
-    ),
-    _claim,
-)
 
 
 def _class(obj: Json, now: float) -> list[Any]:
@@ -103,19 +86,18 @@ def _class(obj: Json, now: float) -> list[Any]:
 STORAGE_CLASS = TableLayout(
     (NAME, *columns("Provisioner,ReclaimPolicy,VolumeBindingMode,AllowVolumeExpansion,Age")), _class
 )
-CSI_NODE = TableLayout(
-    (NAME, *columns("Drivers,Age")),
-    lambda obj, now: [
-        obj["metadata"]["name"], len((obj.get("spec") or {}).get("drivers") or ()), age_of(obj, now),
-    ],
-)  # fmt: skip
+csi_node = named("Drivers,Age")(
+    lambda obj, now: [len((obj.get("spec") or {}).get("drivers") or ()), age_of(obj, now)]
+)
 
 
-def _csi_driver(obj: Json, now: float) -> list[Any]:
+@named(
+    "AttachRequired:boolean,PodInfoOnMount:boolean,StorageCapacity:boolean,TokenRequests,RequiresRepublish:boolean,Modes,Age"
+)
+def csi_driver(obj: Json, now: float) -> list[Any]:
     spec = obj.get("spec") or {}
     tokens = spec.get("tokenRequests")
     return [
-        obj["metadata"]["name"],
         spec.get("attachRequired", True),
         spec.get("podInfoOnMount", False),
         spec.get("storageCapacity", False),
@@ -124,16 +106,6 @@ def _csi_driver(obj: Json, now: float) -> list[Any]:
         ",".join(spec.get("volumeLifecycleModes") or ()) or NONE,
         age_of(obj, now),
     ]
-
-
-CSI_DRIVER = TableLayout(
-    (
-        NAME,
-        *columns("AttachRequired:boolean,PodInfoOnMount:boolean,StorageCapacity:boolean"),
-        *columns("TokenRequests,RequiresRepublish:boolean,Modes,Age"),
-    ),
-    _csi_driver,
-)
 
 
 def _attachment(obj: Json, now: float) -> list[Any]:
@@ -151,7 +123,6 @@ def _attachment(obj: Json, now: float) -> list[Any]:
 VOLUME_ATTACHMENT = TableLayout(
     (NAME, Column("Attacher", "string", "", "name"), *columns("PV,Node,Attached:boolean,Age")), _attachment
 )
-VOLUME_ATTRIBUTES_CLASS = TableLayout(
-    (NAME, *columns("DriverName,Age")),
-    lambda obj, now: [obj["metadata"]["name"], obj.get("driverName", ""), age_of(obj, now)],
+volume_attributes_class = named("DriverName,Age")(
+    lambda obj, now: [obj.get("driverName", ""), age_of(obj, now)]
 )

@@ -1,260 +1,98 @@
 """The built-in kinds: all that the server serves without a CustomResourceDefinition.
 
-The subset of Kubernetes that batch workloads need.  Subresources that need a kubelet (exec, log, ...) are
-listed in discovery as by kube-apiserver, since clients look them up there.
+``kinds.yaml`` lists them.  Their strategies, conversions and tables are here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
-from quorate.local.objects.crd.definition import ScalePaths
-from quorate.local.server.errors import group_resource
-from quorate.local.server.registry import infrastructure_kinds
-from quorate.local.server.registry.kinds import ALL_VERBS, SCALE, STATUS, Kind, Strategy, Subresource
-from quorate.local.server.registry.strategies import STRATEGIES
-from quorate.local.server.storage import object_encoding, version_conversion
+import yaml
 
-AUTHENTICATION = "authentication.k8s.io"
-AUTHORIZATION = "authorization.k8s.io"
+from quorate.local.objects.crd.definition import ScalePaths
+from quorate.local.objects.tables.infrastructure import autoscaler
+from quorate.local.objects.tables.layout import TableLayout
+from quorate.local.server.registry.kinds import SCALE, STATUS, Kind, StorageConversion, Subresource
+from quorate.local.server.registry.strategies import strategy_of
+from quorate.local.server.storage import autoscaler_versions, object_encoding, version_conversion
+
+Json = dict[str, Any]
 
 CREATE_ONLY = ("create",)
-NO_COLLECTION_DELETE = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 PROXY_VERBS = ("create", "delete", "get", "patch", "update")
-GET_AND_UPDATE = ("get", "patch", "update")
+COMPUTED_GROUP = "metrics.k8s.io"
+"""Its objects are computed for each request and never decoded."""
 
-POD_SUBRESOURCES = (
-    Subresource("attach", ("create", "get"), kind="PodAttachOptions"),
-    Subresource("binding", CREATE_ONLY, kind="Binding"),
-    Subresource("ephemeralcontainers", GET_AND_UPDATE),
-    Subresource("eviction", CREATE_ONLY, "policy", "v1", "Eviction"),
-    Subresource("exec", ("create", "get"), kind="PodExecOptions"),
-    Subresource("log", ("get",)),
-    Subresource("portforward", ("create", "get"), kind="PodPortForwardOptions"),
-    Subresource("proxy", PROXY_VERBS, kind="PodProxyOptions"),
-    Subresource("resize", GET_AND_UPDATE),
-    STATUS,
-)
-POD_FIELDS = {
-    "spec.nodeName": "",
-    "spec.restartPolicy": "",
-    "spec.schedulerName": "",
-    "spec.serviceAccountName": "",
-    "spec.hostNetwork": "false",
-    "status.phase": "",
-    "status.podIP": "",
-    "status.nominatedNodeName": "",
+SUBRESOURCES = {
+    subresource.name: subresource
+    for subresource in (
+        SCALE,
+        STATUS,
+        Subresource("approval", STATUS.verbs),
+        Subresource("attach", ("create", "get"), kind="PodAttachOptions"),
+        Subresource("binding", CREATE_ONLY, kind="Binding"),
+        Subresource("ephemeralcontainers", STATUS.verbs),
+        Subresource("eviction", CREATE_ONLY, "policy", "v1", "Eviction"),
+        Subresource("exec", ("create", "get"), kind="PodExecOptions"),
+        Subresource("finalize", ("update",)),
+        Subresource("log", ("get",)),
+        Subresource("portforward", ("create", "get"), kind="PodPortForwardOptions"),
+        Subresource("resize", STATUS.verbs),
+        Subresource("token", CREATE_ONLY, "authentication.k8s.io", "v1", "TokenRequest"),
+    )
 }
-CORE_EVENT_FIELDS = {
-    f"involvedObject.{name}": ""
-    for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-} | {"reason": "", "reportingComponent": "", "source": "", "type": ""}
-EVENT_FIELDS = {
-    label.replace("involvedObject", "regarding"): value for label, value in CORE_EVENT_FIELDS.items()
+CONVERSIONS: dict[tuple[str, str], StorageConversion] = {
+    ("events.k8s.io/v1", "Event"): version_conversion.convert_events,
+    ("autoscaling/v1", "HorizontalPodAutoscaler"): autoscaler_versions.convert_v1,
 }
+LAYOUTS = {
+    ("autoscaling/v1", "HorizontalPodAutoscaler"): TableLayout(
+        autoscaler.columns, lambda obj, now: autoscaler.cells(autoscaler_versions.to_v2(obj), now)
+    )
+}
+"""The columns of kinds that are shown as another version."""
 
 
-def core_kind(kind: str, plural: str, *short_names: str, namespaced: bool = True, **more: object) -> Kind:
-    return Kind("", "v1", kind, plural, namespaced, short_names=short_names, **more)  # type: ignore[arg-type]
+def _read_kinds() -> Iterator[Kind]:
+    text = files(__package__).joinpath("kinds.yaml").read_text("utf-8")
+    for api_version, kinds in yaml.load(text, Loader=yaml.CSafeLoader).items():
+        for name, row in kinds.items():
+            kind = _kind(api_version, name, row)
+            yield kind if kind.group == COMPUTED_GROUP else typed(kind)
 
 
-def rbac_kind(kind: str, plural: str, namespaced: bool) -> Kind:
-    return Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced, allow_create_on_update=True)
-
-
-CORE = (
-    core_kind("Binding", "bindings", verbs=CREATE_ONLY),
-    core_kind("ConfigMap", "configmaps", "cm"),
-    core_kind("Event", "events", "ev", selectable_fields=CORE_EVENT_FIELDS, allow_create_on_update=True),
-    core_kind("LimitRange", "limitranges", "limits", allow_create_on_update=True),
-    core_kind(
-        "Namespace",
-        "namespaces",
-        "ns",
-        namespaced=False,
-        verbs=NO_COLLECTION_DELETE,
-        subresources=(Subresource("finalize", ("update",)), STATUS),
-        selectable_fields={"status.phase": ""},
-    ),
-    core_kind(
-        "Node",
-        "nodes",
-        "no",
-        namespaced=False,
-        subresources=(Subresource("proxy", PROXY_VERBS, kind="NodeProxyOptions"), STATUS),
-        selectable_fields={"spec.unschedulable": "false"},
-    ),
-    core_kind(
-        "Pod",
-        "pods",
-        "po",
-        categories=("all",),
-        subresources=POD_SUBRESOURCES,
-        selectable_fields=POD_FIELDS,
-        tracks_generation=True,
-        return_deleted_object=True,
-    ),
-    core_kind("PodTemplate", "podtemplates", tracks_generation=True, return_deleted_object=True),
-    core_kind(
-        "ReplicationController",
-        "replicationcontrollers",
-        "rc",
-        categories=("all",),
-        subresources=(SCALE, STATUS),
-        selectable_fields={"status.replicas": "0"},
-        tracks_generation=True,
-        scale=ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector"),
-    ),
-    core_kind("ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,), return_deleted_object=True),
-    core_kind("Secret", "secrets", selectable_fields={"type": ""}),
-    core_kind(
-        "ServiceAccount",
-        "serviceaccounts",
-        "sa",
-        subresources=(Subresource("token", CREATE_ONLY, "authentication.k8s.io", "v1", "TokenRequest"),),
-        return_deleted_object=True,
-    ),
-    core_kind(
-        "Service",
-        "services",
-        "svc",
-        categories=("all",),
-        subresources=(Subresource("proxy", PROXY_VERBS, kind="ServiceProxyOptions"), STATUS),
-        selectable_fields={"spec.clusterIP": "", "spec.type": ""},
-        allow_create_on_update=True,
-        return_deleted_object=True,
-    ),
-)
-
-
-def apps_kind(kind: str, plural: str, *short_names: str) -> Kind:
+def _kind(api_version: str, name: str, row: Json) -> Kind:
+    group, _, version = api_version.rpartition("/")
+    names = row.pop("subresources", ())
+    fields: Json = {part: tuple(value) if isinstance(value, list) else value for part, value in row.items()}
+    fields |= dict.fromkeys(fields.pop("is", ()), True)
+    selectable = (field.partition("=") for field in fields.pop("fields", ()))
     return Kind(
-        "apps",
-        "v1",
-        kind,
-        plural,
-        True,
-        short_names=short_names,
-        categories=("all",),
-        subresources=(SCALE, STATUS),
-        tracks_generation=True,
-        scale=ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector"),
+        group,
+        version,
+        name,
+        namespaced=fields.pop("namespaced", False),
+        subresources=tuple(_subresource(name, subresource) for subresource in names),
+        selectable_fields={path: absent for path, _, absent in selectable},
+        scale=ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
+        if "scale" in names
+        else None,
+        convert=CONVERSIONS.get((api_version, name)),
+        table_layout=LAYOUTS.get((api_version, name)),
+        **fields,
     )
 
 
-API_GROUPS = (
-    apps_kind("Deployment", "deployments", "deploy"),
-    apps_kind("ReplicaSet", "replicasets", "rs"),
-    apps_kind("StatefulSet", "statefulsets", "sts"),
-    Kind(
-        "apps",
-        "v1",
-        "DaemonSet",
-        "daemonsets",
-        True,
-        short_names=("ds",),
-        categories=("all",),
-        subresources=(STATUS,),
-        tracks_generation=True,
-    ),
-    Kind("apps", "v1", "ControllerRevision", "controllerrevisions", True),
-    Kind(
-        "batch",
-        "v1",
-        "CronJob",
-        "cronjobs",
-        True,
-        short_names=("cj",),
-        categories=("all",),
-        subresources=(STATUS,),
-        tracks_generation=True,
-    ),
-    Kind(
-        "batch",
-        "v1",
-        "Job",
-        "jobs",
-        True,
-        categories=("all",),
-        subresources=(STATUS,),
-        selectable_fields={"status.successful": "0"},
-        tracks_generation=True,
-    ),
-    Kind(
-        "coordination.k8s.io",
-        "v1",
-        "Lease",
-        "leases",
-        True,
-        allow_create_on_update=True,
-        require_resource_version=True,
-    ),
-    Kind(
-        "events.k8s.io",
-        "v1",
-        "Event",
-        "events",
-        True,
-        short_names=("ev",),
-        selectable_fields=EVENT_FIELDS,
-        allow_create_on_update=True,
-        storage_resource="events",
-        convert=version_conversion.convert_events,
-    ),
-    Kind(
-        "scheduling.k8s.io",
-        "v1",
-        "PriorityClass",
-        "priorityclasses",
-        False,
-        short_names=("pc",),
-        tracks_generation=True,
-        fixed_generation=True,
-    ),
-    Kind(
-        "node.k8s.io",
-        "v1",
-        "RuntimeClass",
-        "runtimeclasses",
-        False,
-        allow_create_on_update=True,
-        require_resource_version=True,
-    ),
-    rbac_kind("Role", "roles", True),
-    rbac_kind("RoleBinding", "rolebindings", True),
-    rbac_kind("ClusterRole", "clusterroles", False),
-    rbac_kind("ClusterRoleBinding", "clusterrolebindings", False),
-    Kind(
-        "apiextensions.k8s.io",
-        "v1",
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-        False,
-        short_names=("crd", "crds"),
-        categories=("api-extensions",),
-        subresources=(STATUS,),
-        tracks_generation=True,
-    ),
-)
-
-REVIEWS = tuple(
-    Kind(group, "v1", kind, kind.lower() + "s", namespaced, verbs=CREATE_ONLY)
-    for group, kind, namespaced in (
-        (AUTHORIZATION, "LocalSubjectAccessReview", True),
-        (AUTHORIZATION, "SelfSubjectAccessReview", False),
-        (AUTHORIZATION, "SelfSubjectRulesReview", False),
-        (AUTHORIZATION, "SubjectAccessReview", False),
-        (AUTHENTICATION, "SelfSubjectReview", False),
-        (AUTHENTICATION, "TokenReview", False),
-    )
-)
+def _subresource(kind: str, name: str) -> Subresource:
+    return SUBRESOURCES.get(name) or Subresource(name, PROXY_VERBS, kind=f"{kind}ProxyOptions")
 
 
-def _completing(kind: Kind, default: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+def _completing(kind: Kind, default: Callable[[Json], None]) -> Callable[[Json], None]:
     """Return a function that sets defaults and then all fields that Go writes."""
 
-    def default_and_complete(obj: dict[str, Any]) -> None:
+    def default_and_complete(obj: Json) -> None:
         default(obj)
         form = object_encoding.complete(kind, obj)
         obj.clear()
@@ -265,8 +103,7 @@ def _completing(kind: Kind, default: Callable[[dict[str, Any]], None]) -> Callab
 
 def typed(kind: Kind) -> Kind:
     """Return a built-in kind with its type, which its objects are decoded with, and its strategy."""
-    resource = group_resource(kind.group, kind.plural)
-    strategy = STRATEGIES.get(f"{resource}/{kind.version}") or STRATEGIES.get(resource, Strategy())
+    strategy = strategy_of(kind)
     strategy = replace(
         strategy,
         decode=partial(object_encoding.decode, kind),
@@ -276,7 +113,4 @@ def typed(kind: Kind) -> Kind:
     return replace(kind, type=object_encoding.type_of(kind), strategy=strategy)
 
 
-KINDS = (
-    *(typed(kind) for kind in CORE + API_GROUPS + infrastructure_kinds.KINDS + REVIEWS),
-    *infrastructure_kinds.METRICS,
-)
+KINDS = tuple(_read_kinds())

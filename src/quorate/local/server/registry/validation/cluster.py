@@ -77,7 +77,7 @@ def event_note(event: Json, path: str, _: Scope) -> Causes:
 def validate_event_update(new: Json, old: Json) -> list[Cause]:
     """Check that only the series of an events.k8s.io event changes."""
     series = new.get("series")
-    findings = list(check_update("Event.update", new, old))
+    findings = list(check_update("EventV1.update", new, old))
     if series is not None and series != old.get("series"):
         return [*check("EventSeries", series, "series"), *findings]
     return findings
