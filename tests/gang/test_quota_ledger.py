@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,21 @@ def test_a_finished_member_reduces_the_claim_and_uses_only_its_object_count() ->
     assert ledger.used("team").of(ALL) == {"count/pods": 1}
 
 
+@pytest.mark.parametrize(("replaces", "cpu"), [(True, 2), (False, 1)])
+def test_the_claim_of_a_failed_member_belongs_to_its_replacement(replaces: bool, cpu: int) -> None:
+    ledger = QuotaLedger()
+    minimum = {"cpu": 3, "count/pods": 1}
+    ledger.set_group(Key("team", "a"), GroupQuotaMinimum(LOW, minimum, active=True, replaces_failed=replaces))
+    failed = PodQuotaUsage("a", LOW, {"count/pods": 1, "cpu": 1}, terminated=True, failed=True)
+    ledger.set_pod(Key("team", "a-0"), failed)
+    ledger.set_pod(Key("team", "a-1"), pod("a", cpu=1))
+    assert ledger.reserved("team").of(ALL) == {"cpu": cpu, "count/pods": 0}
+    ledger.set_pod(Key("team", "a-2"), pod("a", cpu=1))
+    assert ledger.reserved("team").of(ALL) == {"cpu": cpu - 1, "count/pods": 0}
+    ledger.remove_pod(Key("team", "a-0"))
+    assert ledger.reserved("team").of(ALL) == {"cpu": 1, "count/pods": 0}
+
+
 def test_only_active_groups_with_a_minimum_reserve() -> None:
     ledger = QuotaLedger()
     for at, wants in enumerate([group(None), group({}), group({"cpu": 4}, active=False)]):
@@ -57,8 +73,10 @@ def test_only_active_groups_with_a_minimum_reserve() -> None:
 
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "count/pods"]), st.integers(0, 5), max_size=3)
 subjects = st.sampled_from([LOW, HIGH])
-pods = st.builds(PodQuotaUsage, st.sampled_from(["", "a", "b"]), subjects, amounts, st.booleans())
-groups = st.builds(GroupQuotaMinimum, subjects, st.one_of(st.none(), amounts), st.booleans())
+pods = st.builds(
+    PodQuotaUsage, st.sampled_from(["", "a", "b"]), subjects, amounts, st.booleans(), st.booleans()
+)
+groups = st.builds(GroupQuotaMinimum, subjects, st.one_of(st.none(), amounts), st.booleans(), st.booleans())
 namespaces = st.sampled_from(["team", "other"])
 changes = st.lists(
     st.one_of(
@@ -100,7 +118,10 @@ def test_the_incremental_sums_equal_a_recount(changes: list[tuple[str, str, Any]
                 members: Counter[str] = Counter()
                 for owner, use in pods.items():
                     if owner.namespace == namespace and use.group == key.name:
-                        members.update(use.usage)
+                        keeps = not (use.failed and wants.replaces_failed)
+                        members.update(
+                            {name: n for name, n in use.usage.items() if keeps or name == "count/pods"}
+                        )
                 reserved.update(quota_claim(wants.minimum, members))
         assert +Counter(ledger.used(namespace).of(ALL)) == +used
         assert +Counter(ledger.reserved(namespace).of(ALL)) == +reserved

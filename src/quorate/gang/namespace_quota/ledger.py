@@ -1,6 +1,7 @@
 """What pods use, and pod groups have reserved, of the quotas of their namespaces.
 
-The sums are updated when pods and pod groups are set and removed, in any order; nothing is recounted.
+The sums are updated when pods and pod groups are set and removed, in any order; nothing is recounted.  What a
+failed member used is claimed for its replacement, unless failed members of its group are not replaced.
 """
 
 from collections import Counter
@@ -28,6 +29,7 @@ class PodQuotaUsage:
     attributes: ScopeAttributes
     usage: Amounts  # by normalised name, until it has terminated
     terminated: bool
+    failed: bool = False
 
     @property
     def counted(self) -> Amounts:
@@ -35,6 +37,11 @@ class PodQuotaUsage:
         if not self.terminated:
             return self.usage
         return {name: amount for name, amount in self.usage.items() if name == COUNT_PODS}
+
+    @property
+    def left_to_replacement(self) -> Amounts:
+        """What a replacement may use in its place, if it failed."""
+        return {name: n for name, n in self.usage.items() if name != COUNT_PODS} if self.failed else NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ class GroupQuotaMinimum:
     attributes: ScopeAttributes
     minimum: Amounts | None  # as by ``group_minimum``; None: nothing is reserved for it
     active: bool  # admitted, neither completed nor being deleted
+    replaces_failed: bool = True
 
 
 @dataclass(slots=True)
@@ -52,6 +60,7 @@ class _Namespace:
     reserved: QuotaTotals = field(default_factory=QuotaTotals)  # the sum of ``claims``
     # By group: the usage of its pods, terminated or not.
     used_by_members: dict[str, Counter[str]] = field(default_factory=dict)
+    left_by_failed: dict[str, Counter[str]] = field(default_factory=dict)  # likewise, for their replacements
     # By group: the claim, of active groups with a minimum.
     claims: dict[str, tuple[ScopeAttributes, Amounts]] = field(default_factory=dict)
     pods: dict[str, PodQuotaUsage] = field(default_factory=dict)
@@ -62,14 +71,15 @@ class _Namespace:
         if old is not None:
             self.used.remove(old.attributes, old.counted)
             if old.group:
-                self.used_by_members[old.group].subtract(old.usage)
-                if not any(self.used_by_members[old.group].values()):
-                    del self.used_by_members[old.group]
+                _subtract(self.used_by_members, old.group, old.usage)
+                _subtract(self.left_by_failed, old.group, old.left_to_replacement)
         if new is not None:
             self.pods[name] = new
             self.used.add(new.attributes, new.counted)
             if new.group:
                 self.used_by_members.setdefault(new.group, Counter()).update(new.usage)
+                if new.failed:
+                    self.left_by_failed.setdefault(new.group, Counter()).update(new.left_to_replacement)
         for group in {each.group for each in (old, new) if each is not None}:
             self.update_claim(group)
 
@@ -79,13 +89,23 @@ class _Namespace:
             self.reserved.remove(*old)
         need = self.groups.get(group)
         if need is not None and need.active and need.minimum is not None:
-            claim = quota_claim(need.minimum, self.used_by_members.get(group, NOTHING))
+            used = self.used_by_members.get(group, NOTHING)
+            if need.replaces_failed and group in self.left_by_failed:
+                used = Counter(used) - self.left_by_failed[group]
+            claim = quota_claim(need.minimum, used)
             self.claims[group] = (need.attributes, claim)
             self.reserved.add(need.attributes, claim)
 
     @property
     def is_empty(self) -> bool:
         return not self.pods and not self.groups
+
+
+def _subtract(sums: dict[str, Counter[str]], group: str, amounts: Amounts) -> None:
+    if group in sums:
+        sums[group].subtract(amounts)
+        if not any(sums[group].values()):
+            del sums[group]
 
 
 class QuotaLedger:

@@ -131,4 +131,5 @@ def pod_quota_usage(pod: QuotaPod, schedulers: Collection[str]) -> PodQuotaUsage
         attributes=scope_attributes(pod.spec),
         usage=quota_usage_of(pod.spec, pod.status),
         terminated=pod.status.phase in ("Succeeded", "Failed"),
+        failed=pod.status.phase == "Failed",
     )

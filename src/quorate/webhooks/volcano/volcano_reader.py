@@ -15,6 +15,7 @@ from quorate.api.core import Namespace, ResourceQuota
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import in_force
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
+from quorate.api.volcano.annotations import REPLACES_FAILED
 from quorate.gang.cache.from_objects import quota_amounts, quota_from_object
 from quorate.gang.namespace_quota.evaluation import (
     ACTIVE_PHASES,
@@ -221,4 +222,5 @@ def group_quota_minimum(group: PodGroup) -> GroupQuotaMinimum:
         attributes=ScopeAttributes(group.spec.priority_class_name),
         minimum=None if minimum is None else group_minimum(quota_amounts(minimum), group.spec.min_member),
         active=group.status.phase in ACTIVE_PHASES and group.metadata.deletion_timestamp is None,
+        replaces_failed=group.metadata.annotations.get(REPLACES_FAILED) != "false",
     )
