@@ -46,7 +46,7 @@ def node(given: Mapping[str, Any]) -> Node:
             "spec": {"taints": given.get("taints", []), "unschedulable": given.get("unschedulable", False)},
             "status": {
                 "allocatable": quantities(amounts),
-                "conditions": [{"type": "Ready", "status": "True"}],
+                "conditions": [{"type": "Ready", "status": str(given.get("ready", True))}],
             },
         },
     )

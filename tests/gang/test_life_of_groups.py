@@ -114,6 +114,26 @@ def test_a_group_keeps_its_phase_while_all_its_pods_terminate(replaced: bool) ->
     assert sorted(world.binds) == (["b-0", "b-1"] if replaced else [])
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_group_does_not_wait_for_pods_that_terminate_on_a_lost_node(is_deleted: bool) -> None:
+    lost: Json = {"name": "a", "count": 2, "group": "a", "node": "n1", "deleting": True, "created": 1030}
+    world = a_world("design", [{"name": "a", "minMember": 2, "phase": "Running"}], [lost], nodes=2)
+    world.do("addPods", [{"name": "b", "count": 2, "group": "a", "cpu": 1, "created": 1005}])
+    if is_deleted:
+        pods = dict(world.pods)
+        world.do("removeNodes", ["n1"])
+        world.put_pods(pods.values())  # until the garbage collector of Kubernetes has removed them
+    else:
+        world.do("addNodes", [{"name": "n1", "cpu": 2, "ready": False}])
+    outcome = world.session()
+    assert (phases(world), outcome.wake_at) == ({"a": "Running"}, 1030), "the grace period is not over"
+    world.do("advance", 30)
+    world.session()
+    assert phases(world) == {"a": "Pending"}, "it is admitted anew"
+    world.session()
+    assert world.binds == {"b-0": "n2", "b-1": "n2"}
+
+
 def test_the_reason_of_a_group_tells_members_that_terminate_from_those_that_do_not_exist() -> None:
     world = a_world(
         "design",

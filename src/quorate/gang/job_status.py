@@ -12,6 +12,7 @@ Members that terminate have nodes, unless the scheduler evicts them: their group
 
 from collections import Counter
 
+from quorate.api.meta import epoch
 from quorate.api.volcano import (
     COMPLETED,
     INQUEUE,
@@ -70,8 +71,8 @@ def job_statuses(session: Session) -> tuple[GangStatus, ...]:
         gang.ended = 0
         if status is not None:
             statuses.append(status)
-        gang.status_is_current = gang.phase in (RUNNING, COMPLETED) or (
-            gang.phase == INQUEUE and reason is not None
+        gang.status_is_current = not gang.has_lost_all and (
+            gang.phase in (RUNNING, COMPLETED) or (gang.phase == INQUEUE and reason is not None)
         )
         gang.current_reason = reason
     return tuple(statuses)
@@ -89,10 +90,11 @@ def phase_after(
 ) -> str:
     """Return the phase of a group that was in ``phase``, at the end of a session.
 
-    ``ended``: members that had finished and were deleted since the last session.  ``evicted``: this session
-    evicts members.  ``unschedulable``: this session found that the group cannot be scheduled.
-    ``keeps_live_groups``: the rules of profile ``design``.  Tasks that are being bound do not count yet, so
-    that a group that was just placed is Running one session later.
+    ``ended``: members that had finished and were deleted since the last session.  ``evicted``: the group does
+    not wait for members that terminate: this session evicts them, or they are on lost nodes.
+    ``unschedulable``: this session found that the group cannot be scheduled.  ``keeps_live_groups``: the
+    rules of profile ``design``.  Tasks that are being bound do not count yet, so that a group that was just
+    placed is Running one session later.
     """
     if unschedulable and counts.by_status[TaskStatus.RUNNING]:
         return UNKNOWN
@@ -146,7 +148,7 @@ class _StatusUpdater:
             gang.min_member,
             gang.task_counts,
             ended=gang.ended,
-            evicted=gang.key in self._evicted,
+            evicted=gang.key in self._evicted or self._is_on_lost_nodes(gang),
             unschedulable=not_admitted or (reports_readiness and not is_ready),
             keeps_live_groups=self._design,
         )
@@ -171,6 +173,24 @@ class _StatusUpdater:
         """
         is_gone = gang.key in self._evicted or gang.is_suspended or gang.is_terminating
         return self._design and gang.is_recreated and not is_gone
+
+    def _is_on_lost_nodes(self, gang: Gang) -> bool:
+        """Return True if no pods are left but some that terminate on nodes that are not ready, for too long.
+
+        Nothing removes these before their nodes return or are deleted.
+        """
+        if not gang.has_lost_all:
+            return False
+        cluster = self._session.cluster
+        ends = []
+        for task in gang.with_status(TaskStatus.RELEASING):
+            index, ends_at = cluster.index(task.node), task.pod.metadata.deletion_timestamp
+            if ends_at is None or (index is not None and cluster.ready[index]):
+                return False
+            ends.append(epoch(ends_at))
+        end = max(ends, default=self._session.now)
+        self._session.wake(end)
+        return end <= self._session.now
 
     def _report_not_admitted(self, gang: Gang, reason: PendingReason) -> None:
         """Report why the action ``enqueue`` does not admit ``gang``, or rolled it back."""
