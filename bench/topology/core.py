@@ -37,9 +37,9 @@ from quorate.api.meta import Key
 from quorate.placement.topology.request import TopologyRequest
 from quorate.queueing.decisions import Preempt, Reserve
 from quorate.queueing.lifecycle.statuses import admit_status
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.places import Places
 from quorate.queueing.scheduling.cycle import AdmissionCycle
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.places import Places
 from quorate.queueing.topology.placing import PodSetToPlace, place_pod_sets
 
 _WAITING: Final = 1_000  # workloads

@@ -36,10 +36,10 @@ from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing.decisions import Hold, Reserve
 from quorate.queueing.inadmissible_reasons import PlacementRefused
 from quorate.queueing.lifecycle.statuses import admit_status, hold_status
+from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
-from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.placing import PodSetToPlace
 
 BLOCKS: Final = 20

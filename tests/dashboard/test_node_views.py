@@ -8,7 +8,7 @@ from quorate.api.meta import Key
 from quorate.dashboard.queries import ADMINISTRATOR, Gang
 from quorate.dashboard.schema import DomainUse
 from quorate.dashboard.views import node_views, overview
-from quorate.queueing.topology.places import Place
+from quorate.queueing.nodes.places import Place
 from tests.dashboard.objects import NOW, Cluster, tenant
 
 RACK, HOST = "rack", "kubernetes.io/hostname"

@@ -16,8 +16,8 @@ from quorate.inspect.topology_report import (
     report_topology,
     walk,
 )
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.places import Place
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.places import Place
 
 HOST = "kubernetes.io/hostname"
 

@@ -34,10 +34,10 @@ from quorate.controllers.jobframework.construct_workload import Priority, resolv
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing import conditions as c
+from quorate.queueing.nodes.node_fit import NODE_FIT
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
-from quorate.queueing.topology.node_fit import NODE_FIT
 from quorate.quota.amount import PODS, as_quantity
 from quorate.quota.tree import Node
 from tests.queueing.notation import (

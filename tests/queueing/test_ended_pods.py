@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from quorate.api import codec
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.meta import Key
-from quorate.queueing.topology.shrunk_places import Domains, needed_domains
+from quorate.queueing.nodes.places import Domains
+from quorate.queueing.topology.shrunk_places import needed_domains
 from tests.queueing.world import World, differences
 
 Domain = tuple[str, ...]

@@ -12,8 +12,8 @@ from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.api.quantity import Quantity
 from quorate.placement.topology.tree import MAX_AMOUNT
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.places import Place, Places
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.places import Place, Places
 
 HOST = "kubernetes.io/hostname"
 WORKLOAD = Key("ns", "w")

@@ -8,9 +8,9 @@ from quorate.api import codec
 from quorate.api.core import RuntimeClass
 from quorate.api.meta import Key
 from quorate.queueing.model_audit import ReservationMismatch
-from quorate.queueing.topology.audit import DomainMismatch, PlaceMismatch, PlacesMismatch
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.places import NO_PLACES, Place
+from quorate.queueing.nodes.audit import DomainMismatch, PlaceMismatch, PlacesMismatch
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.places import NO_PLACES, Place
 from tests.queueing.notation import Json
 from tests.queueing.world import World, differences
 
@@ -106,7 +106,7 @@ TREE, USAGE = ("tas",), ("tas",)
 def test_a_difference_is_found(
     fault: Callable[[World], None], found: list[object], slice_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.queueing.topology.audit.SLICE_SIZE", slice_size)
+    monkeypatch.setattr("quorate.queueing.nodes.audit.SLICE_SIZE", slice_size)
     world = a_world()
     assert differences(world.state, world.workloads.values()) == []
     fault(world)

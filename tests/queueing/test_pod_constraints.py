@@ -9,11 +9,11 @@ from quorate.api import codec
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
-from quorate.queueing.topology.audit import ConstraintMismatch, PlaceSums, audit_pods, held_differences
-from quorate.queueing.topology.constraint_view import ConstraintView
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.places import NO_PLACES, Places
-from quorate.queueing.topology.pod_templates import Template
+from quorate.queueing.nodes.audit import ConstraintMismatch, PlaceSums, audit_pods, held_differences
+from quorate.queueing.nodes.constraint_view import ConstraintView
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.places import NO_PLACES, Places
+from quorate.queueing.nodes.pod_templates import Template
 from tests.queueing.notation import Json
 from tests.steps import steps_of
 
@@ -167,7 +167,7 @@ def test_a_change_between_two_parts_counts(
     change: Callable[[Cluster], None], parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one does that precedes all parts."""
-    monkeypatch.setattr("quorate.queueing.topology.pod_constraints.SLICE_SIZE", 2)
+    monkeypatch.setattr("quorate.queueing.nodes.pod_constraints.SLICE_SIZE", 2)
     before, between = Cluster(nodes=3, pods=5), Cluster(nodes=3, pods=5)
     change(before)
     between.constraints.expect(WEB)
@@ -260,7 +260,7 @@ def test_the_audit_finds_a_difference(
     slice_size: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("quorate.queueing.topology.audit.SLICE_SIZE", slice_size)
+    monkeypatch.setattr("quorate.queueing.nodes.audit.SLICE_SIZE", slice_size)
     cluster = Cluster(nodes=2, pods=2)
     cluster.constraints.expect(WEB)
     cluster.prepared()

@@ -8,8 +8,8 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.placement.topology.leaf_hosts import HostRequest
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.places import Place, Places
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.places import Place, Places
 from tests.queueing.test_foreign_pods import PLACED, WORKLOAD, a_pod
 
 LARGE = HostRequest((("cpu", 4000),))

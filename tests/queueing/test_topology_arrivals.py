@@ -11,9 +11,9 @@ from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import DomainTree
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.occupants import Owner
-from quorate.queueing.topology.places import Place, Places
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.occupants import Owner
+from quorate.queueing.nodes.places import Place, Places
 from tests.queueing.notation import Json
 
 HOST = "kubernetes.io/hostname"

@@ -16,7 +16,7 @@ from quorate.api.meta import Struct
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import DomainTree
 from quorate.placement.vectors import Vector
-from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.nodes.model import TopologyModel
 from quorate.quota.amount import as_quantity
 
 

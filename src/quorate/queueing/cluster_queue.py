@@ -24,11 +24,11 @@ from quorate.queueing import conditions as c
 from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.queueing.inactive_reasons import InactiveReason
 from quorate.queueing.limits import MAX_QUEUE_FINDINGS
+from quorate.queueing.nodes.places import NO_PLACES
 from quorate.queueing.pending.effective_requests import held_count, needed_counts
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.queue import PendingQueue
-from quorate.queueing.topology.places import NO_PLACES
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
 

@@ -19,13 +19,13 @@ from quorate.queueing.inadmissible_reasons import (
     NamespaceMismatched,
     RequestsAboveLimits,
 )
+from quorate.queueing.nodes.places import NO_PLACES
+from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry, LastAssignment, RequeueReason
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
 from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.reservation_places import ReservationPlaces
-from quorate.queueing.topology.places import NO_PLACES
-from quorate.queueing.topology.pod_templates import template_of
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage

@@ -19,11 +19,11 @@ from quorate.api.meta import Key
 from quorate.placement.topology.tree import Path
 from quorate.queueing.cluster_queue import ClusterQueueState, counts_quota
 from quorate.queueing.limits import AUDIT_SLICE, QUEUE_AUDIT_SLICE
+from quorate.queueing.nodes.audit import NodeDifference, audit_nodes
+from quorate.queueing.nodes.places import Amounts, Places
 from quorate.queueing.outside_quota import OutsideUse, recorded_use
 from quorate.queueing.pending.ordering import may_queue
 from quorate.queueing.state import State
-from quorate.queueing.topology.audit import NodeDifference, audit_nodes
-from quorate.queueing.topology.places import Amounts, Places
 from quorate.quota import audit
 from quorate.quota.amount import Usage, total
 from quorate.quota.tree import Node

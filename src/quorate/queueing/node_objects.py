@@ -14,10 +14,10 @@ from quorate.api.meta import Key
 from quorate.placement.topology.tree import MAX_AMOUNT
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.ledger import Ledger
-from quorate.queueing.topology.foreign_pods import PODS, group_of
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.node_fit import mode_of
-from quorate.queueing.topology.pod_constraints import PodConstraints
+from quorate.queueing.nodes.foreign_pods import PODS, group_of
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.node_fit import mode_of
+from quorate.queueing.nodes.pod_constraints import PodConstraints
 
 
 class NodeObjects:

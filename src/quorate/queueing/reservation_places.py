@@ -8,14 +8,20 @@ from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.local_queues import LocalQueues
-from quorate.queueing.pending.shape import Shape, ShapeRegistry
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.occupants import Owner
-from quorate.queueing.topology.places import NO_PLACES, Places, has_places, recorded_places, without_places
-from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
-from quorate.queueing.topology.pod_templates import template_of
-from quorate.queueing.topology.shrunk_places import (
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.occupants import Owner
+from quorate.queueing.nodes.places import (
+    NO_PLACES,
     Domains,
+    Places,
+    has_places,
+    recorded_places,
+    without_places,
+)
+from quorate.queueing.nodes.pod_templates import template_of
+from quorate.queueing.pending.shape import Shape, ShapeRegistry
+from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
+from quorate.queueing.topology.shrunk_places import (
     domains_without_ended,
     domains_without_members,
 )

@@ -26,8 +26,8 @@ from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import RESOURCE_CLAIM_TEMPLATES, Resource
 from quorate.kube.rest.discovery import plural_of
 from quorate.kube.unreadable_pods import occupied_node
+from quorate.queueing.nodes.pod_templates import has_claims
 from quorate.queueing.state import State
-from quorate.queueing.topology.pod_templates import has_claims
 
 HOST_NODES: Final[Resource[Node]] = Resource("", "v1", "nodes", "Node", False, HostNode)
 BOUND_PODS: Final = Resource("", "v1", "pods", "Pod", True, BoundPod)

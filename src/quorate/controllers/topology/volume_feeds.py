@@ -19,8 +19,8 @@ from quorate.kube.resources import (
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
 )
+from quorate.queueing.nodes.pod_templates import has_claims
 from quorate.queueing.state import State
-from quorate.queueing.topology.pod_templates import has_claims
 
 
 class VolumeFeeds:

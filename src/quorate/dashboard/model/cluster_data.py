@@ -15,8 +15,8 @@ from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.explain import closed_queue_reason
 from quorate.queueing.explanation.scope import HIDDEN
 from quorate.queueing.inadmissible_reasons import workload_reason_text
+from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.state import State
-from quorate.queueing.topology.model import TopologyModel
 
 T = TypeVar("T")
 

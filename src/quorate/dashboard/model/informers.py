@@ -28,7 +28,7 @@ from quorate.kube.resources import (
     WORKLOADS,
     Resource,
 )
-from quorate.queueing.topology.foreign_pods import workload_of
+from quorate.queueing.nodes.foreign_pods import workload_of
 
 _USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 _NOMINATED: Final = "spec.nodeName=,status.nominatedNodeName!="

@@ -7,7 +7,7 @@ from quorate.api.core.bound_pod import BoundPod
 from quorate.api.meta import Key
 from quorate.dashboard.model.workload_index import RunningPods
 from quorate.gang.queue_accounts import add
-from quorate.queueing.topology.foreign_pods import usage_on_node, uses_node, workload_of
+from quorate.queueing.nodes.foreign_pods import usage_on_node, uses_node, workload_of
 
 
 class PodsOnNodes:

@@ -21,11 +21,11 @@ from quorate.placement.resources import in_base_units
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import NO_TOPOLOGY, TopologyRequest
 from quorate.placement.topology.tree import HOSTNAME, DomainTree
+from quorate.queueing.nodes.foreign_pods import PODS
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.trees import labels_of
 from quorate.queueing.pending.shape import PodSetShape
-from quorate.queueing.topology.foreign_pods import PODS
-from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.placing import Placement, PodSetToPlace, place_pod_sets, pod_set_request
-from quorate.queueing.topology.trees import labels_of
 
 NODE_LEVEL: Final = "node"
 MAX_PLACES: Final = 1_000  # of a gang in an answer

@@ -18,10 +18,10 @@ from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import Key, find_condition
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
+from quorate.queueing.nodes.pod_templates import Template
 from quorate.queueing.pending.effective_requests import held_counts
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room
-from quorate.queueing.topology.pod_templates import Template
 from quorate.queueing.typed_reasons import reason_of
 from quorate.quota.amount import PODS
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from quorate.api.meta import Key
 from quorate.queueing.inadmissible_reasons import Shortage
 from quorate.queueing.ledger import Ledger
+from quorate.queueing.nodes.places import Places
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.queueing.scheduling.reserving import shortages_at
-from quorate.queueing.topology.places import Places
 from quorate.queueing.topology.placing import NO_PLACEMENT, Placement, fits
 from quorate.quota import tree
 from quorate.quota.amount import Usage

@@ -15,6 +15,7 @@ from quorate.queueing.inadmissible_reasons import (
     PlacementRefused,
     PodSetReason,
 )
+from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.pending.entry import Entry, LastAssignment
 from quorate.queueing.pending.ordering import affects_scheduling
 from quorate.queueing.pending.shape import ShapeRegistry
@@ -33,7 +34,6 @@ from quorate.queueing.scheduling.pod_sets_to_place import may_need_places, pod_s
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.state import State
-from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.placing import NO_PLACEMENT, PodSetToPlace, place_pod_sets, topology_mismatch
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree

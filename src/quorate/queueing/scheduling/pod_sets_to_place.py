@@ -7,17 +7,17 @@ from quorate.api.kueue import ELASTIC_JOB, Admission
 from quorate.placement.topology.request import NO_TOPOLOGY
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import PlacementRefused
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.node_fit import has_provisioned_nodes
+from quorate.queueing.nodes.places import Domains
+from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import PodSetShape, Shape
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.node_check import pods_to_check
 from quorate.queueing.state import State
-from quorate.queueing.topology.elastic_slices import Domains
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.node_fit import has_provisioned_nodes
 from quorate.queueing.topology.placing import PodSetToPlace
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
-from quorate.queueing.topology.pod_templates import template_of
 
 
 class RequestedPlaces(NamedTuple):

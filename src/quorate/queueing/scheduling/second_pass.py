@@ -12,12 +12,12 @@ from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.decisions import AssignTopology, CycleFault, Decision, Evict, SecondPassFailed
 from quorate.queueing.inadmissible_reasons import AwaitingPreemption, InadmissibleReason, inadmissible_message
+from quorate.queueing.nodes.places import Places
 from quorate.queueing.preemption.candidates import Target, preemption_decision
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.scheduling.second_pass_places import FoundPlaces, SecondPassPlaces
 from quorate.queueing.state import State
-from quorate.queueing.topology.places import Places
 
 
 class SecondPass:

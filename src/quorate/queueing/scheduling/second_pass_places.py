@@ -16,10 +16,11 @@ from quorate.placement.topology.request import Profile
 from quorate.placement.topology.tree import HOSTNAME, Path
 from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused
+from quorate.queueing.nodes.places import Place, Places
+from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.scheduling.pod_sets_to_place import previous_domains, topology_flavor
 from quorate.queueing.state import State
-from quorate.queueing.topology.places import Place, Places
 from quorate.queueing.topology.placing import (
     PodSetToPlace,
     limited_request,
@@ -27,7 +28,6 @@ from quorate.queueing.topology.placing import (
     pod_set_request,
 )
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
-from quorate.queueing.topology.pod_templates import template_of
 from quorate.queueing.topology.replacement import replace_hosts
 from quorate.queueing.topology.shrunk_places import domains_without_ended
 

@@ -1,1 +1,1 @@
-"""Topology-aware scheduling (KEP-2724): the domains of flavors, and the places of the pods of workloads."""
+"""Rules about places in topologies and on nodes: placing, replacement, ungating, node failures."""

@@ -12,9 +12,8 @@ from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile
 from quorate.placement.topology.search import GroupPlacement, PlacedPods, PlacementFailure
-from quorate.placement.topology.tree import DomainTree, Path
-
-Domains = tuple[tuple[Path, int], ...]  # the recorded values of each leaf, and its pods
+from quorate.placement.topology.tree import DomainTree
+from quorate.queueing.nodes.places import Domains
 
 
 class PreviousPlaces(NamedTuple):

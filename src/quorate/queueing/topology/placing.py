@@ -22,13 +22,13 @@ from quorate.queueing.inadmissible_reasons import (
     TopologyMismatched,
     TopologyProblem,
 )
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.places import LEVELS, Amounts, Domains, Place, without_places
+from quorate.queueing.nodes.pod_templates import Template
+from quorate.queueing.nodes.trees import labels_of
+from quorate.queueing.nodes.used_places import host_request
 from quorate.queueing.pending.shape import PodSetShape
-from quorate.queueing.topology.elastic_slices import Domains, extend, previous_places
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.places import LEVELS, Amounts, Place, without_places
-from quorate.queueing.topology.pod_templates import Template
-from quorate.queueing.topology.trees import labels_of
-from quorate.queueing.topology.used_places import host_request
+from quorate.queueing.topology.elastic_slices import extend, previous_places
 
 # What pods use, by flavors and values of each leaf.
 _Needed = tuple[tuple[tuple[str, ...], Path, Amounts], ...]

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key
+from quorate.placement.topology.tree import Path
+from quorate.queueing.nodes.places import Domains
 
-Values = tuple[str, ...]  # of the recorded levels of a domain
-Domains = tuple[tuple[Values, int], ...]  # with the pods of each
 
-
-def needed_domains(domains: Iterable[tuple[Values, int]], count: int, bound: Mapping[Values, int]) -> Domains:
+def needed_domains(domains: Iterable[tuple[Path, int]], count: int, bound: Mapping[Path, int]) -> Domains:
     """Return how many places ``count`` pods that may still run need of each domain, at most those recorded.
 
     ``bound`` are the pods with a node, by domain; they need the place that they use.  A pod without a node
@@ -30,7 +29,7 @@ def needed_domains(domains: Iterable[tuple[Values, int]], count: int, bound: Map
 
 
 def domains_without_ended(
-    workload: Workload, admission: Admission, bound: Callable[[Key, str, Sequence[str]], Mapping[Values, int]]
+    workload: Workload, admission: Admission, bound: Callable[[Key, str, Sequence[str]], Mapping[Path, int]]
 ) -> dict[str, Domains]:
     """Return the domains of the pod sets of which ``reclaimablePods`` have ended, with the places needed.
 
@@ -54,7 +53,7 @@ def domains_without_ended(
 
 
 def domains_without_members(
-    admission: Admission, bound: Callable[[Sequence[str]], Mapping[Values, int]]
+    admission: Admission, bound: Callable[[Sequence[str]], Mapping[Path, int]]
 ) -> dict[str, Domains]:
     """Return the domains of the pod sets of a pod group, with the places that no member has taken.
 
@@ -71,7 +70,7 @@ def domains_without_members(
         left = [(values, max(0, places - members.get(values, 0))) for values, places in domains]
         arrived = sum(members.values())
         elsewhere = arrived - sum(places for _, places in domains) + sum(places for _, places in left)
-        kept: list[tuple[Values, int]] = []
+        kept: list[tuple[Path, int]] = []
         for values, places in left:
             taken = min(places, elsewhere)
             elsewhere -= taken
@@ -81,9 +80,7 @@ def domains_without_members(
     return found
 
 
-def shrunk_domains(
-    domains: Sequence[tuple[Values, int]], count: int, pods: Iterable[Values]
-) -> tuple[tuple[Values, int], ...] | None:
+def shrunk_domains(domains: Sequence[tuple[Path, int]], count: int, pods: Iterable[Path]) -> Domains | None:
     """Return the places of ``count`` pods, in their order; None if there are no more than that.
 
     ``pods`` are the domains of the pods that run or were ungated.  None as well while these are more than
@@ -96,7 +93,7 @@ def shrunk_domains(
     missing = count - sum(held)
     if missing < 0:
         return None
-    kept: list[tuple[Values, int]] = []
+    kept: list[tuple[Path, int]] = []
     for (values, places), here in zip(domains, held, strict=True):
         more = min(places - here, missing)
         missing -= more

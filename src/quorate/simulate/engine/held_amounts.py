@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import Reservation
+from quorate.queueing.nodes.places import Place
 from quorate.queueing.state import State
-from quorate.queueing.topology.places import Place
 from quorate.quota.amount import FlavorResource
 from quorate.simulate.engine.records import UsageRecords
 from quorate.simulate.engine.simulated_job import SimulatedJob

@@ -15,7 +15,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.controllers.jobframework.topology import TopologySource, with_topology_requests
-from quorate.queueing.topology.places import Place
+from quorate.queueing.nodes.places import Place
 from quorate.quota.amount import Usage
 from quorate.simulate.inputs.scenario import JobClass
 from quorate.simulate.inputs.submissions import Submission

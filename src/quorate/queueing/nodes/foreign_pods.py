@@ -14,8 +14,8 @@ from quorate.api.kueue.topology_annotations import REQUESTS
 from quorate.api.meta import Key
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.placement.resources import in_base_units
-from quorate.queueing.topology.occupants import Owner, Requests
-from quorate.queueing.topology.places import Amounts
+from quorate.queueing.nodes.occupants import Owner, Requests
+from quorate.queueing.nodes.places import Amounts
 
 PODS: Final = "pods"  # the resource of which each pod uses 1
 

@@ -14,7 +14,7 @@ from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import is_true
 from quorate.placement.topology.tree import HOSTNAME
-from quorate.queueing.topology.node_fit import mode_of
+from quorate.queueing.nodes.node_fit import mode_of
 
 
 class WithFlavors(Protocol):

@@ -16,14 +16,13 @@ from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import MAX_AMOUNT, Path, as_share
-from quorate.queueing.topology.constraint_view import HeldKey
-from quorate.queueing.topology.counted_pods import hash_of, hash_of_held, repelled_namespaces
-from quorate.queueing.topology.model import TopologyModel
-from quorate.queueing.topology.occupants import Name, Occupant, Occupants
-from quorate.queueing.topology.places import Amounts, Places, UsedBy
-from quorate.queueing.topology.pod_constraints import PodConstraints
-from quorate.queueing.topology.trees import KnownTree
-from quorate.queueing.topology.used_places import UsedPlaces
+from quorate.queueing.nodes.constraint_view import HeldKey
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.occupants import Name, Occupant, Occupants
+from quorate.queueing.nodes.places import Amounts, Places, UsedBy
+from quorate.queueing.nodes.pod_constraints import PodConstraints, hash_of, hash_of_held, repelled_namespaces
+from quorate.queueing.nodes.trees import KnownTree
+from quorate.queueing.nodes.used_places import UsedPlaces
 
 SLICE_SIZE: Final = 1_000  # workloads, nodes or pods
 

@@ -15,18 +15,18 @@ from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
-from quorate.queueing.topology.foreign_pods import (
+from quorate.queueing.nodes.foreign_pods import (
     offered_amounts,
     owner_of,
     requests_place,
     usage_on_node,
     uses_node,
 )
-from quorate.queueing.topology.occupants import Name, Nominated, Occupant, Owner, Requests
-from quorate.queueing.topology.placement_memo import PlacementMemo
-from quorate.queueing.topology.places import Place, UsedBy
-from quorate.queueing.topology.pod_constraints import PodConstraints
-from quorate.queueing.topology.trees import SLICE_SIZE, TopologyTrees
+from quorate.queueing.nodes.occupants import Name, Nominated, Occupant, Owner, Requests
+from quorate.queueing.nodes.placement_memo import PlacementMemo
+from quorate.queueing.nodes.places import Place, UsedBy
+from quorate.queueing.nodes.pod_constraints import PodConstraints
+from quorate.queueing.nodes.trees import SLICE_SIZE, TopologyTrees
 
 
 class TopologyModel(TopologyTrees):

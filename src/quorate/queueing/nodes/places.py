@@ -5,10 +5,10 @@ from typing import Final, NamedTuple, Protocol
 
 from quorate.api.kueue import Admission
 from quorate.placement.topology.tree import HOSTNAME, Path
-from quorate.queueing.topology.pod_templates import Template
-from quorate.queueing.topology.shrunk_places import Domains
+from quorate.queueing.nodes.pod_templates import Template
 
 Amounts = Mapping[str, int]
+Domains = tuple[tuple[Path, int], ...]  # the recorded values of each leaf, and its pods
 LEVELS: Final = (HOSTNAME,)  # of flavors without a topology
 _ALL_NEEDED: Final[Mapping[str, Domains]] = {}
 

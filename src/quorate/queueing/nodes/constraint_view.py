@@ -16,8 +16,8 @@ from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.shapes import Shape, Shapes
 from quorate.placement.topology.tree import HOSTNAME
-from quorate.queueing.topology.occupants import Name, Nominated
-from quorate.queueing.topology.pod_templates import Template
+from quorate.queueing.nodes.occupants import Name, Nominated
+from quorate.queueing.nodes.pod_templates import Template
 
 SLICE_SIZE: Final = 200  # objects
 

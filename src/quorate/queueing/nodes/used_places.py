@@ -10,7 +10,7 @@ from quorate.api.core.pod_templates import template_pod
 from quorate.api.interning import InternCache
 from quorate.placement.topology.leaf_hosts import HostRequest, Pods
 from quorate.placement.topology.tree import Path
-from quorate.queueing.topology.places import Place, UsedBy
+from quorate.queueing.nodes.places import Place, UsedBy
 
 _MAX_TEMPLATES: Final = 1024  # decoded ones that are kept
 

@@ -20,12 +20,12 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.meta import is_true
 from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
-from quorate.queueing.topology.foreign_pods import offer_the_same, offered_amounts
-from quorate.queueing.topology.node_fit import mode_of
-from quorate.queueing.topology.occupants import Occupants
-from quorate.queueing.topology.places import LEVELS, Amounts, UsedBy
-from quorate.queueing.topology.topology_flavors import TopologyFlavors
-from quorate.queueing.topology.used_places import UsedPlaces
+from quorate.queueing.nodes.foreign_pods import offer_the_same, offered_amounts
+from quorate.queueing.nodes.node_fit import mode_of
+from quorate.queueing.nodes.occupants import Occupants
+from quorate.queueing.nodes.places import LEVELS, Amounts, UsedBy
+from quorate.queueing.nodes.topology_flavors import TopologyFlavors
+from quorate.queueing.nodes.used_places import UsedPlaces
 
 SLICE_SIZE: Final = 100  # nodes
 

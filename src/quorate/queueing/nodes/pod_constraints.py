@@ -8,7 +8,7 @@ they exist or not.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from typing import Final, Protocol
@@ -29,10 +29,9 @@ from quorate.placement.topology.pod_limits import PodLimits, limit_pods, limits_
 from quorate.placement.topology.request import PodSetRequest
 from quorate.placement.topology.tree import HOSTNAME, DomainTree
 from quorate.placement.vectors import Vector
-from quorate.queueing.topology.constraint_view import SLICE_SIZE, ConstraintView, HeldKey, Objects
-from quorate.queueing.topology.counted_pods import hash_of, hash_of_held, repelled_namespaces
-from quorate.queueing.topology.occupants import Name, Occupant, Occupants
-from quorate.queueing.topology.pod_templates import Template
+from quorate.queueing.nodes.constraint_view import SLICE_SIZE, ConstraintView, HeldKey, Objects
+from quorate.queueing.nodes.occupants import Name, Occupant, Occupants
+from quorate.queueing.nodes.pod_templates import Template
 
 _MAX_SHAPES: Final = 1024
 _NO_CONSTRAINTS: Final = PodSpec()
@@ -365,3 +364,23 @@ def _uses(pod: BoundPod | None, claim: Key) -> bool:
         return False
     sources = (volume.persistent_volume_claim for volume in pod.constraints.volumes)
     return any(source is not None and source.claim_name == claim.name for source in sources)
+
+
+def hash_of(pod: BoundPod, node: str) -> int:
+    """Return a number for a pod without a place, by all of it that can change."""
+    return hash((pod.metadata.key, node, frozenset(pod.metadata.labels.items())))
+
+
+def hash_of_held(host: str, template: Template) -> int:
+    """Return a number for a pod with a place."""
+    return hash((host, template))
+
+
+def repelled_namespaces(namespace: str, spec: PodSpec | None) -> Iterator[str]:
+    """Yield the namespaces of pods that the anti-affinity of a pod may select; "" is all of them."""
+    affinity = None if spec is None or spec.affinity is None else spec.affinity.pod_anti_affinity
+    for term in () if affinity is None else affinity.required:
+        if term.namespace_selector is not None:
+            yield ""
+        else:
+            yield from term.namespaces or (namespace,)

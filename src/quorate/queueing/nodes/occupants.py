@@ -13,7 +13,7 @@ from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key
-from quorate.queueing.topology.places import Amounts
+from quorate.queueing.nodes.places import Amounts
 
 Requests = Amounts | EncodedRequests  # in base units by resource, or as a pod names them
 
