@@ -356,7 +356,7 @@ class Machine(RuleBasedStateMachine):
         assert kept.groups == anew.groups
         assert kept.pods == anew.pods
         fresh = kept.fresh_model()
-        assert not list(audit_cluster(kept.model.cluster))
+        assert not any(audit_cluster(kept.model.cluster))
         assert kept.model.cluster.total == fresh.cluster.total
         assert kept.model.cluster.total_used == fresh.cluster.total_used
         assert kept.model.cluster.total_releasing == fresh.cluster.total_releasing

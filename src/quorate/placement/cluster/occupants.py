@@ -73,6 +73,7 @@ class Occupants:
     """All occupants of nodes that are known or not, and their numbers by node and by owner."""
 
     def __init__(self) -> None:
+        self.changes = 0  # how often the number of pods on a node has changed
         self._occupants: dict[Hashable, Occupant] = {}
         self._rooms: dict[Hashable, HeldRoom] = {}  # by owner
         self._pod_counts: dict[str, dict[tuple[Shape, AllocationState], int]] = {}  # by node, without zeros
@@ -172,6 +173,7 @@ class Occupants:
 
     def _count(self, node: str, shape: Shape, state: AllocationState, pods: int) -> None:
         """Add ``pods`` to those on ``node``, or remove them if it is negative."""
+        self.changes += 1
         counts = self._pod_counts.setdefault(node, {})
         count = counts.get((shape, state), 0) + pods
         assert count >= 0, f"more pods were removed from {node} than added: {shape}"

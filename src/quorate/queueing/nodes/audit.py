@@ -14,6 +14,7 @@ import msgspec
 
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
+from quorate.placement.cluster.audit import SumMismatch, audit_cluster
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import MAX_AMOUNT, Path, as_share
 from quorate.queueing.nodes.constraint_view import HeldKey
@@ -66,7 +67,7 @@ class ConstraintMismatch(msgspec.Struct, frozen=True):
     computed: int
 
 
-NodeDifference = PlaceMismatch | PlacesMismatch | DomainMismatch | ConstraintMismatch
+NodeDifference = PlaceMismatch | PlacesMismatch | DomainMismatch | ConstraintMismatch | SumMismatch
 
 
 def audit_nodes(
@@ -85,6 +86,8 @@ def audit_nodes(
     for known in model.known_trees():
         yield from _tree_slices(model, known)
     yield from audit_pods(model.constraints)
+    if model.constraints.view is not None:
+        yield from audit_cluster(model.constraints.view.cluster)
 
 
 def _add_up(current: Callable[[], Mapping[_K, _T]], add: Callable[[_T, int], int]) -> Iterator[tuple[()]]:
