@@ -46,6 +46,11 @@ class ClusterData:
         self._answers: dict[str, dict[Hashable, tuple[Hashable, object]]] = {}
 
     @property
+    def topology(self) -> TopologyModel:
+        """The nodes with their pods and places."""
+        return self.state.ledger.topology
+
+    @property
     def revision(self) -> tuple[int, int]:
         """The version of queues and workloads."""
         return self.queue_revision, self.workloads.revision

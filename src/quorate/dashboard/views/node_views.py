@@ -58,7 +58,7 @@ def nodes(data: ClusterData, viewer: Viewer, topology: str, gang: Gang | None) -
 
 
 def _nodes(data: ClusterData, topology: str, gang: Gang | None) -> NodesView:
-    model, resources = data.state.ledger.topology, _resources(data)
+    model, resources = data.topology, _resources(data)
     found = list(_trees(data, topology))
     in_tree: set[str] = set()
     roots = [_root(data, each, resources, in_tree) for each in found]
@@ -78,7 +78,7 @@ def _nodes(data: ClusterData, topology: str, gang: Gang | None) -> NodesView:
 
 
 def _resources(data: ClusterData) -> tuple[str, ...]:
-    nodes = data.state.ledger.topology.nodes.values()
+    nodes = data.topology.nodes.values()
     return data.remembered(
         ("resources",),
         data.node_revision,
@@ -88,7 +88,7 @@ def _resources(data: ClusterData) -> tuple[str, ...]:
 
 def _trees(data: ClusterData, topology: str) -> Iterator[_Trees]:
     """Yield the trees of a topology, one for each of its flavors, or that of all nodes as hosts."""
-    model, without_pods = data.state.ledger.topology, data.without_pods
+    model, without_pods = data.topology, data.without_pods
     if not topology:
         tree, empty = model.host_tree(()), without_pods.host_tree(())
         if tree is not None and empty is not None:
@@ -193,7 +193,7 @@ def _nodes_by_leaf(data: ClusterData, trees: _Trees) -> dict[int, list[str]]:
 
 
 def _find_leaves(data: ClusterData, trees: _Trees) -> dict[int, list[str]]:
-    model, tree = data.state.ledger.topology, trees.tree
+    model, tree = data.topology, trees.tree
     of = trees.flavor or labels_of(())
     result: dict[int, list[str]] = {}
     for name, node in model.nodes.items():
@@ -295,7 +295,7 @@ def gang_placement(data: ClusterData, viewer: Viewer, gang: Gang) -> GangPlaceme
         return None
     if not 0 < gang.pods <= MAX_PODS:
         return GangPlacement(fits=False, reason=f"pods must be 1 to {MAX_PODS}", places=())
-    model, reason = data.state.ledger.topology, "there are no nodes"
+    model, reason = data.topology, "there are no nodes"
     for trees in [each for name in (*sorted(data.topologies), "") for each in _trees(data, name)]:
         levels = trees.tree.levels
         preferred = TopologyRequest(preferred=levels[-1]) if trees.flavor else NO_TOPOLOGY

@@ -66,7 +66,7 @@ def _pod_groups(data: ClusterData, viewer: Viewer) -> dict[str, int]:
 
 
 def _nodes(data: ClusterData) -> NodeTotals:
-    nodes = data.state.ledger.topology.nodes.values()
+    nodes = data.topology.nodes.values()
     ready = [node for node in nodes if is_true(node.status.conditions, "Ready")]
     capacity: Counter[str] = Counter()
     for node in ready:

@@ -34,7 +34,7 @@ def _hits(data: ClusterData, viewer: Viewer, wanted: str) -> Iterator[SearchHit]
         if wanted in str(key).lower():
             yield _hit("LocalQueue", key, str(key).lower(), wanted)
     if viewer.nodes:
-        for name, node in sorted(data.state.ledger.topology.nodes.items()):
+        for name, node in sorted(data.topology.nodes.items()):
             labels = "\n".join(f"{label}={value}" for label, value in node.metadata.labels.items())
             text = f"{name}\n{labels}".lower()
             if wanted in text:

@@ -70,6 +70,7 @@ class Round:
         self._number = number
         self._configuration = state.configuration
         self._ledger = state.ledger
+        self._gates = state.ledger.topology.gates
         self.is_suspended = False
         self.is_paused = False
         self.preemption_skips: dict[Key, str] = {}  # by workload its cluster queue; see ``CycleResult``
@@ -278,7 +279,7 @@ class Round:
         if shortages:
             return [self._skip(nomination, NoLongerFits(self._earlier.last_served.get(root), shortages))]
         if assignment.placement.pod_sets and self._earlier.lost_places(nomination, assignment):
-            if nomination.is_recomputed or not self._ledger.topology.gates.recompute_in_cycle:
+            if nomination.is_recomputed or not self._gates.recompute_in_cycle:
                 return [self._skip(nomination, NoLongerFits(self._earlier.last_served.get(root), ()))]
             nomination.assignment, nomination.targets = place_again(self._state, nomination, assignment)
             nomination.reasons = nomination.assignment.reasons
@@ -406,9 +407,7 @@ class Round:
     def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:
         entry, queue = nomination.entry, nomination.queue
         metadata = entry.workload.metadata
-        admission = admission_of(
-            queue.name, assignment, by_host_prefix=self._ledger.topology.gates.host_prefix_slices
-        )
+        admission = admission_of(queue.name, assignment, by_host_prefix=self._gates.host_prefix_slices)
         ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
         admitted = not assignment.delayed and ready.issuperset(queue.checks_for(admission))
         decision = Reserve(

@@ -75,7 +75,8 @@ class SimulatedNodes:
 
     def count_pod(self, pod: Pod, node: str) -> None:
         """Count a pod that the scheduler bound to ``node``, or "" if it has ended, where places are given."""
-        if self._feeds is None or not self._state.ledger.topology.placing:
+        ledger = self._state.ledger
+        if self._feeds is None or not ledger.topology.placing:
             return
         if node:
             metadata = pod.metadata
