@@ -10,6 +10,7 @@ from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.kueue.topology import topology_assignment
 from quorate.api.meta import Key
 from quorate.gang.cache.model import Model
+from quorate.placement.cluster.audit import audit_cluster
 
 HOST = "kubernetes.io/hostname"
 GATE = {"name": "kueue.x-k8s.io/topology"}
@@ -59,6 +60,7 @@ def a_pod(node: str = "", host: str = "a", gated: bool = False, phase: str = "Pe
 
 
 def idle(model: Model, node: str = "a") -> int:
+    assert not any(audit_cluster(model.cluster)), "sums differ from what is on the nodes"
     index, row = model.cluster.index(node), model.cluster.row("cpu")
     assert index is not None
     return int(model.cluster.allocatable[row, index] - model.cluster.used[row, index]) // 1000

@@ -12,6 +12,7 @@ from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.kueue.topology import topology_assignment
 from quorate.api.meta import Key
 from quorate.gang.cache.model import Model
+from quorate.placement.cluster.audit import audit_cluster
 from tests.gang import objects
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -79,6 +80,7 @@ def test_an_older_gang_does_not_get_the_room_before_the_members_are_bound(profil
 
 
 def idle(model: Model) -> list[int]:
+    assert not any(audit_cluster(model.cluster)), "sums differ from what is on the nodes"
     row = model.cluster.row("cpu")
     free = model.cluster.allocatable[row] - model.cluster.used[row]
     return [int(free[index]) // 1000 for node in NODES if (index := model.cluster.index(node)) is not None]
