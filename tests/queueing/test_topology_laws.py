@@ -374,7 +374,7 @@ def test_an_audit_during_which_things_change_finds_nothing(
     given_: Json, steps: list[tuple[str, int]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("model_audit.AUDIT_SLICE", "model_audit.QUEUE_AUDIT_SLICE", "topology.audit.SLICE_SIZE"):
+        for name in ("model_audit.AUDIT_SLICE", "model_audit.QUEUE_AUDIT_SLICE", "nodes.audit.SLICE_SIZE"):
             patch.setattr(f"quorate.queueing.{name}", 1)
         story = Story(given_)
         story.step("cycle", 0)

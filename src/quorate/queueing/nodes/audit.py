@@ -21,7 +21,7 @@ from quorate.queueing.nodes.constraint_view import HeldKey
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.occupants import Name, Occupant, Occupants
 from quorate.queueing.nodes.places import Amounts, Places, UsedBy
-from quorate.queueing.nodes.pod_constraints import PodConstraints, hash_of, hash_of_held, repelled_namespaces
+from quorate.queueing.nodes.pod_constraints import PodConstraints, hash_of, repelled_namespaces
 from quorate.queueing.nodes.trees import KnownTree
 from quorate.queueing.nodes.used_places import UsedPlaces
 
@@ -137,7 +137,7 @@ class PlaceSums:
         for place in places.all:
             self.used.count(place, times)
             if place.on_host and place.template is not None:
-                self.held[HeldKey(place.values[-1], place.template)] += place.pods * times
+                self.held[place.values[-1], place.template] += place.pods * times
         return 1 + len(places.all)
 
 
@@ -152,7 +152,7 @@ def held_differences(constraints: PodConstraints, sums: Counter[HeldKey]) -> lis
         if key not in unread
     ]
     differences = [
-        ConstraintMismatch(quantity, key.host, pods, sums[key])
+        ConstraintMismatch(quantity, key[0], pods, sums[key])
         for quantity, key, pods in compared
         if pods != sums[key]
     ]
@@ -299,10 +299,10 @@ class _PodSums:
         return 1
 
     def hold(self, key: HeldKey, pods: int) -> None:
-        template = key.template
-        self.hash += hash_of_held(*key) * pods
+        _, template = key
+        self.hash += hash(key) * pods
         if template.has_constraints:
-            self.constrained += hash_of_held(*key) * pods
+            self.constrained += hash(key) * pods
         if template.repels and pods > 0:
             self.repelled.update(set(repelled_namespaces(template.namespace, template.decode().spec)))
 

@@ -5,7 +5,7 @@ what changes meanwhile is put into it at once.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from quorate.api.core.scheduling import Node
 from quorate.api.core.volumes import CSINode
@@ -22,11 +22,7 @@ from quorate.queueing.nodes.pod_templates import Template
 SLICE_SIZE: Final = 200  # objects
 
 
-class HeldKey(NamedTuple):
-    """Pods with places on a host, of one template."""
-
-    host: str
-    template: Template
+HeldKey = tuple[str, Template]  # the host and the template of pods with places
 
 
 class Objects:
@@ -96,8 +92,8 @@ class ConstraintView:
             return
         self.unread.held.pop(key, None)
         if held is None:
-            node = self._node_of_host.get(key.host, key.host)
-            self.cluster.hold(key, shape_of(key.template), node, pods)
+            host, template = key
+            self.cluster.hold(key, shape_of(template), self._node_of_host.get(host, host), pods)
         else:
             self.cluster.hold(key, held.shape, held.node, pods)
 
@@ -109,5 +105,9 @@ class ConstraintView:
     @property
     def held(self) -> dict[HeldKey, int]:
         """How many pods with places are counted."""
-        occupants = self.cluster.occupants.items()
-        return {key: occupant.pods for key, occupant in occupants if isinstance(key, HeldKey)}
+        held: dict[HeldKey, int] = {}
+        for name, occupant in self.cluster.occupants.items():
+            match name:
+                case (str(host), Template() as template):
+                    held[host, template] = occupant.pods
+        return held

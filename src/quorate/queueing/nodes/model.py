@@ -24,7 +24,7 @@ from quorate.queueing.nodes.foreign_pods import (
 )
 from quorate.queueing.nodes.occupants import Name, Nominated, Occupant, Owner, Requests
 from quorate.queueing.nodes.placement_memo import PlacementMemo
-from quorate.queueing.nodes.places import Place, UsedBy
+from quorate.queueing.nodes.places import Place
 from quorate.queueing.nodes.pod_constraints import PodConstraints
 from quorate.queueing.nodes.trees import SLICE_SIZE, TopologyTrees
 
@@ -143,15 +143,14 @@ class TopologyModel(TopologyTrees):
 
     def set_has_places(self, workload: Key, has_places: bool) -> None:
         """Tell if the places of a workload are counted: otherwise each of its pods is."""
-        with_places = self.occupants.with_places
-        pods = list(self.occupants.of(Owner("workload", workload)).items())
-        for name, _ in pods:
+        pods = self.occupants.of_owners["workload"].get(workload, {}).copy()
+        for name in pods:
             self._remove(name)
         if has_places:
-            with_places.add(workload)
+            self.occupants.with_places.add(workload)
         else:
-            with_places.discard(workload)
-        for name, occupant in pods:
+            self.occupants.with_places.discard(workload)
+        for name, occupant in pods.items():
             self._put(name, occupant)
 
     def _put(self, name: Name, occupant: Occupant) -> tuple[str, ...]:
@@ -225,8 +224,7 @@ class TopologyModel(TopologyTrees):
         """
         self.version += 1
         for place in places:
-            self.used.count(place, times)
-            key = UsedBy(place.flavors, place.on_host)
+            key = self.used.count(place, times)
             for of, tree in self._trees.items():
                 if self._is_usage_of(of, tree, key):
                     tree.add_used(place.values, place.amounts, times)

@@ -18,10 +18,13 @@ from quorate.queueing.nodes.places import Amounts
 Requests = Amounts | EncodedRequests  # in base units by resource, or as a pod names them
 
 
+OwnerKind = Literal["workload", "group"]
+
+
 class Owner(NamedTuple):
     """The workload of a pod that requests a place, or the Volcano pod group of one that requests none."""
 
-    kind: Literal["workload", "group"]
+    kind: OwnerKind
     key: Key
 
 
@@ -58,7 +61,8 @@ class Occupants:
         self.with_places: set[Key] = set()  # workloads of which the places count
         self._occupants: dict[Name, Occupant] = {}
         self._on_nodes: dict[str, dict[Name, Occupant]] = {}  # no empty values
-        self._of_owners: dict[Owner, dict[Key, Occupant]] = {}  # no empty values
+        # By workload and by pod group; no empty values.
+        self.of_owners: dict[OwnerKind, dict[Key, dict[Key, Occupant]]] = {"workload": {}, "group": {}}
 
     def get(self, name: Name) -> Occupant | None:
         return self._occupants.get(name)
@@ -72,7 +76,8 @@ class Occupants:
         self._occupants[name] = occupant
         self._on_nodes.setdefault(occupant.node, {})[name] = occupant
         if occupant.owner is not None and isinstance(name, Key):
-            self._of_owners.setdefault(occupant.owner, {})[name] = occupant
+            kind, key = occupant.owner
+            self.of_owners[kind].setdefault(key, {})[name] = occupant
 
     def remove(self, name: Name) -> None:
         occupant = self._occupants.pop(name, None)
@@ -83,10 +88,10 @@ class Occupants:
         if not on_node:
             del self._on_nodes[occupant.node]
         if occupant.owner is not None and isinstance(name, Key):
-            of_owner = self._of_owners[occupant.owner]
-            del of_owner[name]
-            if not of_owner:
-                del self._of_owners[occupant.owner]
+            kind, key = occupant.owner
+            del self.of_owners[kind][key][name]
+            if not self.of_owners[kind][key]:
+                del self.of_owners[kind][key]
 
     def counts(self, occupant: Occupant) -> bool:
         """Return True if the pod takes room itself, False if the places of its workload do."""
@@ -102,4 +107,4 @@ class Occupants:
 
     def of(self, owner: Owner) -> Mapping[Key, Occupant]:
         """Return the bound pods of an owner."""
-        return self._of_owners.get(owner, {})
+        return self.of_owners[owner.kind].get(owner.key, {})

@@ -148,7 +148,9 @@ class PodConstraints:
             self._repelled[namespace] += times
         if self.occupants.counts(occupant):
             number = hash_of(pod, occupant.node) * times
-            self._add_to_sums(number, is_constrained=pod.constraints is not None)
+            self._sum += number
+            if pod.constraints is not None:
+                self._sum_constrained += number
 
     def _count_in(self, view: ConstraintView, name: Name, occupant: Occupant) -> None:
         assert occupant.pod is not None, f"{name} has nothing that the filters read"
@@ -158,16 +160,14 @@ class PodConstraints:
 
     def hold(self, host: str, template: Template, pods: int) -> None:
         """Count ``pods`` of a workload that has places on the host; a negative number takes them back."""
-        self._add_to_sums(hash_of_held(host, template) * pods, is_constrained=template.has_constraints)
+        number = hash((host, template)) * pods
+        self._sum += number
+        if template.has_constraints:
+            self._sum_constrained += number
         self._hold(host, template, pods)
 
-    def _add_to_sums(self, amount: int, *, is_constrained: bool) -> None:
-        self._sum += amount
-        if is_constrained:
-            self._sum_constrained += amount
-
     def _hold(self, host: str, template: Template, pods: int) -> None:
-        key = HeldKey(host, template)
+        key = host, template
         left = self._held.get(key, 0) + pods
         if template.repels:
             terms = list(repelled_namespaces(template.namespace, template.decode().spec))
@@ -369,11 +369,6 @@ def _uses(pod: BoundPod | None, claim: Key) -> bool:
 def hash_of(pod: BoundPod, node: str) -> int:
     """Return a number for a pod without a place, by all of it that can change."""
     return hash((pod.metadata.key, node, frozenset(pod.metadata.labels.items())))
-
-
-def hash_of_held(host: str, template: Template) -> int:
-    """Return a number for a pod with a place."""
-    return hash((host, template))
 
 
 def repelled_namespaces(namespace: str, spec: PodSpec | None) -> Iterator[str]:

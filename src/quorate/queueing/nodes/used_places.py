@@ -23,8 +23,8 @@ class UsedPlaces:
         # Of leaves above hosts, by flavors and request; without zeros and empty values.
         self.pods: dict[Path, dict[tuple[tuple[str, ...], HostRequest], int]] = {}
 
-    def count(self, place: Place, times: int) -> None:
-        """Count the pods of a place, ``times`` 1, or -1 to take them back."""
+    def count(self, place: Place, times: int) -> UsedBy:
+        """Count the pods of a place, ``times`` 1, or -1 to take them back; return what uses its leaf."""
         of_leaf = self.by_leaf.setdefault(place.values, {})
         key = UsedBy(place.flavors, place.on_host)
         used = of_leaf.setdefault(key, {})
@@ -44,6 +44,7 @@ class UsedPlaces:
                 del pods[group]
                 if not pods:
                     del self.pods[place.values]
+        return key
 
     def pods_in(self, flavor: str, leaf: Path) -> Iterable[Pods]:
         """Return the pods of a flavor that are placed in a leaf above hosts."""
