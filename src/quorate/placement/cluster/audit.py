@@ -69,12 +69,8 @@ def _amounts(cluster: Cluster, counts: PodCounts) -> dict[str, Vector]:
     sums = {state: np.zeros(len(cluster.resources), np.int64) for state in AllocationState}
     for (shape, state), pods in counts.items():
         sums[state] += cluster.request(shape) * pods
-    releasing = sums[AllocationState.RELEASING]
-    return {
-        "used": sums[AllocationState.USED] + releasing,
-        "releasing": releasing,
-        "pipelined": sums[AllocationState.PIPELINED],
-    }
+    used, releasing, pipelined = sums.values()
+    return {"used": used + releasing, "releasing": releasing, "pipelined": pipelined}
 
 
 def _room_differences(cluster: Cluster, rooms: dict[Hashable, HeldRoom]) -> Iterator[SumMismatch]:

@@ -19,9 +19,9 @@ from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import MAX_AMOUNT, Path, as_share
 from quorate.queueing.nodes.constraint_view import HeldKey
 from quorate.queueing.nodes.model import TopologyModel
-from quorate.queueing.nodes.occupants import Name, Occupant, Occupants
+from quorate.queueing.nodes.occupants import Name
 from quorate.queueing.nodes.places import Amounts, Places, UsedBy
-from quorate.queueing.nodes.pod_constraints import PodConstraints, hash_of, repelled_namespaces
+from quorate.queueing.nodes.pod_constraints import PodConstraints
 from quorate.queueing.nodes.trees import KnownTree
 from quorate.queueing.nodes.used_places import UsedPlaces
 
@@ -90,16 +90,21 @@ def audit_nodes(
         yield from audit_cluster(model.constraints.view.cluster)
 
 
-def _add_up(current: Callable[[], Mapping[_K, _T]], add: Callable[[_T, int], int]) -> Iterator[tuple[()]]:
+def _add_up(
+    current: Callable[[], Mapping[_K, _T]],
+    add: Callable[[_T, int], None],
+    size_of: Callable[[_T], int] = lambda _: 1,
+) -> Iterator[tuple[()]]:
     """Add up values in slices, then those at once that changed meanwhile.
 
-    ``add`` is called with a value and 1, or -1 to take it back, and returns the size of the value.
+    ``add`` is called with a value and 1, or -1 to take it back.
     """
     seen: dict[_K, _T] = {}
     size = 0
     for key, value in current().items():
         seen[key] = value
-        size += add(value, 1)
+        add(value, 1)
+        size += size_of(value)
         if size >= SLICE_SIZE:
             yield ()
             size = 0
@@ -121,7 +126,7 @@ def _place_slices(
 ) -> Iterator[tuple[NodeDifference, ...]]:
     """Compare the usage of all leaves, and the pods with places that pod constraints read."""
     sums = PlaceSums()
-    yield from _add_up(counted, sums.add)
+    yield from _add_up(counted, sums.add, lambda places: 1 + len(places.all))
     usage = _usage_differences(model.used.by_leaf, sums.used.by_leaf)
     yield (*usage, *held_differences(model.constraints, sums.held))
 
@@ -133,12 +138,11 @@ class PlaceSums:
         self.used = UsedPlaces()
         self.held: Counter[HeldKey] = Counter()
 
-    def add(self, places: Places, times: int) -> int:
+    def add(self, places: Places, times: int) -> None:
         for place in places.all:
             self.used.count(place, times)
             if place.on_host and place.template is not None:
                 self.held[place.values[-1], place.template] += place.pods * times
-        return 1 + len(places.all)
 
 
 def held_differences(constraints: PodConstraints, sums: Counter[HeldKey]) -> list[ConstraintMismatch]:
@@ -259,11 +263,23 @@ def audit_pods(constraints: PodConstraints) -> Iterator[tuple[ConstraintMismatch
     names_in_view = [] if constraints.view is None else constraints.view.pods
     for _, names in _chunks(list(dict.fromkeys([*constraints.occupants.all, *names_in_view]))):
         yield tuple(_view_differences(constraints, names))
-    sums = _PodSums(constraints.occupants)
-    yield from _add_up(lambda: dict(constraints.occupants.all), sums.add)
-    for key, count in constraints.held.items():
-        sums.hold(key, count)
-    yield tuple(sums.differences(constraints))
+    sums = PodConstraints({}, constraints.occupants)
+    yield from _add_up(lambda: dict(constraints.occupants.all), sums.count)
+    for (host, template), pods in constraints.held.items():
+        sums.hold(host, template, pods)
+    compared = [
+        ("sum over pods", "", constraints.sum, sums.sum),
+        ("sum over pods with constraints", "", constraints.sum_constrained, sums.sum_constrained),
+        *(
+            ("terms of anti-affinity", namespace, constraints.repelled[namespace], sums.repelled[namespace])
+            for namespace in sorted(sums.repelled.keys() | constraints.repelled.keys())
+        ),
+    ]
+    yield tuple(
+        ConstraintMismatch(quantity, of, in_model, computed)
+        for quantity, of, in_model, computed in compared
+        if in_model != computed
+    )
 
 
 def _view_differences(constraints: PodConstraints, names: Iterable[Name]) -> Iterator[ConstraintMismatch]:
@@ -276,43 +292,3 @@ def _view_differences(constraints: PodConstraints, names: Iterable[Name]) -> Ite
                 yield ConstraintMismatch(
                     "pods in the view", str(name), int(seen is not None), int(node is not None)
                 )
-
-
-class _PodSums:
-    """What the model has of all pods together."""
-
-    def __init__(self, occupants: Occupants) -> None:
-        self._occupants = occupants
-        self.hash = self.constrained = 0
-        self.repelled: Counter[str] = Counter()
-
-    def add(self, occupant: Occupant, times: int) -> int:
-        pod = occupant.pod
-        if pod is None:
-            return 1
-        for namespace in repelled_namespaces(pod.metadata.namespace, pod.constraints):
-            self.repelled[namespace] += times
-        if self._occupants.counts(occupant):
-            self.hash += hash_of(pod, occupant.node) * times
-            if pod.constraints is not None:
-                self.constrained += hash_of(pod, occupant.node) * times
-        return 1
-
-    def hold(self, key: HeldKey, pods: int) -> None:
-        _, template = key
-        self.hash += hash(key) * pods
-        if template.has_constraints:
-            self.constrained += hash(key) * pods
-        if template.repels and pods > 0:
-            self.repelled.update(set(repelled_namespaces(template.namespace, template.decode().spec)))
-
-    def differences(self, constraints: PodConstraints) -> Iterator[ConstraintMismatch]:
-        all_pods, constrained = constraints.sums
-        if all_pods != self.hash:
-            yield ConstraintMismatch("sum over pods", "", all_pods, self.hash)
-        if constrained != self.constrained:
-            yield ConstraintMismatch("sum over pods with constraints", "", constrained, self.constrained)
-        for namespace in sorted(self.repelled.keys() | constraints.repelled.keys()):
-            have, want = constraints.repelled.get(namespace, 0), self.repelled[namespace]
-            if have != want:  # terms that were counted and are gone leave a 0
-                yield ConstraintMismatch("terms of anti-affinity", namespace, have, want)

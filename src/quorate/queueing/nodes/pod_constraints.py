@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -31,24 +31,12 @@ from quorate.placement.topology.tree import HOSTNAME, DomainTree
 from quorate.placement.vectors import Vector
 from quorate.queueing.nodes.constraint_view import SLICE_SIZE, ConstraintView, HeldKey, Objects
 from quorate.queueing.nodes.occupants import Name, Occupant, Occupants
+from quorate.queueing.nodes.places import Place
 from quorate.queueing.nodes.pod_templates import Template
 
 _MAX_SHAPES: Final = 1024
 _NO_CONSTRAINTS: Final = PodSpec()
 VOLUMES_UNKNOWN: Final = "the volumes of the cluster are not known yet"
-
-
-class HeldPods(Protocol):
-    """Pods in one place of a workload."""
-
-    @property
-    def values(self) -> tuple[str, ...]: ...
-    @property
-    def on_host(self) -> bool: ...
-    @property
-    def pods(self) -> int: ...
-    @property
-    def template(self) -> Template | None: ...
 
 
 class PodConstraints:
@@ -59,14 +47,14 @@ class PodConstraints:
         self.storage = StorageIndex()
         self.has_storage = True  # False until claims and volumes are listed
         # Sums of hashes over pods with constraints, and over all: equal sums mean equal pods.
-        self._sum_constrained = self._sum = 0
+        self.sum_constrained = self.sum = 0
         self._nodes, self.occupants = nodes, occupants
-        self._held: dict[HeldKey, int] = {}
+        self.held: dict[HeldKey, int] = {}  # how many pods have places
         # By namespace: how many terms of anti-affinity may select its pods; "" has those for all namespaces.
-        self._repelled: Counter[str] = Counter()
+        self.repelled: Counter[str] = Counter()
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._drivers: dict[str, CSINode] = {}
-        self._view: ConstraintView | None = None
+        self.view: ConstraintView | None = None
         # Of workloads that have queued: whether one has constraints, and the namespaces of the others.
         self._expects_constraints = False
         self._expected: set[str] = set()
@@ -74,35 +62,35 @@ class PodConstraints:
     @property
     def is_used(self) -> bool:
         """Return True if pods with constraints are checked."""
-        return self._view is not None
+        return self.view is not None
 
     # Objects.
 
     def put_node(self, node: Node, old: Node | None) -> None:
-        if self._view is not None:
+        if self.view is not None:
             if old is not None and old.metadata.labels.get(HOSTNAME) != node.metadata.labels.get(HOSTNAME):
-                self._view = self._empty_view()
+                self.view = self._empty_view()
             else:
-                self._view.put_node(node)
+                self.view.put_node(node)
 
     def remove_node(self, node: Node) -> None:
-        if self._view is not None:
-            self._view.remove_node(node)
+        if self.view is not None:
+            self.view.remove_node(node)
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         self._namespaces[name] = labels
-        if self._view is not None:
-            self._view.engine.set_namespace(name, labels)
+        if self.view is not None:
+            self.view.engine.set_namespace(name, labels)
 
     def put_drivers(self, drivers: CSINode) -> None:
         self._drivers[drivers.metadata.name] = drivers
-        if self._view is not None:
-            self._view.set_drivers(drivers)
+        if self.view is not None:
+            self.view.set_drivers(drivers)
 
     def remove_drivers(self, node: str) -> None:
         self._drivers.pop(node, None)
-        if self._view is not None:
-            self._view.remove_drivers(node)
+        if self.view is not None:
+            self.view.remove_drivers(node)
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
         self.storage.set_claim(claim)
@@ -114,7 +102,7 @@ class PodConstraints:
 
     def _claim_changed(self, claim: Key) -> None:
         """Count the pods that use a claim again, with what its volume is now."""
-        view = self._view
+        view = self.view
         if view is None:
             return
         for name, occupant in self.occupants.all.items():
@@ -126,31 +114,32 @@ class PodConstraints:
 
     def add(self, name: Name, occupant: Occupant) -> None:
         """Count a pod that is among the occupants now."""
-        self._count(occupant, 1)
-        if self._view is not None and self.is_in_view(occupant):
-            self._count_in(self._view, name, occupant)
+        self.count(occupant, 1)
+        if self.view is not None and self.is_in_view(occupant):
+            self._count_in(self.view, name, occupant)
 
     def remove(self, name: Name, occupant: Occupant) -> None:
         """Count a pod no longer."""
-        self._count(occupant, -1)
-        if self._view is not None:
-            self._view.uncount(name)
+        self.count(occupant, -1)
+        if self.view is not None:
+            self.view.uncount(name)
 
     def is_in_view(self, occupant: Occupant) -> bool:
         """Return True if the filters count a pod by itself."""
         return occupant.pod is not None and self.occupants.counts(occupant)
 
-    def _count(self, occupant: Occupant, times: int) -> None:
+    def count(self, occupant: Occupant, times: int) -> None:
+        """Add a pod to the sums, ``times`` 1, or -1 to take it back."""
         pod = occupant.pod
         if pod is None:
             return
         for namespace in repelled_namespaces(pod.metadata.namespace, pod.constraints):
-            self._repelled[namespace] += times
+            self.repelled[namespace] += times
         if self.occupants.counts(occupant):
             number = hash_of(pod, occupant.node) * times
-            self._sum += number
+            self.sum += number
             if pod.constraints is not None:
-                self._sum_constrained += number
+                self.sum_constrained += number
 
     def _count_in(self, view: ConstraintView, name: Name, occupant: Occupant) -> None:
         assert occupant.pod is not None, f"{name} has nothing that the filters read"
@@ -161,23 +150,23 @@ class PodConstraints:
     def hold(self, host: str, template: Template, pods: int) -> None:
         """Count ``pods`` of a workload that has places on the host; a negative number takes them back."""
         number = hash((host, template)) * pods
-        self._sum += number
+        self.sum += number
         if template.has_constraints:
-            self._sum_constrained += number
+            self.sum_constrained += number
         self._hold(host, template, pods)
 
     def _hold(self, host: str, template: Template, pods: int) -> None:
         key = host, template
-        left = self._held.get(key, 0) + pods
+        left = self.held.get(key, 0) + pods
         if template.repels:
             terms = list(repelled_namespaces(template.namespace, template.decode().spec))
-            self._repelled.update(dict.fromkeys(terms, (left > 0) - (key in self._held)))
+            self.repelled.update(dict.fromkeys(terms, (left > 0) - (key in self.held)))
         if left:
-            self._held[key] = left
+            self.held[key] = left
         else:
-            self._held.pop(key, None)
-        if self._view is not None:
-            self._set_held(self._view, key, left)
+            self.held.pop(key, None)
+        if self.view is not None:
+            self._set_held(self.view, key, left)
 
     def _set_held(self, view: ConstraintView, key: HeldKey, pods: int) -> None:
         view.hold(key, pods, lambda template: self._shape(view, template.decode()))
@@ -187,12 +176,12 @@ class PodConstraints:
         self.storage, self.has_storage, self._drivers = old.storage, old.has_storage, old._drivers
         self._nodes, self.occupants = nodes, occupants
         for occupant in occupants.all.values():
-            self._count(occupant, 1)
-        self._view = None
-        self._expects_constraints |= old._expects_constraints or old._view is not None
+            self.count(occupant, 1)
+        self.view = None
+        self._expects_constraints |= old._expects_constraints or old.view is not None
         self._expected |= old._expected
 
-    def assume(self, places: Iterable[HeldPods], stack: ExitStack) -> None:
+    def assume(self, places: Iterable[Place], stack: ExitStack) -> None:
         """Count the pods of a workload that is being placed until ``stack`` is closed."""
         for each in places:
             if each.on_host and each.template is not None:
@@ -203,11 +192,11 @@ class PodConstraints:
 
     def version(self, template: Template) -> int:
         """Return a number that is the same as long as limits for pods of the template are."""
-        return self._sum if template.has_constraints else self._sum_constrained
+        return self.sum if template.has_constraints else self.sum_constrained
 
     def may_limit(self, template: Template) -> bool:
         """Return False if nothing but resources, labels and taints decides which hosts take the pods."""
-        repelled = self._repelled
+        repelled = self.repelled
         return template.has_constraints or bool(repelled[template.namespace] or repelled[""])
 
     def limits(
@@ -253,29 +242,29 @@ class PodConstraints:
 
     def prepare(self) -> bool:
         """Put a slice of what the expected checks read into the view; return True if nothing is left."""
-        if self._view is None:
+        if self.view is None:
             if not (self._expects_constraints or self._expects_repelled()):
                 return True
-            self._view = self._empty_view()
-        self._fill(self._view, SLICE_SIZE)
-        return not len(self._view.unread)
+            self.view = self._empty_view()
+        self._fill(self.view, SLICE_SIZE)
+        return not len(self.view.unread)
 
     def _expects_repelled(self) -> bool:
         """Return True if terms of anti-affinity may select pods of a namespace with expected checks."""
-        expected, repelled = self._expected, self._repelled
+        expected, repelled = self._expected, self.repelled
         return bool(expected and repelled[""]) or any(repelled[namespace] for namespace in expected)
 
     def _used_view(self) -> ConstraintView:
         """Return the view with all nodes and pods."""
-        if self._view is None:
-            self._view = self._empty_view()
-        while len(self._view.unread):
-            self._fill(self._view, SLICE_SIZE)
-        return self._view
+        if self.view is None:
+            self.view = self._empty_view()
+        while len(self.view.unread):
+            self._fill(self.view, SLICE_SIZE)
+        return self.view
 
     def _empty_view(self) -> ConstraintView:
         pods = (name for name, occupant in self.occupants.all.items() if self.is_in_view(occupant))
-        view = ConstraintView(Objects(self._nodes, self._drivers, pods, self._held))
+        view = ConstraintView(Objects(self._nodes, self._drivers, pods, self.held))
         for name, labels in self._namespaces.items():
             view.engine.set_namespace(name, labels)
         return view
@@ -293,29 +282,8 @@ class PodConstraints:
             self._count_in(view, pod, self.occupants.all[pod])
             size -= 1
         for held in list(islice(unread.held, size)):
-            self._set_held(view, held, self._held.get(held, 0))
+            self._set_held(view, held, self.held.get(held, 0))
         view.engine.refresh()
-
-    # Audit.
-
-    @property
-    def view(self) -> ConstraintView | None:
-        return self._view
-
-    @property
-    def held(self) -> Mapping[HeldKey, int]:
-        """How many pods have places, by host and template."""
-        return self._held
-
-    @property
-    def sums(self) -> tuple[int, int]:
-        """The sums of hashes over all pods, and over those with constraints."""
-        return self._sum, self._sum_constrained
-
-    @property
-    def repelled(self) -> Mapping[str, int]:
-        """How many terms of anti-affinity may select pods, by namespace."""
-        return self._repelled
 
     # Shapes.
 
