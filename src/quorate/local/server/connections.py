@@ -22,7 +22,7 @@ BODY_TIMEOUT_S: Final = 60.0
 MAX_LINE_BYTES: Final = 64 * 1024
 """The largest request line and header: selectors with many values are part of the URL."""
 RESERVED_FILES: Final = 300
-"""Open files that are no connections here: the other ends of those of controllers, database, log."""
+"""Open files besides connections: database, log, and the client ends of the controllers."""
 
 
 class BoundedServer(web.Server):

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from quorate.local.objects.cel.worker import MEMORY_BYTES, ExpressionData, Result
 
 MAX_PROCESSOR_S: Final = 1.0
-"""for all rules of one object, or for one admission policy; kube-apiserver's budget is about as much"""
+"""for the rules of an object or the expressions of a policy; about as much as kube-apiserver allows"""
 PROCESSES: Final = 4
 _THREADS: Final = ThreadPoolExecutor(PROCESSES, thread_name_prefix="cel")
 _PROGRAM: Final = "from quorate.local.objects.cel.worker import main; main()"

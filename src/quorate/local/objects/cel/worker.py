@@ -91,7 +91,7 @@ def _program(text: str) -> cel.Expression:
 
 
 def evaluate(text: str, variables: Mapping[str, Any]) -> Result:
-    """Return the result of one expression, which compiles."""
+    """Return the result of an expression, which has been compiled before without an error."""
     program = _program(text)
     try:
         result = program.eval(data=variables)

@@ -68,7 +68,7 @@ class Rule:
 
 
 def compile_rules(rules: Iterable[Json]) -> tuple[Rule, ...]:
-    """Compile the rules of one schema.  Raises InvalidRule."""
+    """Return the compiled rules of a schema.  Raises InvalidRule."""
     return tuple(_compile(rule, index) for index, rule in enumerate(rules))
 
 

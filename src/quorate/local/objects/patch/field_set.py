@@ -78,7 +78,7 @@ def format_path(path: Path) -> str:
 
 
 def item_element(kind: ListOf, item: Any) -> str:
-    """Return the path element of one item of a merging list.
+    """Return the path element that identifies an item of a merging list.
 
     Raises KeyError if an item is not an object, or lacks a key without a default.
     """

@@ -55,7 +55,7 @@ def go_kind(value: Any) -> str:
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""the largest total size of all values that the copy operations of one patch duplicate"""
+"""the most bytes that the copy operations of a patch duplicate together"""
 
 
 def json_patch(target: Json, patch: Any) -> Json:

@@ -112,7 +112,7 @@ def _entry(manager: Manager, ownership: Ownership) -> Json:
 
 
 def trackable(found: FieldSet, ignored: Iterable[Path] = ()) -> FieldSet:
-    """Return the fields that managers can own, without those that the (sub)resource resets."""
+    """Return the fields that managers can own; the fields that the (sub)resource resets are left out."""
     prefixes = tuple(ignored)
     return frozenset(
         path for path in found if path not in NEVER_OWNED and not any(path[: len(p)] == p for p in prefixes)

@@ -17,7 +17,7 @@ _ZEROS: Mapping[str, Any] = {"string": "", "bytes": None, "bool": False, "int32"
 
 
 def complete(message: Message, obj: Json) -> Json:
-    """Return an object without the fields that Go omits, and with those that it always writes.
+    """Return an object without the fields that Go omits, and with the fields that Go always writes.
 
     The nulls that Go writes for times, lists and pointers are left out: they mean the same, and functions
     that read objects need not expect them.

@@ -19,7 +19,7 @@ GROUPS = (("containers", "container"), ("initContainers", "init container"))
 
 
 def set_defaults(pod: Json, limit_ranges: Iterable[list[Json]]) -> None:
-    """Set the missing requests and limits of containers, those of one LimitRange after the other.
+    """Set the missing requests and limits of containers, from each LimitRange in turn.
 
     The pod has its limits as requests already.
     """

@@ -86,7 +86,7 @@ def _forbid(context: RequestContext, obj: Json, message: str) -> StatusError:
 
 
 def _set_user(context: RequestContext, spec: Json) -> None:
-    """Name the user of the request as the one that requests a certificate."""
+    """Set the user of the request as the user that requests the certificate."""
     for field in ("uid", "groups", "extra"):
         spec.pop(field, None)
     spec["username"] = context.user.name
@@ -135,7 +135,7 @@ def _priority(context: RequestContext, pod: Json) -> None:
 
 
 def _default_class(context: RequestContext) -> Json:
-    """Return the default priority class, of several the one with the lowest value; empty if none."""
+    """Return the default priority class with the lowest value; an empty object if there is no default."""
     classes = context.server.store.usable(PRIORITY_CLASSES, _default_priority, "Priority")
     _, _, default = min(filter(None, classes), key=lambda ranked: ranked[:2], default=(0, "", {}))
     return default

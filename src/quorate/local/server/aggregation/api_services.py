@@ -102,7 +102,7 @@ class ApiServiceController:
                     wait.cancel()
 
     async def sync(self) -> None:
-        """Check every stored APIService once; one that cannot be used holds up no other."""
+        """Check every stored APIService once; an APIService that cannot be used holds up no other."""
         known = self._versions
         self._versions = {
             (remote.group, remote.version): known.get((remote.group, remote.version), remote)

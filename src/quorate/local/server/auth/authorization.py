@@ -115,7 +115,7 @@ ALL_RULES = (
 
 @dataclass(frozen=True, slots=True)
 class BoundRules:
-    """The rules of one binding, in one namespace or (empty) in all."""
+    """The rules that a binding grants: in a namespace, or in all if the namespace is empty."""
 
     namespace: str
     rules: Sequence[PolicyRule]

@@ -44,7 +44,7 @@ class HealthChecks:
         return ApiResponse(code, text.encode(), TEXT)
 
     def respond_single(self, path: str, name: str) -> ApiResponse | None:
-        """Return the response of one check; None if there is no such check."""
+        """Return the response for a check by its name; None if no check has the name."""
         check = self._checks[path].get(name)
         if check is None:
             return None

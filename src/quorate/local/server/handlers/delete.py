@@ -25,7 +25,7 @@ PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
 FINALIZER_OF_POLICY = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
 OPTIONS = "DeleteOptions"
 MAX_GRACE_PERIOD_S = 2**31 - 1
-"""The longest grace period: the time of the deletion must be one that a timestamp can hold."""
+"""The longest grace period: a timestamp must be able to hold the time of the deletion."""
 
 JOB_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove"

@@ -23,7 +23,7 @@ def no_findings(*_: Json) -> list[Cause]:
 
 
 def no_change(*_: Json) -> None:
-    """The default of a strategy function that changes nothing."""
+    """Change nothing, as the default of the functions of a strategy."""
 
 
 @dataclass(frozen=True, slots=True)

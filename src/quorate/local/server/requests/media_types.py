@@ -234,7 +234,7 @@ _SYNTAX_ERRORS = {
 
 
 MAX_DUPLICATES = 100
-"""the number of duplicate fields of one map that are reported"""
+"""the most duplicate fields of a map that are reported"""
 
 
 def _duplicate_fields(data: bytes) -> Iterable[str]:

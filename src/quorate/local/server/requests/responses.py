@@ -113,7 +113,7 @@ Event: TypeAlias = tuple[str, bytes]
 
 
 class ResponseView:
-    """The representation of the objects of one watch; only its first Table has column definitions."""
+    """Writes the events of a watch in the negotiated form; only the first Table has column definitions."""
 
     def __init__(self, context: RequestContext) -> None:
         self._context = context

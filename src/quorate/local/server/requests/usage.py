@@ -21,7 +21,7 @@ UsageSource = Callable[[str], Awaitable[PodUsage | None]]
 
 
 async def simulated_usage(_: str) -> PodUsage | None:
-    """The source of a cluster without a kubelet that measures."""
+    """Return None: without a kubelet of this machine, the pods of all nodes are simulated."""
     return None
 
 

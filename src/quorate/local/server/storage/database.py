@@ -72,7 +72,7 @@ class Database:
         """Open a database, or create it.  ``path``: the file, or ":memory:".  Raises DatabaseUnusable."""
         self._path = path
         self.is_writable = True
-        """False from a write that the database refused to one that succeeds"""
+        """False after a write that the database refused, until a write succeeds"""
         self._obsolete: list[tuple[int]] = []  # compacted revisions that are still in the database
         self._record: _RevisionRecord | None = None
         self._executor = ThreadPoolExecutor(1, "store")

@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The effect of one revision on one object: created (no old), updated, or deleted (no new)."""
+    """What a revision did to its object: created (no old), updated, or deleted (no new)."""
 
     revision: int
     key: Key
@@ -104,7 +104,7 @@ class _Write:
 
 @dataclass(slots=True)
 class _ResourceLog:
-    """The latest objects of one resource, and its part of the log."""
+    """The latest objects of a resource, and the part of the log about them."""
 
     namespaces: dict[str, dict[str, Entry]] = field(default_factory=lambda: defaultdict(dict))
     changes: list[Change] = field(default_factory=list)  # by revision; none at or before the compaction
@@ -175,7 +175,7 @@ class Store:
 
     @property
     def is_writable(self) -> bool:
-        """False from a write that the database refused to one that succeeds."""
+        """False after a write that the database refused, until a write succeeds."""
         return self._database.is_writable
 
     @property

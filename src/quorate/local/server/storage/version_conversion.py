@@ -73,7 +73,7 @@ def _convert_each(converter: Converter) -> ConvertAll:
 async def _convert_in_batches(
     objects: Sequence[Json], convert: Callable[[Sequence[Json]], Awaitable[list[Json]]]
 ) -> list[Json]:
-    """Convert ``objects`` in requests of ``BATCH_BYTES`` at most, or of one object that is larger."""
+    """Convert ``objects`` in requests of at most ``BATCH_BYTES``; a larger object is sent alone."""
     converted: list[Json] = []
     batch: list[Json] = []
     size = 0

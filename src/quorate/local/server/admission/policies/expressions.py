@@ -100,7 +100,7 @@ class Evaluation:
         return self._evaluate(expression)
 
     def _needed(self, names: Iterable[str]) -> set[str]:
-        """Return the variables ``names``, and those that these variables need, directly or not."""
+        """Return the variables ``names`` and all variables that their expressions use, directly or not."""
         needed: set[str] = set()
         left = list(names)
         while left:

@@ -16,7 +16,7 @@ VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class OperationRule:
-    """The operations and resources of one rule; ``*`` matches everything."""
+    """The operations and resources that a rule matches; ``*`` matches everything."""
 
     operations: frozenset[str]
     groups: frozenset[str]

@@ -13,7 +13,7 @@ from quorate.local.server.storage.store import Key
 Json = dict[str, Any]
 
 EXEMPT_GROUP = "admissionregistration.k8s.io"
-"""No webhook is called for webhook configurations: one that rejects everything could never be removed."""
+"""No webhook is called for webhook configurations: a webhook could refuse its own removal."""
 
 
 class ResourceMatch(Protocol):

@@ -1,4 +1,4 @@
-"""The AdmissionReview of one webhook call: request, response and errors."""
+"""AdmissionReviews: the request to a webhook, its response, and the errors of a call."""
 
 import base64
 import binascii

@@ -235,7 +235,7 @@ def certificate_request(value: str) -> Iterator[str]:
 
 
 def policy_expression(value: str, want: cel.Type = cel.Type.DYN) -> Iterator[str]:
-    """Check a CEL expression of an admission policy; one that this server cannot evaluate is accepted."""
+    """Check a CEL expression of an admission policy; an unsupported expression is accepted."""
     try:
         expressions.compile_expression(value, want)
     except expressions.Unsupported:
@@ -291,7 +291,7 @@ def certificate_bundle(value: str) -> Iterator[str]:
 
 
 def _holds(test: Callable[[Any], bool], message: str) -> "Format":
-    """Return a format of one rule."""
+    """Return the format that yields ``message`` for a value that fails the test."""
 
     def check(value: Any) -> Iterator[str]:
         if not test(value):
