@@ -6,8 +6,11 @@ import resource
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from quorate.inspect.errors import user_message
 from quorate.kube.errors import Unreachable
@@ -169,6 +172,45 @@ def test_a_database_that_cannot_be_read_is_said(tmp_path: Path, content: bytes) 
     path.write_bytes(content)
     with pytest.raises(DatabaseUnusable, match=r"cluster.db: .*the file is damaged \(restore it, or"):
         Store(path)
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, bytes]]:
+    """Return the files of a database with 40 objects: after a crash, and after a regular end."""
+    live = tmp_path_factory.mktemp("live") / "cluster.db"
+
+    def files() -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in live.parent.glob("cluster.*")}
+
+    async def crash() -> dict[str, bytes]:
+        store = await fill(live, 40, stop=False)
+        crashed = files()
+        await store.stop()
+        return crashed
+
+    return [asyncio.run(crash()), files()]
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_no_damage_loses_an_object_without_a_word(
+    databases: list[dict[str, bytes]], data: st.DataObject
+) -> None:
+    files = dict(data.draw(st.sampled_from(databases)))
+    name = data.draw(st.sampled_from(sorted(name for name in files if name.startswith("cluster.db"))))
+    content, damage = bytearray(files[name]), data.draw(st.sampled_from([b"", b"\xff", b"\0"]))
+    at = data.draw(st.integers(0, len(content)))
+    size = data.draw(st.sampled_from([1, 100, 4096, 20_000])) if damage else len(content)
+    content[at : at + size] = damage * len(content[at : at + size])  # without damage, the rest is cut off
+    with TemporaryDirectory() as directory:
+        for file, original in (files | {name: bytes(content)}).items():
+            (Path(directory) / file).write_bytes(original)
+        try:
+            entries = Store(Path(directory) / "cluster.db").entries("configmaps")
+        except DatabaseUnusable:
+            return
+        assert {entry.decode()["data"]["a"] for entry in entries} == {"x" * 5000}
+        assert len(entries) == 40
 
 
 @pytest.mark.parametrize("content", [b"\xff\0", b'"\xff"', b"[]", b'{"metadata":5}'])
