@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from tests.fuzz.extensions import attack_extension
 from tests.fuzz.kinds import BY_KIND, KINDS, NAMESPACE, WEBHOOKS_LABEL, FuzzedKind
 from tests.fuzz.large import FIRST_LARGE, large_object_requests
 from tests.fuzz.mutations import FINALIZER, mutate
@@ -45,6 +46,7 @@ def _choose(rng: random.Random, number: int) -> Scenario:
         _mutual_owners: 2,
         _group_of_pods: 3,
         _twins: 2,
+        attack_extension: 8,
     }
     return rng.choices(list(scenarios), list(scenarios.values()))[0]
 

@@ -25,6 +25,8 @@ _NO_FINDING: Final = frozenset({501, 503, 504})
 _REFUSALS: Final = (
     "etcdserver: request is too large",
     "which are not decoded",
+    "conversion webhook for",  # which nothing answers
+    "failed calling webhook",
 )  # with status 500, by any server
 
 
@@ -73,7 +75,7 @@ class Driver:
             self._slots.release()
 
     async def _request(self, each: Attack, request: Request, session: aiohttp.ClientSession) -> None:
-        headers = {"Content-Type": request.content_type}
+        headers = {"Content-Type": request.content_type, "Accept": request.accept}
         try:
             async with session.request(
                 request.method,

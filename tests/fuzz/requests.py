@@ -24,6 +24,7 @@ class Request:
     content_type: str = JSON
     target: str = "api"
     may_be_missing: bool = False
+    accept: str = JSON
 
 
 @dataclass(frozen=True)
