@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,9 @@ from tests.dashboard.served import Served, served
 pytestmark = pytest.mark.slow
 
 
-def with_dashboard(tmp_path: Path, story: Callable[[Served], Awaitable[None]]) -> None:
+def with_dashboard(tmp_path: Path, story: Callable[[Served], Awaitable[None]], **options: Any) -> None:
     async def run() -> None:
-        async with served(tmp_path) as dashboard:
+        async with served(tmp_path, **options) as dashboard:
             await story(dashboard)
 
     asyncio.run(run())

@@ -3,11 +3,12 @@
 import asyncio
 import socket
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from quorate.dashboard.serving import server
+from quorate.dashboard.process import LIMITS
 from quorate.dashboard.serving.security_headers import HEADERS
 from tests.dashboard.served import Served
 from tests.dashboard.test_login import with_dashboard
@@ -84,6 +85,25 @@ async def raw(dashboard: Served, text: str) -> bytes:
         writer.close()
 
 
+def test_headers_that_no_browser_sends_are_refused(tmp_path: Path) -> None:
+    async def story(dashboard: Served) -> None:
+        for headers, status in (
+            ("Host: localhost\r\nCookie: other=" + "x" * 20_000, b"200"),  # of another site on this host
+            ("Host: localhost\r\nCookie: other=" + "x" * 40_000, b"400"),
+            ("Host: elsewhere.example", b"421"),
+            ("Host: [", b"421"),
+            ("X: y", b"400"),
+            ("Host: localhost\r\nOrigin: http://[", b"200"),
+        ):
+            head = await raw(dashboard, f"GET / HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n")
+            assert head.split(b" ")[1] == status, headers[:60]
+        browser = dashboard.browser()
+        login = await browser.send("POST", "/api/v1/session", json={"token": "x"}, Origin="http://[")
+        assert (login.status, login.json["reason"]) == (403, "Forbidden")
+
+    with_dashboard(tmp_path, story)
+
+
 def test_files_are_revalidated_and_assets_are_kept_for_ever(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         browser = dashboard.browser()
@@ -119,24 +139,19 @@ def test_bodies_are_bounded_and_decoded_strictly(tmp_path: Path) -> None:
     with_dashboard(tmp_path, story)
 
 
-def test_a_connection_without_a_whole_request_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "REQUEST_S", 0.3)
-
+def test_a_connection_without_a_whole_request_is_closed(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         for text in ("", "GET / HTTP/1.1\r\nHost: localhost\r\n"):
             with suppress(ConnectionResetError):
                 assert await raw(dashboard, text) == b""
         assert (await dashboard.browser().send("GET", "/")).status == 200
 
-    with_dashboard(tmp_path, story)
+    with_dashboard(tmp_path, story, limits=replace(LIMITS, transfer_s=0.3))
 
 
-def test_idle_connections_keep_no_user_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_keep_no_user_out(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in()  # has a connection
-        monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
         for _ in range(3):  # closes the oldest idle one, and never the new one
             request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
             host, _, port = dashboard.base.removeprefix("http://").partition(":")
@@ -150,12 +165,10 @@ def test_idle_connections_keep_no_user_out(tmp_path: Path, monkeypatch: pytest.M
 
     idle: list[asyncio.StreamWriter] = []
 
-    with_dashboard(tmp_path, story)
+    with_dashboard(tmp_path, story, limits=replace(LIMITS, connections=2))
 
 
-def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "READ_S", 0.5)
-
+def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         host, _, port = dashboard.base.removeprefix("http://").partition(":")
         with socket.create_connection((host, int(port))) as client:
@@ -176,4 +189,4 @@ def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path, monkeypatch
             await dashboard.until(is_closed)
         assert (await dashboard.browser().send("GET", "/")).status == 200
 
-    with_dashboard(tmp_path, story)
+    with_dashboard(tmp_path, story, limits=replace(LIMITS, transfer_s=0.5))

@@ -24,7 +24,6 @@ from quorate.dashboard.model.model import DashboardModel, run_model
 from quorate.dashboard.serving.app import Dashboard
 from quorate.dashboard.serving.event_stream import EventStreams
 from quorate.dashboard.serving.reads import Reads
-from quorate.dashboard.serving.server import serve
 from quorate.dashboard.serving.static_files import StaticFiles
 from quorate.dashboard.simulation.forecasts import Forecasts
 from quorate.dashboard.simulation.simulation_process import Cluster
@@ -32,8 +31,14 @@ from quorate.dashboard.simulation.what_if import WhatIf
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.rest.config import RestConfig
+from quorate.kube.serving.bounded_server import ServerLimits
 from quorate.kube.serving.delegated_auth import DelegatedAuth
+from quorate.observe.serving import serving
 
+# Every event stream is a connection.  A header may have the cookies of other sites on the same host.
+LIMITS: Final = ServerLimits(
+    connections=2000, buffered_bytes=128 * 2**20, transfer_s=10.0, idle_s=75.0, header_bytes=32 * 1024
+)
 _DECISIONS: Final = 100_000  # of reviews, 0.5 KB each: 200 users with 500 namespaces
 
 
@@ -47,6 +52,7 @@ class Options:
     has_links: bool = False  # one-time links log in with the credentials of this process
     has_forecasts: bool = True
     history: Path | None = None  # the file; None: no history is kept
+    limits: ServerLimits = LIMITS
 
 
 @asynccontextmanager
@@ -112,7 +118,8 @@ async def run_dashboard(
             asyncio.create_task(forecasts.run(), name="forecasts") if options.has_forecasts else None
         )
         try:
-            async with serve(app, options.address, options.tls) as bound:
+            async with serving("--address", options.address, app, options.tls, options.limits) as bound:
+                assert bound is not None
                 at.append(bound)
                 if links is not None:
                     links.renew()

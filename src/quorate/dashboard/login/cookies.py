@@ -7,10 +7,9 @@ Browsers treat loopback addresses as secure over plain HTTP too (decision 16 has
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from starlette.requests import Request
-from starlette.responses import Response
+from aiohttp import web
 
 from quorate.dashboard.serving.responses import Refused, forbidden
 
@@ -18,28 +17,28 @@ SESSION_COOKIE: Final = "__Host-quorate-session"
 LOGIN_COOKIE: Final = "__Host-quorate-login"
 
 
-def set_session_cookie(response: Response, id_: str, seconds: float) -> None:
+def set_session_cookie(response: web.StreamResponse, id_: str, seconds: float) -> None:
     response.set_cookie(
         SESSION_COOKIE, id_, max_age=int(seconds), path="/", secure=True, httponly=True, samesite="strict"
     )
 
 
-def delete_session_cookie(response: Response) -> None:
-    response.delete_cookie(SESSION_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
+def delete_session_cookie(response: web.StreamResponse) -> None:
+    response.del_cookie(SESSION_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
 
 
-def set_login_cookie(response: Response, state: str, seconds: float) -> None:
+def set_login_cookie(response: web.StreamResponse, state: str, seconds: float) -> None:
     """Set the cookie of a login at an issuer: Lax, because the browser comes back from another site."""
     response.set_cookie(
         LOGIN_COOKIE, state, max_age=int(seconds), path="/", secure=True, httponly=True, samesite="lax"
     )
 
 
-def delete_login_cookie(response: Response) -> None:
-    response.delete_cookie(LOGIN_COOKIE, path="/", secure=True, httponly=True, samesite="lax")
+def delete_login_cookie(response: web.StreamResponse) -> None:
+    response.del_cookie(LOGIN_COOKIE, path="/", secure=True, httponly=True, samesite="lax")
 
 
-def require_same_origin(request: Request) -> None:
+def require_same_origin(request: web.Request) -> None:
     """Raise ``Refused`` if a browser sends the request for a page of another origin.
 
     Programs other than browsers send none of these headers.
@@ -48,17 +47,17 @@ def require_same_origin(request: Request) -> None:
         raise forbidden("the request comes from a page of another site")
     origin = request.headers.get("origin")
     # The scheme differs behind a proxy that terminates TLS.
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host", ""):
+    if origin is not None and _split(origin).netloc != request.headers.get("host", ""):
         raise forbidden(f"the request comes from a page of {origin}")
 
 
-def require_local_host(request: Request) -> None:
+def require_local_host(request: web.Request) -> None:
     """Raise ``Refused`` if the request names a host other than this machine.
 
     A server on loopback is reached by these names only; another name was made to resolve to loopback, so
     that a page of another site can send requests here.
     """
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    host = _split(f"//{request.headers.get('host', '')}").hostname or ""
     if not _is_local(host):
         raise Refused(
             HTTPStatus.MISDIRECTED_REQUEST,
@@ -67,8 +66,16 @@ def require_local_host(request: Request) -> None:
         )
 
 
-def comes_from_loopback(request: Request) -> bool:
-    return request.client is not None and _is_local(request.client.host)
+def comes_from_loopback(request: web.Request) -> bool:
+    return request.remote is not None and _is_local(request.remote)
+
+
+def _split(url: str) -> SplitResult:
+    """Return the parts of a URL; no parts if it is not a URL."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
 
 
 def _is_local(host: str) -> bool:

@@ -4,10 +4,8 @@ import asyncio
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlsplit
 
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from aiohttp import web
 
 from quorate.api.meta import at_epoch
 from quorate.dashboard import schema as s
@@ -16,7 +14,7 @@ from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.oidc import PENDING_S, OidcError, OidcLogins, expiry_of
 from quorate.dashboard.login.one_time_links import OneTimeLinks
 from quorate.dashboard.login.sessions import InvalidCredentials, Session, Sessions
-from quorate.dashboard.serving.responses import Refused, answer, bad_request, read_body
+from quorate.dashboard.serving.responses import Refused, answer, bad_request, plain_text, read_body
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.rest.config import RestConfig
@@ -57,7 +55,7 @@ class Login:
             one_time_link=self._options.links is not None,
         )
 
-    async def session_of(self, request: Request) -> Session | None:
+    async def session_of(self, request: web.Request) -> Session | None:
         id_ = request.cookies.get(cookies.SESSION_COOKIE)
         return None if id_ is None else await self._sessions.find(id_)
 
@@ -76,7 +74,7 @@ class Login:
             csrf_token=session.csrf_token,
         )
 
-    async def with_token(self, request: Request) -> Response:
+    async def with_token(self, request: web.Request) -> web.Response:
         cookies.require_same_origin(request)
         token = (await read_body(request, s.TokenLogin)).token.strip()
         if (
@@ -97,45 +95,43 @@ class Login:
             ) from error
         return self._with_cookie(answer(await self.shown(session)), session)
 
-    async def with_link(self, request: Request) -> Response:
+    async def with_link(self, request: web.Request) -> web.Response:
         links = self._options.links
         if links is None or not cookies.comes_from_loopback(request):
-            return PlainTextResponse("one-time links log in on this machine only\n", HTTPStatus.FORBIDDEN)
-        if not links.redeem(request.query_params.get("code", "")):
-            return PlainTextResponse(
+            return plain_text("one-time links log in on this machine only\n", HTTPStatus.FORBIDDEN)
+        if not links.redeem(request.query.get("code", "")):
+            return plain_text(
                 "this link was used or has expired; the terminal of the dashboard shows the next one\n",
                 HTTPStatus.FORBIDDEN,
             )
         try:
             session = await self._open(request, self._options.own, None)
         except InvalidCredentials:
-            return PlainTextResponse(
+            return plain_text(
                 "the API server does not accept the credentials of the kubeconfig\n", HTTPStatus.FORBIDDEN
             )
-        return self._with_cookie(RedirectResponse("/", HTTPStatus.SEE_OTHER), session)
+        return self._with_cookie(_redirect("/"), session)
 
-    async def at_issuer(self, request: Request) -> Response:
+    async def at_issuer(self, request: web.Request) -> web.Response:
         """Send the browser to the issuer."""
         if self._options.oidc is None:
-            return PlainTextResponse("no OpenID Connect issuer is configured\n", HTTPStatus.NOT_FOUND)
+            return plain_text("no OpenID Connect issuer is configured\n", HTTPStatus.NOT_FOUND)
         try:
             state, url = await self._options.oidc.begin(f"{self._own_url(request)}{CALLBACK}")
         except OidcError as error:
             return _failed(error)
-        response = RedirectResponse(url, HTTPStatus.SEE_OTHER)
+        response = _redirect(url)
         cookies.set_login_cookie(response, state, PENDING_S)
         return response
 
-    async def from_issuer(self, request: Request) -> Response:
+    async def from_issuer(self, request: web.Request) -> web.Response:
         """Receive the browser from the issuer, with a code or an error."""
-        oidc, query = self._options.oidc, request.query_params
+        oidc, query = self._options.oidc, request.query
         state = request.cookies.get(cookies.LOGIN_COOKIE, "")
         if (
             oidc is None or not state or state != query.get("state")
         ):  # a login that this browser did not begin
-            return PlainTextResponse(
-                "this browser did not begin this login: start again\n", HTTPStatus.FORBIDDEN
-            )
+            return plain_text("this browser did not begin this login: start again\n", HTTPStatus.FORBIDDEN)
         try:
             if "code" not in query:
                 raise OidcError(
@@ -153,17 +149,17 @@ class Login:
                     "--authentication-config)"
                 )
             )
-        response = self._with_cookie(RedirectResponse("/", HTTPStatus.SEE_OTHER), session)
+        response = self._with_cookie(_redirect("/"), session)
         cookies.delete_login_cookie(response)
         return response
 
-    def end(self, session: Session) -> Response:
+    def end(self, session: Session) -> web.Response:
         self._sessions.end(session)
-        response = Response(status_code=HTTPStatus.NO_CONTENT)
+        response = web.Response(status=HTTPStatus.NO_CONTENT)
         cookies.delete_session_cookie(response)
         return response
 
-    async def _open(self, request: Request, config: RestConfig, expires_at: float | None) -> Session:
+    async def _open(self, request: web.Request, config: RestConfig, expires_at: float | None) -> Session:
         async with self._slots:
             session = await self._sessions.open(config, expires_at)
         self._sessions.end_by_id(request.cookies.get(cookies.SESSION_COOKIE, ""))
@@ -173,16 +169,20 @@ class Login:
     def _as_user(self, token: str) -> RestConfig:
         return replace(self._options.anonymous, credentials=Token(token))
 
-    def _with_cookie(self, response: Response, session: Session) -> Response:
+    def _with_cookie(self, response: web.Response, session: Session) -> web.Response:
         cookies.set_session_cookie(response, session.id, session.expires_at - self._clock.now())
         return response
 
-    def _own_url(self, request: Request) -> str:
+    def _own_url(self, request: web.Request) -> str:
         if self._options.external_url:
             return self._options.external_url.rstrip("/")
-        return f"{request.url.scheme}://{urlsplit(str(request.url)).netloc}"
+        return f"{request.scheme}://{request.host}"
 
 
-def _failed(error: OidcError) -> Response:
+def _redirect(location: str) -> web.Response:
+    return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": location})
+
+
+def _failed(error: OidcError) -> web.Response:
     logger(__name__).warning("login failed", problem=str(error))
-    return PlainTextResponse(f"{error}\n", HTTPStatus.FORBIDDEN)
+    return plain_text(f"{error}\n", HTTPStatus.FORBIDDEN)

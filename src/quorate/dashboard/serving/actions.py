@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from starlette.requests import Request
+from aiohttp import web
 
 from quorate.api.meta import Key
 from quorate.dashboard.login.caller import Caller
@@ -10,28 +10,28 @@ from quorate.kube.log import logger
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Resource
 
 
-async def stop_workload(request: Request, caller: Caller) -> None:
+async def stop_workload(request: web.Request, caller: Caller) -> None:
     await _patch(caller, WORKLOADS, _workload(request), {"active": False}, "stopped")
 
 
-async def resume_workload(request: Request, caller: Caller) -> None:
+async def resume_workload(request: web.Request, caller: Caller) -> None:
     await _patch(caller, WORKLOADS, _workload(request), {"active": True}, "resumed")
 
 
-async def stop_cluster_queue(request: Request, caller: Caller) -> None:
+async def stop_cluster_queue(request: web.Request, caller: Caller) -> None:
     await _patch(caller, CLUSTER_QUEUES, _queue(request), {"stopPolicy": "HoldAndDrain"}, "stopped")
 
 
-async def resume_cluster_queue(request: Request, caller: Caller) -> None:
+async def resume_cluster_queue(request: web.Request, caller: Caller) -> None:
     await _patch(caller, CLUSTER_QUEUES, _queue(request), {"stopPolicy": "None"}, "resumed")
 
 
-def _workload(request: Request) -> Key:
-    return Key(request.path_params["namespace"], request.path_params["name"])
+def _workload(request: web.Request) -> Key:
+    return Key(request.match_info["namespace"], request.match_info["name"])
 
 
-def _queue(request: Request) -> Key:
-    return Key("", request.path_params["name"])
+def _queue(request: web.Request) -> Key:
+    return Key("", request.match_info["name"])
 
 
 async def _patch(caller: Caller, resource: Resource[Any], key: Key, spec: dict[str, Any], done: str) -> None:

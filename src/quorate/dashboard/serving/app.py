@@ -1,14 +1,10 @@
 """The application: routes, the session of each request, and refusals."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from aiohttp import web
 
 from quorate.dashboard.login import cookies
 from quorate.dashboard.login.authorization import Authorization
@@ -20,15 +16,13 @@ from quorate.dashboard.serving.open_api import open_api_document
 from quorate.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation
 from quorate.dashboard.serving.reads import Handler, Reads
 from quorate.dashboard.serving.responses import Refused, answer, forbidden, not_found, problem, refusal_of
-from quorate.dashboard.serving.security_headers import SecurityHeaders
+from quorate.dashboard.serving.security_headers import add_security_headers
 from quorate.dashboard.serving.static_files import StaticFiles
 from quorate.dashboard.simulation.what_if import WhatIf
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-_ALL_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Dashboard:
@@ -59,30 +53,25 @@ class Dashboard:
             "streamEvents": streams.stream_events,
         }
 
-    def application(self, *, over_tls: bool, on_loopback: bool) -> ASGIApp:
-        """Return the ASGI application; ``on_loopback`` it answers to the names of this machine only."""
-        app: ASGIApp = Starlette(routes=list(self._routes()))
-        return SecurityHeaders(_LocalHost(app) if on_loopback else app, over_tls=over_tls)
-
-    def _routes(self) -> Iterable[Route]:
+    def application(self, *, over_tls: bool, on_loopback: bool) -> web.Application:
+        """Return the application; ``on_loopback`` it answers to the names of this machine only."""
+        app = web.Application(middlewares=(_refusals, _local_host) if on_loopback else (_refusals,))
+        add_security_headers(app, over_tls=over_tls)
         for operation in OPERATIONS:
-            endpoint = self._endpoint(operation)
-            yield Route(f"{PREFIX}{operation.path}", endpoint, methods=[operation.method])
-        yield Route("/api/{rest:path}", _no_operation, methods=_ALL_METHODS)
-        for path, login in (
-            ("/login/once", self._login.with_link),
-            ("/login/oidc", self._login.at_issuer),
-            (CALLBACK, self._login.from_issuer),
-        ):
-            yield Route(path, _refusing(login), methods=["GET"])
-        yield Route("/{path:path}", self._page, methods=["GET"])
+            app.router.add_route(operation.method, PREFIX + operation.path, self._endpoint(operation))
+        app.router.add_route("*", "/api/{rest:.*}", _no_operation)
+        app.router.add_get("/login/once", self._login.with_link)
+        app.router.add_get("/login/oidc", self._login.at_issuer)
+        app.router.add_get(CALLBACK, self._login.from_issuer)
+        app.router.add_get("/{path:.*}", self._page)
+        return app
 
     def _endpoint(self, operation: Operation) -> Endpoint:
         if not operation.needs_session:
-            return _refusing(self._public[operation.id])
+            return self._public[operation.id]
         handler = self._handlers[operation.id]
 
-        async def endpoint(request: Request) -> Response:
+        async def endpoint(request: web.Request) -> web.StreamResponse:
             session = await self._reviewed(self._login.session_of(request))
             if session is None:
                 response = answer(self._login.methods, HTTPStatus.UNAUTHORIZED)
@@ -95,11 +84,11 @@ class Dashboard:
                     raise forbidden(f"the header {CSRF_HEADER} is not the csrfToken of the session")
             viewer = await self._reviewed(self._authorization.viewer(session.user))
             found = await handler(request, Caller(session, viewer))
-            if isinstance(found, Response):
+            if isinstance(found, web.StreamResponse):
                 return found
-            return Response(status_code=HTTPStatus.NO_CONTENT) if found is None else answer(found)
+            return web.Response(status=HTTPStatus.NO_CONTENT) if found is None else answer(found)
 
-        return _refusing(endpoint)
+        return endpoint
 
     @staticmethod
     async def _reviewed(review: Awaitable[Any]) -> Any:
@@ -114,51 +103,40 @@ class Dashboard:
                 "the API server did not review the request; try again in some seconds",
             ) from error
 
-    async def _session(self, request: Request, caller: Caller) -> Any:
+    async def _session(self, request: web.Request, caller: Caller) -> Any:
         return await self._login.shown(caller.session)
 
-    async def _logout(self, request: Request, caller: Caller) -> Response:
+    async def _logout(self, request: web.Request, caller: Caller) -> web.Response:
         return self._login.end(caller.session)
 
-    async def _page(self, request: Request) -> Response:
+    async def _page(self, request: web.Request) -> web.Response:
         return self._static_files.serve(request)
 
 
-async def _open_api(request: Request) -> Response:
+async def _open_api(request: web.Request) -> web.Response:
     return answer(open_api_document())
 
 
-async def _no_operation(request: Request) -> Response:
-    return problem(not_found(f"{request.method} {request.url.path}"))
+async def _no_operation(request: web.Request) -> web.Response:
+    raise not_found(f"{request.method} {request.path}")
 
 
-def _refusing(endpoint: Endpoint) -> Endpoint:
-    """Return the endpoint with refusals as ``Problem``."""
-
-    async def answer_or_refuse(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except Refused as refused:
-            return problem(refused)
-        except (ApiError, Unreachable) as error:
-            refusal = refusal_of(error)
-            if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                logger(__name__).warning("request failed", path=request.url.path, problem=str(error))
-            return problem(refusal)
-
-    return answer_or_refuse
+@web.middleware
+async def _refusals(request: web.Request, handler: Endpoint) -> web.StreamResponse:
+    """Answer refusals, and errors of the API server, with a ``Problem``."""
+    try:
+        return await handler(request)
+    except Refused as refused:
+        return problem(refused)
+    except (ApiError, Unreachable) as error:
+        refusal = refusal_of(error)
+        if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            logger(__name__).warning("request failed", path=request.path, problem=str(error))
+        return problem(refusal)
 
 
-class _LocalHost:
-    """Refuses requests that do not name this machine."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            cookies.require_local_host(Request(scope))
-        except Refused as refused:
-            await problem(refused)(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+@web.middleware
+async def _local_host(request: web.Request, handler: Endpoint) -> web.StreamResponse:
+    """Refuse a request that does not name this machine."""
+    cookies.require_local_host(request)
+    return await handler(request)

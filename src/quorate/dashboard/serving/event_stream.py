@@ -11,9 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from aiohttp import web
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch
@@ -32,6 +30,8 @@ MOST_OF_A_SESSION: Final = 12  # tabs of a browser
 # Sets the event that a browser names when it connects again, and how soon it does.
 _PROLOGUE: Final = b"id: 1\nretry: 2000\n\n"
 
+_HEADERS: Final = {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
+
 SendBytes = Callable[[bytes], Awaitable[None]]
 Subscribe = Callable[[Viewer], AsyncIterator[ChangeNotice]]
 Recheck = Callable[[Caller], Awaitable[Caller | None]]
@@ -46,7 +46,7 @@ class EventStreams:
         self._clock = clock
         self._open = 0
 
-    async def stream_events(self, request: Request, caller: Caller) -> Response:
+    async def stream_events(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         if caller.session.streams >= MOST_OF_A_SESSION or self._open >= MOST_STREAMS:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS,
@@ -54,7 +54,18 @@ class EventStreams:
                 f"too many event streams are open: at most {MOST_OF_A_SESSION} of a session and "
                 f"{MOST_STREAMS} in all; read the lists again from time to time instead",
             )
-        return _EventStream(self, caller, connects_again="last-event-id" in request.headers)
+        response = web.StreamResponse(headers=_HEADERS)
+
+        async def send(event: bytes) -> None:
+            if not response.prepared:
+                await response.prepare(request)
+            await response.write(event)
+
+        try:
+            await self.run(caller, send, connects_again="last-event-id" in request.headers)
+        except (ApiError, Unreachable):  # the browser connects again
+            await send(b"")
+        return response
 
     async def run(self, caller: Caller, send: SendBytes, *, connects_again: bool) -> None:
         """Send events until the session of the caller ends."""
@@ -104,49 +115,6 @@ class EventStreams:
         finally:
             upcoming.cancel()
             await asyncio.wait({upcoming})
-
-
-class _EventStream(Response):
-    media_type = "text/event-stream"
-
-    def __init__(self, streams: EventStreams, caller: Caller, *, connects_again: bool) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
-        self._streams = streams
-        self._caller = caller
-        self._connects_again = connects_again
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_started = False
-
-        async def send_event(event: bytes) -> None:
-            nonlocal is_started
-            if not is_started:
-                is_started = True
-                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": event, "more_body": True})
-
-        running = asyncio.ensure_future(
-            self._streams.run(self._caller, send_event, connects_again=self._connects_again)
-        )
-        leaving = asyncio.ensure_future(_disconnected(receive))
-        try:
-            await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (running, leaving):
-                task.cancel()
-            await asyncio.wait({running, leaving})
-        if running.cancelled():  # the client has gone
-            return
-        if not isinstance(running.exception(), ApiError | Unreachable):
-            running.result()
-        await send_event(b"")  # so that a response has begun
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _event(notice: ChangeNotice) -> bytes:

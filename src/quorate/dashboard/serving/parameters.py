@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from starlette.requests import Request
+from aiohttp import web
 
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.dashboard.history.series import RANGES, Range
@@ -20,14 +20,14 @@ _RESOURCES_MAX: Final = 20
 _NO_RESOURCES: Final = {"pods", "topology"}
 
 
-def text(request: Request, name: str) -> str:
-    value = request.query_params.get(name, "")
+def text(request: web.Request, name: str) -> str:
+    value = request.query.get(name, "")
     if len(value) > _TEXT_MAX:
         raise bad_request(f"{name}: {len(value)} characters, and at most {_TEXT_MAX} are read")
     return value
 
 
-def number(request: Request, name: str, default: int, most: int) -> int:
+def number(request: web.Request, name: str, default: int, most: int) -> int:
     value = text(request, name)
     if not value:
         return default
@@ -36,7 +36,7 @@ def number(request: Request, name: str, default: int, most: int) -> int:
     return int(value)
 
 
-def range_(request: Request) -> Range:
+def range_(request: web.Request) -> Range:
     value = text(request, "range") or "hour"
     for known in RANGES:
         if value == known:
@@ -44,7 +44,7 @@ def range_(request: Request) -> Range:
     raise bad_request(f"range: {value!r} is none of {', '.join(RANGES)}")
 
 
-def workload_query(request: Request) -> WorkloadQuery:
+def workload_query(request: web.Request) -> WorkloadQuery:
     return WorkloadQuery(
         q=text(request, "q"),
         namespace=text(request, "namespace"),
@@ -58,7 +58,7 @@ def workload_query(request: Request) -> WorkloadQuery:
     )
 
 
-def pod_group_query(request: Request) -> PodGroupQuery:
+def pod_group_query(request: web.Request) -> PodGroupQuery:
     return PodGroupQuery(
         q=text(request, "q"),
         namespace=text(request, "namespace"),
@@ -69,13 +69,13 @@ def pod_group_query(request: Request) -> PodGroupQuery:
     )
 
 
-def gang(request: Request) -> Gang | None:
+def gang(request: web.Request) -> Gang | None:
     """Return the gang; parameters named by resources are what each pod requests.  None: no pods."""
     pods = number(request, "pods", 0, _PODS_MAX)
     if not pods:
         return None
     requests: dict[str, int] = {}
-    for name in sorted(request.query_params.keys() - _NO_RESOURCES):
+    for name in sorted({*request.query} - _NO_RESOURCES):
         try:
             requests[name] = base_units(name, parse_quantity(text(request, name)))
         except InvalidQuantity as error:
@@ -87,13 +87,13 @@ def gang(request: Request) -> Gang | None:
     return Gang(pods, requests)
 
 
-def _sort(request: Request, known: Iterable[str]) -> str:
+def _sort(request: web.Request, known: Iterable[str]) -> str:
     sort = text(request, "sort")
     if sort and sort.removeprefix("-") not in known:
         raise bad_request(f"sort: {sort!r} is none of {', '.join(known)}, each also with - before it")
     return sort
 
 
-def _page(request: Request) -> dict[str, Any]:
+def _page(request: web.Request) -> dict[str, Any]:
     limit = min(PAGE_MAX, number(request, "limit", 100, 1_000_000))
     return {"offset": number(request, "offset", 0, _OFFSET_MAX), "limit": limit}

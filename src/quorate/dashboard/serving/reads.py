@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from aiohttp import web
 from msgspec.structs import replace
-from starlette.requests import Request
 
 from quorate.api.meta import Key
 from quorate.dashboard import schema as s
@@ -17,7 +17,7 @@ from quorate.dashboard.simulation.forecasts import Forecasts
 from quorate.kube.clock import Clock
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Resource
 
-Handler = Callable[[Request, Caller], Awaitable[Any]]
+Handler = Callable[[web.Request, Caller], Awaitable[Any]]
 
 
 class Reads:
@@ -49,26 +49,28 @@ class Reads:
             "getForecast": self._forecast,
         }
 
-    async def _overview(self, request: Request, caller: Caller) -> s.Overview:
+    async def _overview(self, request: web.Request, caller: Caller) -> s.Overview:
         return self._model.overview(caller.viewer, self._clock.now())
 
-    async def _cluster_queues(self, request: Request, caller: Caller) -> tuple[s.ClusterQueueSummary, ...]:
+    async def _cluster_queues(
+        self, request: web.Request, caller: Caller
+    ) -> tuple[s.ClusterQueueSummary, ...]:
         return self._model.cluster_queues(caller.viewer)
 
-    async def _cluster_queue(self, request: Request, caller: Caller) -> s.ClusterQueueDetail:
-        name = request.path_params["name"]
+    async def _cluster_queue(self, request: web.Request, caller: Caller) -> s.ClusterQueueDetail:
+        name = request.match_info["name"]
         found = self._model.cluster_queue(caller.viewer, name)
         if found is None:
             raise not_found(f"the cluster queue {name}")
         return replace(found, may_stop=await self._may_patch(caller, CLUSTER_QUEUES, Key("", name)))
 
-    async def _local_queues(self, request: Request, caller: Caller) -> tuple[s.LocalQueueSummary, ...]:
+    async def _local_queues(self, request: web.Request, caller: Caller) -> tuple[s.LocalQueueSummary, ...]:
         return self._model.local_queues(caller.viewer)
 
-    async def _workloads(self, request: Request, caller: Caller) -> s.WorkloadPage:
+    async def _workloads(self, request: web.Request, caller: Caller) -> s.WorkloadPage:
         return self._model.workloads(caller.viewer, p.workload_query(request), self._forecasts.estimates)
 
-    async def _workload(self, request: Request, caller: Caller) -> s.WorkloadDetail:
+    async def _workload(self, request: web.Request, caller: Caller) -> s.WorkloadDetail:
         key = _key(request)
         client, estimates = caller.session.client, self._forecasts.estimates
         found = await self._model.workload(caller.viewer, key, client, estimates)
@@ -76,27 +78,27 @@ class Reads:
             raise not_found(f"the workload {key}")
         return replace(found, may_stop=await self._may_patch(caller, WORKLOADS, key))
 
-    async def _pod_groups(self, request: Request, caller: Caller) -> s.PodGroupPage:
+    async def _pod_groups(self, request: web.Request, caller: Caller) -> s.PodGroupPage:
         return self._model.pod_groups(caller.viewer, p.pod_group_query(request))
 
-    async def _pod_group(self, request: Request, caller: Caller) -> s.PodGroupDetail:
+    async def _pod_group(self, request: web.Request, caller: Caller) -> s.PodGroupDetail:
         key = _key(request)
         found = await self._model.pod_group(caller.viewer, key, caller.session.client)
         if found is None:
             raise not_found(f"the pod group {key}")
         return found
 
-    async def _gang_queues(self, request: Request, caller: Caller) -> tuple[s.GangQueueRow, ...]:
+    async def _gang_queues(self, request: web.Request, caller: Caller) -> tuple[s.GangQueueRow, ...]:
         return self._model.gang_queues(caller.viewer)
 
-    async def _nodes(self, request: Request, caller: Caller) -> s.NodesView:
+    async def _nodes(self, request: web.Request, caller: Caller) -> s.NodesView:
         topology = p.text(request, "topology")
         found = self._model.nodes(caller.viewer, topology, p.gang(request))
         if found is None:
             raise not_found(f"the topology {topology}" if topology and caller.viewer.nodes else "the nodes")
         return found
 
-    async def _gang_placement(self, request: Request, caller: Caller) -> s.GangPlacement:
+    async def _gang_placement(self, request: web.Request, caller: Caller) -> s.GangPlacement:
         gang = p.gang(request)
         if gang is None:
             raise bad_request("pods: write how many pods the gang has, and what each requests: pods=8&cpu=4")
@@ -105,29 +107,29 @@ class Reads:
             raise not_found("the nodes")
         return found
 
-    async def _search(self, request: Request, caller: Caller) -> s.SearchResult:
+    async def _search(self, request: web.Request, caller: Caller) -> s.SearchResult:
         return self._model.search(caller.viewer, p.text(request, "q"), p.number(request, "limit", 20, 100))
 
-    async def _overview_history(self, request: Request, caller: Caller) -> s.Series:
+    async def _overview_history(self, request: web.Request, caller: Caller) -> s.Series:
         return await self._model.overview_history(caller.viewer, p.range_(request))
 
-    async def _cluster_queue_history(self, request: Request, caller: Caller) -> s.Series:
-        name = request.path_params["name"]
+    async def _cluster_queue_history(self, request: web.Request, caller: Caller) -> s.Series:
+        name = request.match_info["name"]
         found = await self._model.cluster_queue_history(caller.viewer, name, p.range_(request))
         if found is None:
             raise not_found(f"the cluster queue {name}")
         return found
 
-    async def _transitions(self, request: Request, caller: Caller) -> tuple[s.Transition, ...]:
+    async def _transitions(self, request: web.Request, caller: Caller) -> tuple[s.Transition, ...]:
         limit = p.number(request, "limit", 100, 500)
         return await self._model.transitions(caller.viewer, p.text(request, "clusterQueue"), limit)
 
-    async def _forecast(self, request: Request, caller: Caller) -> s.Forecast:
+    async def _forecast(self, request: web.Request, caller: Caller) -> s.Forecast:
         return self._forecasts.seen_by(caller.viewer, p.text(request, "clusterQueue"))
 
     async def _may_patch(self, caller: Caller, resource: Resource[Any], key: Key) -> bool:
         return await self._authorization.may_patch(caller.session.user, resource, key)
 
 
-def _key(request: Request) -> Key:
-    return Key(request.path_params["namespace"], request.path_params["name"])
+def _key(request: web.Request) -> Key:
+    return Key(request.match_info["namespace"], request.match_info["name"])

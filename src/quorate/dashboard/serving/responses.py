@@ -1,22 +1,20 @@
 """Responses of the dashboard's API: values as JSON, and refusals as ``Problem``."""
 
-import asyncio
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from aiohttp import web
 
 from quorate.api import codec
 from quorate.dashboard.schema import Answer, Problem
 from quorate.kube.errors import ApiError, Unauthorized, Unreachable
+from quorate.kube.serving.bounded_server import read_body as read_bounded_body
 
 T = TypeVar("T", bound=Answer)
 
 JSON: Final = "application/json"
 BODY_BYTES: Final = 64 * 1024
-BODY_S: Final = 10.0
 
 
 class Refused(Exception):
@@ -39,11 +37,15 @@ def forbidden(message: str) -> Refused:
     return Refused(HTTPStatus.FORBIDDEN, "Forbidden", message)
 
 
-def answer(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    return Response(codec.encode(value), status, media_type=JSON)
+def answer(value: Any, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    return web.Response(body=codec.encode(value), status=status, content_type=JSON)
 
 
-def problem(refused: Refused) -> Response:
+def plain_text(text: str, status: HTTPStatus) -> web.Response:
+    return web.Response(text=text, status=status)
+
+
+def problem(refused: Refused) -> web.Response:
     return answer(
         Problem(status=refused.status, reason=refused.reason, message=refused.message), refused.status
     )
@@ -66,34 +68,23 @@ def refusal_of(error: ApiError | Unreachable) -> Refused:
             )
 
 
-async def read_body(request: Request, type_: type[T], limit: int = BODY_BYTES) -> T:
+async def read_body(request: web.Request, type_: type[T], limit: int = BODY_BYTES) -> T:
     """Return the body of a request, decoded.
 
-    Raises ``Refused`` if it is not JSON, not of the type, larger than ``limit`` bytes or too slow.
+    Raises ``Refused`` if it is not JSON, not of the type, or larger than ``limit`` bytes.
     """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != JSON:  # a form of another site cannot send this type
         raise Refused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", f"the body must be of type {JSON}"
         )
-    body = bytearray()
     try:
-        async with asyncio.timeout(BODY_S):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limit:
-                    raise Refused(
-                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                        "RequestEntityTooLarge",
-                        f"the body is too large: at most {limit} bytes are read",
-                    )
-    except TimeoutError as error:
+        body = await read_bounded_body(request, limit)
+    except web.HTTPRequestEntityTooLarge as error:
         raise Refused(
-            HTTPStatus.REQUEST_TIMEOUT, "Timeout", f"the body did not arrive within {BODY_S:g} s"
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RequestEntityTooLarge", (error.text or "").rstrip()
         ) from error
-    except ClientDisconnect as error:
-        raise bad_request("the body ended early") from error
     try:
-        return codec.decode(type_, bytes(body))
+        return codec.decode(type_, body)
     except msgspec.DecodeError as error:
         raise bad_request(f"the body cannot be read: {error}") from error

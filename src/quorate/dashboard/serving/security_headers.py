@@ -7,8 +7,7 @@ other site its address.
 from collections.abc import Mapping
 from typing import Final
 
-from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from aiohttp import web
 
 POLICY: Final = "; ".join(
     (
@@ -36,21 +35,15 @@ HEADERS: Final[Mapping[str, str]] = {
 _YEAR_S: Final = 365 * 86400
 
 
-class SecurityHeaders:
-    """Adds ``HEADERS`` to each response; with ``over_tls`` browsers use HTTPS only from then on."""
+def add_security_headers(app: web.Application, *, over_tls: bool) -> None:
+    """Add ``HEADERS`` to each response of ``app``; with ``over_tls`` browsers use HTTPS only from then on."""
+    headers = dict(HEADERS)
+    if over_tls:
+        headers["Strict-Transport-Security"] = f"max-age={_YEAR_S}"
 
-    def __init__(self, app: ASGIApp, *, over_tls: bool) -> None:
-        self._app = app
-        self._headers = dict(HEADERS)
-        if over_tls:
-            self._headers["Strict-Transport-Security"] = f"max-age={_YEAR_S}"
+    async def add(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(headers)
+        response.headers.setdefault("Cache-Control", "no-store")  # answers differ between users
+        response.headers.pop("Server", None)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(raw=message["headers"])
-                headers.update(self._headers)
-                headers.setdefault("Cache-Control", "no-store")  # answers differ between users
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+    app.on_response_prepare.append(add)

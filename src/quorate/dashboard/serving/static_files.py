@@ -13,8 +13,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import Response
+from aiohttp import web
+
+from quorate.dashboard.serving.responses import plain_text
 
 INDEX: Final = "index.html"
 IMMUTABLE: Final = "public, max-age=31536000, immutable"
@@ -31,7 +32,7 @@ _TYPES: Final = {
 class _File:
     content: bytes
     compressed: bytes | None  # None: it would not be smaller
-    media_type: str
+    content_type: str
     etag: str
     cache_control: str
 
@@ -42,21 +43,21 @@ class StaticFiles:
         self._files = dict(_read(root, ""))
         assert INDEX in self._files, f"{root} has no {INDEX}"
 
-    def serve(self, request: Request) -> Response:
+    def serve(self, request: web.Request) -> web.Response:
         """Return the file of the path, or the page; a missing asset is not found."""
-        path = request.url.path.lstrip("/")
+        path = request.path.lstrip("/")
         found = self._files.get(path)
         if found is None:
             if path.startswith("assets/"):
-                return Response("not found\n", HTTPStatus.NOT_FOUND, media_type="text/plain")
+                return plain_text("not found\n", HTTPStatus.NOT_FOUND)
             found = self._files[INDEX]
         headers = {"ETag": found.etag, "Cache-Control": found.cache_control, "Vary": "Accept-Encoding"}
         if request.headers.get("if-none-match") == found.etag:
-            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
         content = found.content
         if found.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
             content, headers["Content-Encoding"] = found.compressed, "gzip"
-        return Response(content, headers=headers, media_type=found.media_type)
+        return web.Response(body=content, headers={**headers, "Content-Type": found.content_type})
 
 
 def _read(directory: Traversable, prefix: str) -> list[tuple[str, _File]]:
@@ -77,7 +78,7 @@ def _file(path: Traversable, prefix: str) -> _File:
     return _File(
         content,
         compressed if compressed is not None and len(compressed) < len(content) else None,
-        media_type,
+        f"{media_type}; charset=utf-8" if media_type.startswith("text/") else media_type,
         f'"{hashlib.sha256(content).hexdigest()[:32]}"',
         IMMUTABLE if prefix.startswith("assets/") else _REVALIDATED,
     )

@@ -4,8 +4,8 @@ import asyncio
 from http import HTTPStatus
 from typing import Final
 
+from aiohttp import web
 from msgspec.structs import replace
-from starlette.requests import Request
 
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.dashboard.login.caller import Caller
@@ -25,7 +25,7 @@ class WhatIf:
         self._running = asyncio.Lock()
         self._waiting = 0
 
-    async def what_if(self, request: Request, caller: Caller) -> WhatIfAnswer:
+    async def what_if(self, request: web.Request, caller: Caller) -> WhatIfAnswer:
         scope = caller.viewer.scope
         if scope.namespaces is not None or not scope.cluster_queues:
             raise forbidden(

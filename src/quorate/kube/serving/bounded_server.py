@@ -48,6 +48,7 @@ class ServerLimits:
     idle_s: float = (
         120.0  # longer than the 90 s of an API server, which would otherwise use a closed connection
     )
+    header_bytes: int = 8190  # of one header
 
 
 class _Connection(asyncio.Protocol):
@@ -336,6 +337,7 @@ async def bounded_server(
         keepalive_timeout=limits.idle_s,
         lingering_time=LINGERING_S,
         auto_decompress=False,
+        max_field_size=limits.header_bytes,
         logger=http_logger("aiohttp.server"),
     )
     listening = await _listen(host, port)

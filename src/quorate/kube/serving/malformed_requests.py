@@ -2,13 +2,10 @@
 
 import logging
 import time
-from typing import Final
 
 from aiohttp.http_exceptions import HttpProcessingError
 
 from quorate.kube.limits import SERVER_LOG_INTERVAL_S
-
-_UVICORN_MESSAGE: Final = "Invalid HTTP request received."
 
 
 class MalformedRequests(logging.Filter):
@@ -21,16 +18,15 @@ class MalformedRequests(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if not isinstance(error, HttpProcessingError) and record.msg != _UVICORN_MESSAGE:
+        if not isinstance(error, HttpProcessingError):
             return True
         self._total += 1
         now = time.monotonic()
         if now < self._log_from:
             return False
         self._log_from = now + SERVER_LOG_INTERVAL_S
-        problem = f": {error.message}" if isinstance(error, HttpProcessingError) else ""
-        first_line = problem.partition("\n")[0]
-        text = f"requests refused that are not HTTP, total {self._total}{first_line}"
+        first_line = error.message.partition("\n")[0]
+        text = f"requests refused that are not HTTP, total {self._total}: {first_line}"
         vars(record).update(levelno=logging.WARNING, levelname="WARNING", msg=text, args=(), exc_info=None)
         return True
 
