@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from quorate.api import codec
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Uid, at_epoch
 from quorate.api.scheduler_configuration.plugins import (
     BinpackArguments,

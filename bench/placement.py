@@ -18,7 +18,7 @@ from rich.console import Console
 from bench.limits import check_limits
 from bench.nodes import PACKING, SPREADING, World, make_node, pod_as_stored, uids
 from quorate.api import codec
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Uid
 from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.diagnosis import Diagnosis

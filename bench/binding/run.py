@@ -16,7 +16,7 @@ import msgspec
 from bench.admission.processes import UsageSampler, running
 from bench.admission.server import local_server
 from bench.binding.bare import NAMESPACE
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.install.crds import gang_definitions
 from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists

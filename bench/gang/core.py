@@ -12,7 +12,7 @@ from time import thread_time
 from typing import Final
 
 from bench.gang.worlds import NOW_S, configuration, equal_nodes, group, hyper_nodes, model_of, pod
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.interning import share_unchanged_metadata
 from quorate.api.meta import Key
 from quorate.gang.cache.model import Model

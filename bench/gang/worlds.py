@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from bench.nodes import GPU, make_node, pod_as_stored
 from quorate.api import codec
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.topology import HyperNode

@@ -10,7 +10,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.batch import intern_raw
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.interning import CompactMapping, InternCache, intern_strings
 from quorate.webhooks.volcano.quota_pod import QuotaPod
 

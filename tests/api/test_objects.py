@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quorate.api import batch, codec, core, kueue, volcano
 from quorate.api.batch import Job, decode_template
-from quorate.api.core import scheduling, volumes
+from quorate.api.core import pod, scheduling, volumes
 from quorate.api.crds import KUEUE_FIELDS, VOLCANO_FIELDS, custom_resource_definitions
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
@@ -23,7 +23,7 @@ KINDS = [
     batch.Job, core.Pod, core.Node, core.Namespace, core.LimitRange, core.PriorityClass,
     core.ResourceQuota, core.RuntimeClass,
     kueue.AdmissionCheck, kueue.ClusterQueue, kueue.Cohort, kueue.LocalQueue, kueue.ResourceFlavor,
-    kueue.Workload, kueue.WorkloadPriorityClass, scheduling.Node, scheduling.Pod,
+    kueue.Workload, kueue.WorkloadPriorityClass, scheduling.Node, pod.Pod,
     volumes.CSINode, volumes.PersistentVolume, volumes.PersistentVolumeClaim, volumes.StorageClass,
     volcano.PodGroup, volcano.Queue, volcano_job.Command, volcano_job.Job,
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from typing import Any
 
 from quorate.api import codec
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.dashboard.queries import ADMINISTRATOR, Gang
 from quorate.dashboard.schema import DomainUse
@@ -33,7 +33,7 @@ def put_pod(cluster: Cluster, name: str, node: str, cpu: str) -> None:
         "spec": {"nodeName": node, "containers": containers},
         "status": {"phase": "Running"},
     }
-    pod = codec.convert(BoundPod, body)
+    pod = codec.convert(Pod, body)
     cluster.data.state.nodes.put_pod(pod)
     cluster.data.pods.put_pod(pod)
     cluster.data.pod_revision += 1

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from quorate.controllers.pods.queued_pod import PODS
 from quorate.install.crds import queueing_definitions
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -11,6 +10,7 @@ from quorate.kube.resources import (
     COHORTS,
     JOBS,
     LOCAL_QUEUES,
+    PLACEABLE_PODS,
     RESOURCE_FLAVORS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
@@ -371,4 +371,4 @@ def hostile_objects() -> Iterator[Hostile]:
     for body in hostile_jobs():
         yield JOBS, body
     for body in hostile_pods():
-        yield PODS, body
+        yield PLACEABLE_PODS, body

@@ -3,14 +3,15 @@
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
-from quorate.controllers.jobframework.elastic_gates import GATED_PODS, GatedPod
 from quorate.controllers.jobframework.podset_info import read_template
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,
     NODES,
+    PLACEABLE_PODS,
     RESOURCE_FLAVORS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
@@ -46,8 +47,8 @@ async def resize(world: World, pods: int) -> None:
     await world.client.patch(JOBS, KEY, {"spec": {"parallelism": pods}})
 
 
-async def running(world: World) -> list[GatedPod]:
-    pods = (await world.client.list(GATED_PODS, NAMESPACE)).items
+async def running(world: World) -> list[Pod]:
+    pods = (await world.client.list(PLACEABLE_PODS, NAMESPACE)).items
     return [pod for pod in pods if pod.status.phase == "Running" and not pod.spec.scheduling_gates]
 
 

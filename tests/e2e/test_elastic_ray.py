@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.integrations import Integrations
@@ -12,11 +13,10 @@ from quorate.api.field_path import look_up
 from quorate.api.kueue import ELASTIC_JOB
 from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.controllers.jobframework.elastic_gates import GATED_PODS
 from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.ray import RAY_CLUSTERS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
-from quorate.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS, Json
+from quorate.kube.resources import CLUSTER_QUEUES, PLACEABLE_PODS, PODS, WORKLOADS, Json
 from quorate.local.nodes import NodePool
 from quorate.processes.local.apply import install_definitions
 from tests.e2e.minimal_definitions import definition
@@ -120,7 +120,7 @@ async def is_started(world: World, resource: Any, suspend: tuple[str, ...]) -> b
 
 async def until_ungated(world: World, *names: str) -> None:
     async def find() -> bool:
-        pods = (await world.client.list(GATED_PODS, NAMESPACE)).items
+        pods = (await world.client.list(PLACEABLE_PODS, NAMESPACE)).items
         return {each.metadata.name for each in pods if not each.spec.scheduling_gates} == set(names)
 
     await world.until(f"{names} are ungated", find)
@@ -196,10 +196,12 @@ def test_workers_of_a_group_that_starts_without_pods_run_on_the_nodes_of_their_o
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), of_zones(a="9", b="2"))
         await kube_ray.scale(2)
         await until_ungated(world, "head", "worker-0", "worker-1")
-        pods = (await world.client.list(GATED_PODS, NAMESPACE)).items
+        pods = (await world.client.list(PLACEABLE_PODS, NAMESPACE)).items
         zones = {each.metadata.name: each.spec.node_selector["zone"] for each in pods}
         assert zones == {"head": "a", "worker-0": "b", "worker-1": "b"}
-        assert all(tolerated(zones[each.metadata.name]) in each.spec.tolerations for each in pods)
+        assert all(
+            tolerated(zones[each.metadata.name]) in codec.to_builtins(each.spec.tolerations) for each in pods
+        )
 
     run_story(story)
 
@@ -219,7 +221,7 @@ def test_workers_of_a_group_that_starts_without_pods_run_where_their_places_are(
         for size in (1, 2, 3):
             await kube_ray.scale(size)
             await until_ungated(world, "head", *(f"worker-{number}" for number in range(size)))
-        pods = (await world.client.list(GATED_PODS, NAMESPACE)).items
+        pods = (await world.client.list(PLACEABLE_PODS, NAMESPACE)).items
         assert Counter(each.spec.node_selector[HOST] for each in pods) == {"a": 2, "b": 2}
         workers = [each for each in pods if each.metadata.name != "head"]
         assert all(UNCONSTRAINED in each.metadata.annotations for each in workers)

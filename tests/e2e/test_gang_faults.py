@@ -2,7 +2,8 @@
 
 import pytest
 
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.gang.actions import ACTIONS

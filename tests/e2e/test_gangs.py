@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.api.volcano import find_condition
 from quorate.kube.errors import Forbidden

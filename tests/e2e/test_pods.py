@@ -8,11 +8,19 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, LabelSelector, find_condition, is_true
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated, is_managed, is_ready
-from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from quorate.controllers.pods.queued_pod import is_gated, is_ready
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    EVENTS,
+    NAMESPACES,
+    PLACEABLE_PODS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
 from quorate.local.nodes import NodePool
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -61,15 +69,15 @@ async def pod(
         **({"schedulingGates": [GATE]} if gated else {}),
         **spec,
     }
-    await world.client.create(PODS, {"metadata": metadata, "spec": body}, NAMESPACE)
+    await world.client.create(PLACEABLE_PODS, {"metadata": metadata, "spec": body}, NAMESPACE)
 
 
-async def pods_of(world: World) -> dict[str, QueuedPod]:
-    return {each.metadata.name: each for each in (await world.client.list(PODS, NAMESPACE)).items}
+async def pods_of(world: World) -> dict[str, Pod]:
+    return {each.metadata.name: each for each in (await world.client.list(PLACEABLE_PODS, NAMESPACE)).items}
 
 
-async def until_pod(world: World, name: str, what: str, holds: Callable[[QueuedPod], bool]) -> QueuedPod:
-    async def find() -> QueuedPod | None:
+async def until_pod(world: World, name: str, what: str, holds: Callable[[Pod], bool]) -> Pod:
+    async def find() -> Pod | None:
         found = (await pods_of(world)).get(name)
         return found if found is not None and holds(found) else None
 
@@ -114,7 +122,7 @@ async def until_event(world: World, reason: str, about: str) -> str:
 def test_a_gated_pod_waits_for_quota_then_runs_on_its_admitted_flavor() -> None:
     async def story(world: World) -> None:
         await pod(world, "one")
-        taken_in = await until_pod(world, "one", "taken in", is_managed)
+        taken_in = await until_pod(world, "one", "taken in", lambda it: it.metadata.is_managed)
         assert constants.MANAGED in taken_in.metadata.finalizers
         assert len(taken_in.metadata.annotations[constants.ROLE_HASH]) == 8
         assert is_gated(taken_in)
@@ -127,7 +135,7 @@ def test_a_gated_pod_waits_for_quota_then_runs_on_its_admitted_flavor() -> None:
         ran = await until_pod(world, "one", "let go", lambda it: not it.metadata.finalizers)
         assert ran.status.phase == "Succeeded"
         assert ran.metadata.labels["kueue.x-k8s.io/podset"] == "main"
-        assert b'"nodeSelector":{"kubernetes.io/os":"linux"}' in bytes(ran.spec)
+        assert b'"nodeSelector":{"kubernetes.io/os":"linux"}' in bytes(ran.written)
         assert await until_event(world, "Started", "one") == "Admitted by clusterQueue research"
 
     run_story(story, PODS_QUEUED, FLEET)
@@ -143,7 +151,7 @@ def test_a_pod_created_without_a_gate_is_not_managed_and_gets_an_event() -> None
             f"the pod asks for queue queue but was made without the scheduling gate {GATE['name']}"
         )
         await until_pod(world, "one", "ended", lambda it: it.status.phase == "Succeeded")
-        assert not is_managed((await pods_of(world))["one"])
+        assert not (await pods_of(world))["one"].metadata.is_managed
         assert await world.workload("one") is None
 
     run_story(story, PODS_QUEUED, FLEET)
@@ -164,7 +172,7 @@ def test_a_preempted_pod_is_deleted_with_the_reason_in_its_status() -> None:
         assert condition is not None
         assert (condition.status, condition.reason) == ("True", "WorkloadEvictedDueToDeactivated")
         assert condition.message == "The workload is deactivated"
-        await world.client.patch(PODS, ended.metadata.key, {"metadata": {"finalizers": None}})
+        await world.client.patch(PLACEABLE_PODS, ended.metadata.key, {"metadata": {"finalizers": None}})
         await world.until("the workload is deleted too", no_workloads(world))
 
     run_story(story, PODS_QUEUED, FLEET)
@@ -174,7 +182,9 @@ def test_a_pod_that_is_resized_in_place_runs_on_with_the_quota_that_it_has() -> 
     async def story(world: World) -> None:
         async def resize(cpu: str) -> None:
             container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
-            await world.client.patch(PODS, ONE, {"spec": {"containers": [container]}}, subresource="resize")
+            await world.client.patch(
+                PLACEABLE_PODS, ONE, {"spec": {"containers": [container]}}, subresource="resize"
+            )
 
         await world.queues("4")
         await pod(world, ONE.name, runs=FOREVER)
@@ -183,7 +193,9 @@ def test_a_pod_that_is_resized_in_place_runs_on_with_the_quota_that_it_has() -> 
         container = {"name": "main", "image": "busybox", "imageID": "", "ready": True, "restartCount": 0}
         running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
         able = {**container, "state": running, "resources": {"requests": {"cpu": "1"}}}
-        await world.client.patch(PODS, ONE, {"status": {"containerStatuses": [able]}}, subresource="status")
+        await world.client.patch(
+            PLACEABLE_PODS, ONE, {"status": {"containerStatuses": [able]}}, subresource="status"
+        )
         first = await world.until_condition(ONE.name, "Admitted")
         await resize("500m")
         await pod(world, "other")
@@ -367,7 +379,7 @@ def test_pods_are_managed_once_their_namespace_matches_the_selector() -> None:
         await world.client.patch(NAMESPACES, Key("", "other"), {"metadata": {"labels": {"kind": "team"}}})
         seen = {"name": "barrier", "labels": {"kueue.x-k8s.io/queue-name": "queue"}}
         spec = {"containers": [{"name": "main", "image": "busybox"}], "schedulingGates": [GATE]}
-        await world.client.create(PODS, {"metadata": seen, "spec": spec}, "other")
+        await world.client.create(PLACEABLE_PODS, {"metadata": seen, "spec": spec}, "other")
         await world.until("the pod of a managed namespace is gated", lambda: has_workload(world, "other"))
         assert not (await world.client.list(WORKLOADS, NAMESPACE)).items
         await world.client.patch(NAMESPACES, Key("", NAMESPACE), {"metadata": {"labels": {"kind": "team"}}})

@@ -5,11 +5,11 @@ import pytest
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import PODS, is_gated
+from quorate.controllers.pods.queued_pod import is_gated
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
-from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json
+from quorate.kube.resources import CLUSTER_QUEUES, PLACEABLE_PODS, WORKLOADS, Json
 from quorate.queueing import conditions as c
 from tests.e2e.test_pods import (
     FLEET,
@@ -46,7 +46,7 @@ def test_a_group_with_the_name_of_another_workload_is_refused_and_its_deleted_po
         await until_event(world, "ErrWorkloadCompose", "uncounted")
         for name in ("thief", "uncounted"):
             await until_pod(world, name, "managed", lambda it: bool(it.metadata.finalizers))
-            await world.client.delete(PODS, Key(NAMESPACE, name))
+            await world.client.delete(PLACEABLE_PODS, Key(NAMESPACE, name))
         await until_deleted(world, "thief", "uncounted")
         still = await world.until_condition("other", "Admitted")
         assert still.metadata.uid == workload.metadata.uid
@@ -101,7 +101,7 @@ def test_a_group_of_deleted_pods_that_others_keep_gets_no_workload_again(cpu: st
         reserved = "True" if cpu == "2" else "False"
         workload = await until_workload(world, "train", "is tried", has("QuotaReserved", reserved))
         for name in ("a", "b"):
-            await world.client.delete(PODS, Key(NAMESPACE, name))
+            await world.client.delete(PLACEABLE_PODS, Key(NAMESPACE, name))
         await world.client.delete(WORKLOADS, workload.metadata.key)
         for name in ("a", "b"):
             await until_pod(world, name, "is released", lambda it: it.metadata.finalizers == (KEPT,))
@@ -110,7 +110,7 @@ def test_a_group_of_deleted_pods_that_others_keep_gets_no_workload_again(cpu: st
         names = {each.metadata.name for each in (await world.client.list(WORKLOADS, NAMESPACE)).items}
         assert "train" not in names
         for name in ("a", "b"):
-            await world.client.patch(PODS, Key(NAMESPACE, name), {"metadata": {"finalizers": None}})
+            await world.client.patch(PLACEABLE_PODS, Key(NAMESPACE, name), {"metadata": {"finalizers": None}})
         await until_deleted(world, "a", "b")
 
     run_story(story, PODS_QUEUED, FLEET)

@@ -10,15 +10,24 @@ from msgspec import structs
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import JOB_UID
 from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, is_true
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated
+from quorate.controllers.pods.queued_pod import is_gated
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, Resource, metadata_of, untyped
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    PLACEABLE_PODS,
+    WORKLOADS,
+    Json,
+    Resource,
+    metadata_of,
+    untyped,
+)
 from quorate.local.nodes import NodePool
 from quorate.processes.local.apply import install_definitions
 from tests.e2e.minimal_definitions import definition
@@ -60,7 +69,7 @@ async def until_ready(world: World, resource: Any, pods: int) -> None:
     await world.until(f"{pods} pods are ready", find)
 
 
-async def live_pods(world: World) -> list[QueuedPod]:
+async def live_pods(world: World) -> list[Pod]:
     return [each for each in (await pods_of(world)).values() if each.metadata.deletion_timestamp is None]
 
 
@@ -221,7 +230,9 @@ async def imitate(world: World, surge: int = 0) -> None:
                 "leaderworkerset.sigs.k8s.io/worker-index": str(worker),
             }
             metadata = {**template.get("metadata", {}), "name": name, "labels": labels}
-            await world.client.create(PODS, {"metadata": metadata, "spec": template["spec"]}, NAMESPACE)
+            await world.client.create(
+                PLACEABLE_PODS, {"metadata": metadata, "spec": template["spec"]}, NAMESPACE
+            )
     status = {"observedGeneration": found.metadata.generation, "replicas": count}
     await world.client.patch(LWS, SERVE, {"status": status}, subresource="status")
 
@@ -310,7 +321,7 @@ async def shrink(world: World) -> None:
         surplus = [name for name in await pods_of(world) if int(name.split("-")[1]) >= replicas]
         for name in surplus:
             with suppress(NotFound):
-                await world.client.delete(PODS, Key(NAMESPACE, name))
+                await world.client.delete(PLACEABLE_PODS, Key(NAMESPACE, name))
         return not surplus
 
     await world.until("surplus pods are gone", are_gone)
@@ -393,7 +404,7 @@ def test_the_surge_group_of_a_rolling_update_waits_for_quota_of_its_own(surge: s
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("6"))
         await world.until("all groups run", lambda: gated_are(world, 0))
         for worker in "01":
-            await world.client.delete(PODS, Key(NAMESPACE, f"serve-2-{worker}"))
+            await world.client.delete(PLACEABLE_PODS, Key(NAMESPACE, f"serve-2-{worker}"))
         await imitate(world)
         await world.until("two workloads", lambda: equals(groups(world), {"0": group, "1": group}))
 
@@ -445,9 +456,11 @@ def test_the_workers_of_a_leader_worker_set_are_counted_once(stamped: bool) -> N
         top = await create(world, LWS, "serve", labels, spec)
         leaders = await create(world, STATEFUL_SETS, "serve", made, sets, owned_by(LWS, top))
         leader = await create(
-            world, PODS, "serve-0", made, template["spec"], owned_by(STATEFUL_SETS, leaders)
+            world, PLACEABLE_PODS, "serve-0", made, template["spec"], owned_by(STATEFUL_SETS, leaders)
         )
-        await create(world, STATEFUL_SETS, "serve-0", made, {**sets, "replicas": 1}, owned_by(PODS, leader))
+        await create(
+            world, STATEFUL_SETS, "serve-0", made, {**sets, "replicas": 1}, owned_by(PLACEABLE_PODS, leader)
+        )
         await create(world, STATEFUL_SETS, WEB.name, labels, a_set(1)["spec"])
         await until_ready(world, STATEFUL_SETS, 1)
         controllers = [each.metadata.controller for each in (await world.client.list(WORKLOADS)).items]

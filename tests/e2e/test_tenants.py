@@ -10,10 +10,9 @@ from quorate.api.configuration.queueing import OutsideQuota
 from quorate.api.events import Event
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.controllers.jobframework.elastic_gates import GATED_PODS
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import PODS, is_gated
-from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, WORKLOADS
+from quorate.controllers.pods.queued_pod import is_gated
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, PLACEABLE_PODS, WORKLOADS
 from quorate.local.nodes import NodePool
 from tests.e2e import test_elastic as elastic
 from tests.e2e.test_pods import FAILS, FOREVER, PODS_QUEUED, pod, until_pod
@@ -81,8 +80,8 @@ def test_a_deleted_job_that_a_finalizer_keeps_holds_its_quota_while_its_pods_run
         assert kept is not None
         assert not is_true(kept.status.conditions, "Finished")
         assert await world.admitted() == {"kept"}
-        for each in (await world.client.list(PODS, NAMESPACE)).items:
-            await world.client.delete(PODS, each.metadata.key, grace_period_s=0)
+        for each in (await world.client.list(PLACEABLE_PODS, NAMESPACE)).items:
+            await world.client.delete(PLACEABLE_PODS, each.metadata.key, grace_period_s=0)
         await world.until_admitted("next")
         await world.client.patch(JOBS, key, {"metadata": {"finalizers": None}})
 
@@ -101,12 +100,12 @@ async def ungate(world: World, pods: int) -> None:
     await elastic.resize(world, pods)
 
     async def gated() -> list[Any]:
-        listed = (await world.client.list(GATED_PODS, NAMESPACE)).items
+        listed = (await world.client.list(PLACEABLE_PODS, NAMESPACE)).items
         found = [each for each in listed if each.spec.scheduling_gates]
         return found if len(found) == pods - 4 else []
 
     for each in await world.until("the new pods wait", gated):
-        await world.client.patch(GATED_PODS, each.metadata.key, {"spec": {"schedulingGates": None}})
+        await world.client.patch(PLACEABLE_PODS, each.metadata.key, {"spec": {"schedulingGates": None}})
 
 
 def outside(world: World, text: str) -> Callable[[], Awaitable[Workload | None]]:

@@ -9,7 +9,7 @@ returns to an earlier state: sessions are functions of that state, so the loop h
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import TaskStatus

@@ -7,7 +7,8 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import PriorityClass, ResourceQuota
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Uid, at_epoch
 from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED

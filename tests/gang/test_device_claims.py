@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.core.device_claims import DeviceClass, ResourceClaim, ResourceClaimStatus, ResourceSlice
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.gang.cache.claims_to_bind import devices_to_allocate
 from quorate.placement.filters.devices.allocated_claim import DeviceAllocationStep

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api import codec
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import EncodedRequests
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key, Uid
 from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import load_scheduler_configuration

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.volcano import Queue
 from quorate.gang.cache.from_objects import differ_only_in_status, queue_from_object
 

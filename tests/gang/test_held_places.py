@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.kueue.topology import topology_assignment
 from quorate.api.meta import Key

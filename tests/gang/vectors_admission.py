@@ -105,7 +105,8 @@ def _document(webhook: str, short: Mapping[str, Any]) -> Json:
 
 def _pod(short: Mapping[str, Any]) -> Json:
     scheduler = objects.OUR_SCHEDULER if "group" in short else "default-scheduler"
-    pod: Json = codec.to_builtins(next(objects.pods({"schedulerName": scheduler, **short}, {})))
+    placeable = next(objects.pods({"schedulerName": scheduler, **short}, {}))
+    pod: Json = {"metadata": codec.to_builtins(placeable.metadata), "spec": codec.to_builtins(placeable.spec)}
     pod["metadata"] |= {key: short[key] for key in METADATA if key in short and key != "annotations"}
     return pod
 

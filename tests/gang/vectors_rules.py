@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from quorate.api import codec
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Uid
 from quorate.api.quantity import NANOS, parse_quantity
 from quorate.api.scheduler_configuration import load_scheduler_configuration

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroup, PodGroupStatus, find_condition

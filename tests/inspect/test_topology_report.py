@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
@@ -34,10 +34,10 @@ def a_node(path: str, cpu: int, **spec: object) -> Node:
     )
 
 
-def a_pod(name: str, node: str, cpu: int, phase: str = "Running", **annotations: str) -> BoundPod:
+def a_pod(name: str, node: str, cpu: int, phase: str = "Running", **annotations: str) -> Pod:
     containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
     return codec.convert(
-        BoundPod,
+        Pod,
         {
             "metadata": {"name": name, "uid": name, "annotations": annotations},
             "spec": {"nodeName": node, "containers": containers},
@@ -49,7 +49,7 @@ def a_pod(name: str, node: str, cpu: int, phase: str = "Running", **annotations:
 NODES = (a_node("r1/x1", 4), a_node("r1/x2", 8), a_node("r2/x3", 8), a_node("r2/x4", 8, unschedulable=True))
 
 
-def report(*pods: BoundPod, used: dict[str, int] | None = None) -> TopologyReport:
+def report(*pods: Pod, used: dict[str, int] | None = None) -> TopologyReport:
     """Return the report of a topology with racks and hosts; ``used``: milli-CPUs of placed pods by host."""
     levels = {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": HOST}]}
     topology = codec.convert(Topology, {"metadata": {"name": "tree"}, "spec": levels})
@@ -107,7 +107,7 @@ def test_amounts_add_up_over_the_levels() -> None:
         ),
     ],
 )
-def test_pods_of_others(pod: BoundPod, others: str) -> None:
+def test_pods_of_others(pod: Pod, others: str) -> None:
     assert rows(report(pod))[1].split()[3] == others
 
 

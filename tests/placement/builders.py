@@ -3,7 +3,8 @@
 from typing import Any
 
 from quorate.api import codec
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.placement.shapes import Shape, Shapes
 
 GPU = "nvidia.com/gpu"

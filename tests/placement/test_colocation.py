@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import NodeOrderArguments, PredicateArguments
 from quorate.placement.cluster import Cluster

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.core import Container, PodSpec, ResourceRequirements
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.quantity import parse_quantity
 from quorate.placement.resources import (
     DimensionDefault,

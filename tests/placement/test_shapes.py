@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api.core import NodeSelector
-from quorate.api.core.scheduling import ContainerStatus, PodStatus
+from quorate.api.core.pod import ContainerStatus, PodStatus
 from quorate.api.interning import CACHE_BYTES
 from quorate.api.quantity import Quantity
 from quorate.placement.filters.volumes.requirements import VolumeRequirements

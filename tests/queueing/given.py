@@ -6,7 +6,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import LimitRange, PriorityClass, RuntimeClass
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node as ClusterNode
 from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.kueue import (
@@ -158,9 +158,7 @@ class GivenWorld:
             self.state.ledger.topology.put_unreadable_pod(Key("others", name), name, used)
 
     def put_pod(self, name: str, given: Json) -> None:
-        self.state.nodes.retry_flavors(
-            self.state.nodes.put_pod(codec.convert(BoundPod, pod_on_node(name, given)))
-        )
+        self.state.nodes.retry_flavors(self.state.nodes.put_pod(codec.convert(Pod, pod_on_node(name, given))))
 
     def put_claim(self, name: str, given: Json) -> None:
         claim = {"metadata": {"name": name, "namespace": "default"}, **given}

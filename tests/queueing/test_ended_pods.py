@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api import codec
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.queueing.nodes.places import Domains
 from quorate.queueing.topology.shrunk_places import needed_domains
@@ -60,7 +60,7 @@ def test_each_domain_keeps_a_place_for_each_of_its_pods_that_may_run(
         assert needed == bound
 
 
-def _bound(name: str, node: str) -> BoundPod:
+def _bound(name: str, node: str) -> Pod:
     metadata = {
         "name": name,
         "namespace": "default",
@@ -72,7 +72,7 @@ def _bound(name: str, node: str) -> BoundPod:
     }
     requests = {"cpu": "1"}
     spec = {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": requests}}]}
-    return codec.convert(BoundPod, {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+    return codec.convert(Pod, {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
 
 
 def _free(world: World) -> dict[str, int]:

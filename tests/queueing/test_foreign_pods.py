@@ -5,8 +5,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.core import Resources
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
@@ -47,7 +46,7 @@ def free_amounts(model: TopologyModel) -> dict[str, int]:
     return free
 
 
-def a_pod(name: str, node: str = "a", phase: str = "Running", cpu: str = "3", **annotations: str) -> BoundPod:
+def a_pod(name: str, node: str = "a", phase: str = "Running", cpu: str = "3", **annotations: str) -> Pod:
     container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
     given = {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
     pod = {
@@ -55,21 +54,21 @@ def a_pod(name: str, node: str = "a", phase: str = "Running", cpu: str = "3", **
         "spec": {"nodeName": node, "containers": [container]},
         "status": {"phase": phase},
     }
-    return codec.convert(BoundPod, pod)
+    return codec.convert(Pod, pod)
 
 
 PLACED = {"podset_unconstrained_topology": "true", "workload": "w"}
 
 
 def test_a_pod_that_is_resized_in_place_uses_what_it_has_not_released(model: TopologyModel) -> None:
-    def resized(cpu: str, actual: str) -> BoundPod:
+    def resized(cpu: str, actual: str) -> Pod:
         requests = {"requests": {"cpu": cpu}}
         pod = {
             "metadata": {"name": "p", "namespace": "ns"},
             "spec": {"nodeName": "a", "containers": [{"name": "main", "resources": requests}]},
             "status": {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": actual}}}]},
         }
-        return codec.convert(BoundPod, pod)
+        return codec.convert(Pod, pod)
 
     for cpu, actual, want in (("3", "3", 5), ("5", "3", 3), ("1", "5", 3), ("1", "1", 7)):
         model.put_pod(resized(cpu, actual))
@@ -90,7 +89,7 @@ def test_a_pod_that_is_resized_in_place_uses_what_it_has_not_released(model: Top
         ),
     ],
 )
-def test_a_pod_uses_its_node(model: TopologyModel, pod: BoundPod, left: int) -> None:
+def test_a_pod_uses_its_node(model: TopologyModel, pod: Pod, left: int) -> None:
     model.put_pod(pod)
     assert free(model) == left
     model.remove_pod(pod.metadata.key)
@@ -147,7 +146,10 @@ def test_the_room_returns_when_pods_with_unknown_requests_are_gone(model: Topolo
 def test_of_the_resources_of_pods_those_count_that_their_node_offers(model: TopologyModel) -> None:
     """A pod on a node may name thousands, and a tree has a row for each resource."""
     many = {f"a.b/{number}": "1" for number in range(5_000)}
-    pod = msgspec.structs.replace(a_pod("p"), requests=codec.convert(Resources, {**many, "cpu": "2"}))
+    container = {"resources": {"requests": {**many, "cpu": "2"}}}
+    pod = codec.convert(
+        Pod, {"metadata": {"name": "p"}, "spec": {"nodeName": "a", "containers": [container]}}
+    )
     large = Key("ns", "large")
     model.put_pod(pod)
     model.put_unreadable_pod(large, "a", EncodedRequests(codec.encode({**many, "cpu": "3"})))
@@ -162,7 +164,7 @@ def test_of_the_resources_of_pods_those_count_that_their_node_offers(model: Topo
     assert free_amounts(model) == {"cpu": 6000, "pods": -1, "a.b/7": 7}
 
 
-def nominated(pod: BoundPod, node: str = "a") -> BoundPod:
+def nominated(pod: Pod, node: str = "a") -> Pod:
     status = msgspec.structs.replace(pod.status, nominated_node_name=node)
     return msgspec.structs.replace(pod, status=status)
 
@@ -176,9 +178,7 @@ def nominated(pod: BoundPod, node: str = "a") -> BoundPod:
         pytest.param(nominated(a_pod("p", node="", **PLACED)), 8, id="its workload has a place for it"),
     ],
 )
-def test_a_pod_uses_the_node_for_which_it_is_nominated(
-    model: TopologyModel, pod: BoundPod, left: int
-) -> None:
+def test_a_pod_uses_the_node_for_which_it_is_nominated(model: TopologyModel, pod: Pod, left: int) -> None:
     model.put_nominated_pod(pod)
     assert free(model) == left
     model.remove_nominated_pod(pod.metadata.key)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core import RuntimeClass
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, OwnerReference, Uid
 from quorate.queueing.topology.shrunk_places import domains_without_members
 from tests.queueing.notation import Json
@@ -43,7 +43,7 @@ def a_world(flavor: str) -> World:
     return world
 
 
-def a_member(name: str, node: str, phase: str = "Running") -> BoundPod:
+def a_member(name: str, node: str, phase: str = "Running") -> Pod:
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     metadata = {
         "name": name,
@@ -51,7 +51,7 @@ def a_member(name: str, node: str, phase: str = "Running") -> BoundPod:
         "annotations": {"scheduling.k8s.io/group-name": "g"},
     }
     spec = {"nodeName": node, "containers": [container]}
-    return codec.convert(BoundPod, {"metadata": metadata, "spec": spec, "status": {"phase": phase}})
+    return codec.convert(Pod, {"metadata": metadata, "spec": spec, "status": {"phase": phase}})
 
 
 def used(world: World) -> Counter[str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api import codec
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.queueing.outside_quota import ANNOTATION, OutsideUse, as_annotation, recorded_use
 from quorate.queueing.pods_outside_quota import PodsOutside, find_pods_outside
@@ -32,10 +32,10 @@ def world(*workloads: Json, cpu: int = 10, **extra: Any) -> World:
     return found
 
 
-def a_pod(name: str, cpu: str = "1", node: str = "n", **metadata: Any) -> BoundPod:
+def a_pod(name: str, cpu: str = "1", node: str = "n", **metadata: Any) -> Pod:
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     return codec.convert(
-        BoundPod,
+        Pod,
         {
             "metadata": {"name": name, "namespace": "default", "uid": name, **metadata},
             "spec": {"nodeName": node, "containers": [container]},
@@ -44,11 +44,11 @@ def a_pod(name: str, cpu: str = "1", node: str = "n", **metadata: Any) -> BoundP
     )
 
 
-def pods(count: int, cpu: str = "1") -> list[BoundPod]:
+def pods(count: int, cpu: str = "1") -> list[Pod]:
     return [a_pod(f"p{index}", cpu) for index in range(count)]
 
 
-def found_in(world_: World, name: str, running: list[BoundPod]) -> PodsOutside:
+def found_in(world_: World, name: str, running: list[Pod]) -> PodsOutside:
     found = find_pods_outside(
         [world_.workloads[name]], running, world_.state.ledger.cluster_queues, world_.configuration
     )
@@ -81,7 +81,7 @@ def used(world_: World) -> int:
         ),
     ],
 )
-def test_pods_are_outside_of_quota_beyond_what_is_charged(running: list[BoundPod], want: int) -> None:
+def test_pods_are_outside_of_quota_beyond_what_is_charged(running: list[Pod], want: int) -> None:
     found = found_in(world(*ADMITTED), "job", running)
     assert (0 if found.use is None else found.use.usage[CPU]) == want
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from quorate.api import codec
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.queueing.nodes.audit import ConstraintMismatch, PlaceSums, audit_pods, held_differences
@@ -60,7 +60,7 @@ class Cluster:
             "metadata": {"name": name, "namespace": "default", "labels": {"app": app}},
             "spec": {"nodeName": node, "containers": [{"name": "c"}], "affinity": apart(app)},
         }
-        self.model.put_pod(codec.convert(BoundPod, given))
+        self.model.put_pod(codec.convert(Pod, given))
 
     def remove_pod(self, name: str) -> None:
         self.model.remove_pod(Key("default", name))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
@@ -37,11 +37,11 @@ PODS = {"web": "x1", "other": "r1", "placed": "x1", "also-placed": "x2"}
 PLACED = {"kueue.x-k8s.io/workload": "w", "kueue.x-k8s.io/podset-unconstrained-topology": "true"}
 
 
-def a_pod(name: str, spec: Json, status: Json | None = None) -> BoundPod:
+def a_pod(name: str, spec: Json, status: Json | None = None) -> Pod:
     container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
     metadata = {"name": name, "annotations": PLACED if "placed" in name else {}}
     body = {"metadata": metadata, "spec": {**spec, "containers": [container]}, "status": status or {}}
-    return codec.convert(BoundPod, body)
+    return codec.convert(Pod, body)
 
 
 class World:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, Uid
 from quorate.api.scheduler_configuration import (
     default_scheduler_configuration,

@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 
 from quorate.api import codec
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.volcano import PodGroup, Queue
 from quorate.gang.cache.model import Model
 from quorate.kube.client import Client

@@ -8,9 +8,8 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.api.volcano.annotations import SUSPENDED
-from quorate.controllers.pods.queued_pod import PODS
 from quorate.kube.errors import ApiError, Forbidden, ServerError
-from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, POD_GROUPS, untyped
+from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, PLACEABLE_PODS, POD_GROUPS, untyped
 from tests.webhooks.cluster import WebhookCluster, webhook_cluster
 
 pytestmark = pytest.mark.slow
@@ -165,11 +164,11 @@ def a_pod(name: str, queue: str = "") -> Json:
 
 def test_only_a_pod_with_a_queue_is_stored_with_a_gate() -> None:
     async def scenario(world: WebhookCluster) -> None:
-        ours = await world.client.create(PODS, a_pod("ours", "q"))
+        ours = await world.client.create(PLACEABLE_PODS, a_pod("ours", "q"))
         assert ours.gates == ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
         await world.stop()
-        assert (await world.client.create(PODS, a_pod("theirs"))).gates == ()
+        assert (await world.client.create(PLACEABLE_PODS, a_pod("theirs"))).gates == ()
         with pytest.raises(ServerError):
-            await world.client.create(PODS, a_pod("more", "q"))
+            await world.client.create(PLACEABLE_PODS, a_pod("more", "q"))
 
     play(scenario, "batch/job", "pod")

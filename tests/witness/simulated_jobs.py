@@ -23,7 +23,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.batch import Job
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext, job_options
@@ -147,7 +147,7 @@ class _SimulatedJob:
         self.name = name
         self.body = body
         self.pods: dict[str, WitnessedPod] = {}
-        self.bound: dict[str, BoundPod] = {}  # the same pods, as the controllers read them
+        self.bound: dict[str, Pod] = {}  # the same pods, as the controllers read them
         self.made = 0
         self.succeeded = 0
         self.version = 0  # of ``body``
@@ -191,7 +191,7 @@ class _SimulatedJob:
             self.made += 1
             name = f"{self.name}-{self.made}"
             pod = self._pod(name, spec["template"])
-            self.pods[name], self.bound[name] = codec.convert(WitnessedPod, pod), codec.convert(BoundPod, pod)
+            self.pods[name], self.bound[name] = codec.convert(WitnessedPod, pod), codec.convert(Pod, pod)
             changes += 1
         return changes
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, NewType, dataclass_transform
+from typing import Annotated, Any, Final, Literal, NewType, Protocol, TypeVar, dataclass_transform
 
 import msgspec
 
@@ -116,14 +116,24 @@ class LabelSelector(Struct):
     match_expressions: tuple[SelectorRequirement, ...] = ()
 
 
-def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+class TypedCondition(Protocol):
+    @property
+    def type(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+
+
+C = TypeVar("C", bound=TypedCondition)
+
+
+def find_condition(conditions: Iterable[C], type_: str) -> C | None:
     for condition in conditions:  # a loop, because this runs several times per workload and write
         if condition.type == type_:
             return condition
     return None
 
 
-def is_true(conditions: Iterable[Condition], type_: str) -> bool:
+def is_true(conditions: Iterable[TypedCondition], type_: str) -> bool:
     for condition in conditions:  # likewise
         if condition.type == type_:
             return condition.status == "True"

@@ -31,7 +31,6 @@ from quorate.controllers.jobs.integrations import (
 from quorate.controllers.jobs.unserved import run_unserved
 from quorate.controllers.jobs.unstructured import UnstructuredJobKind
 from quorate.controllers.pods.failure_recovery import RecoveryController
-from quorate.controllers.pods.queued_pod import PODS
 from quorate.controllers.pods.reconciler import PodController
 from quorate.controllers.provisioning.provisioning_controller import run_provisioning
 from quorate.controllers.serving.kinds import SETS
@@ -41,7 +40,7 @@ from quorate.controllers.volcano.manager import run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
-from quorate.kube.resources import JOBS, NODES, Resource, T
+from quorate.kube.resources import JOBS, NODES, PLACEABLE_PODS, Resource, T
 from quorate.observe.replica import Replica
 
 # The name of a controller, and what runs it until it is cancelled.
@@ -138,18 +137,20 @@ def _other_jobs(run: ControllerRun) -> Iterator[Controller]:
 
 
 def _pods(run: ControllerRun) -> list[Controller]:
-    return _of(*PodController(run.context, run.informer(PODS), run.ancestors).reconcilers)
+    return _of(*PodController(run.context, run.informer(PLACEABLE_PODS), run.ancestors).reconcilers)
 
 
 def _sets(run: ControllerRun) -> Iterator[Controller]:
     for row in run.integrations:
         if (framework := SETS.get(row.name)) is not None:
-            run_framework = partial(run_sets, run.context, framework, run.informer(PODS), run.ancestors)
+            run_framework = partial(
+                run_sets, run.context, framework, run.informer(PLACEABLE_PODS), run.ancestors
+            )
             yield f"sets {row.resource.plural}", run_framework
 
 
 def _recovery(run: ControllerRun) -> list[Controller]:
-    return _of(RecoveryController(run.context, run.informer(PODS), run.informer(NODES)).reconciler)
+    return _of(RecoveryController(run.context, run.informer(PLACEABLE_PODS), run.informer(NODES)).reconciler)
 
 
 def _volcano(run: ControllerRun) -> Iterator[Controller]:

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION, Admission, Workload
-from quorate.api.meta import Key, ObjectMeta, Struct, Uid, epoch
+from quorate.api.meta import Key, ObjectMeta, Uid, epoch
 from quorate.controllers.unreadable_workloads import reserving_part
 from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer
@@ -18,6 +19,7 @@ from quorate.kube.resources import (
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
+    PLACEABLE_PODS,
     PRIORITY_CLASSES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
@@ -38,18 +40,11 @@ _WORKLOAD = "workload"  # index of unscheduled pods by the key of their workload
 _SLICES = "slices"  # index of unscheduled pods by what ``slices_of`` returns
 
 
-class UnscheduledPod(Struct):
-    metadata: ObjectMeta
-
-
-UNSCHEDULED_PODS = Resource("", "v1", "pods", "Pod", True, UnscheduledPod)
-
-
-def _unscheduled_pods(client: Client) -> Informer[UnscheduledPod]:
+def _unscheduled_pods(client: Client) -> Informer[Pod]:
     """Watch only pods of admitted workloads without a node: a bound pod leaves the selection."""
     pods = Informer(
         client,
-        UNSCHEDULED_PODS,
+        PLACEABLE_PODS,
         label_selector=POD_SET,
         field_selector="spec.nodeName=,status.phase=Pending",
     )
@@ -58,7 +53,7 @@ def _unscheduled_pods(client: Client) -> Informer[UnscheduledPod]:
     return pods
 
 
-def workloads_of(pod: UnscheduledPod) -> tuple[Key, ...]:
+def workloads_of(pod: Pod) -> tuple[Key, ...]:
     name = pod.metadata.annotations.get(WORKLOAD_ANNOTATION)
     return () if name is None else (Key(pod.metadata.namespace, name),)
 
@@ -69,11 +64,11 @@ def slices_of(metadata: ObjectMeta) -> tuple[Key, ...]:
     return () if name is None else (Key(metadata.namespace, name),)
 
 
-def unscheduled_of_slices(pods: Informer[UnscheduledPod], slices: Key) -> list[UnscheduledPod]:
+def unscheduled_of_slices(pods: Informer[Pod], slices: Key) -> list[Pod]:
     return pods.by_index(_SLICES, slices)
 
 
-def unscheduled_since(pods: Informer[UnscheduledPod], workload: Key) -> float | None:
+def unscheduled_since(pods: Informer[Pod], workload: Key) -> float | None:
     """Return when the oldest unscheduled pod was created (epoch seconds); None: no pod."""
     created = [
         epoch(pod.metadata.creation_timestamp)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from quorate.api import batch, codec, core, events, kueue, volcano
-from quorate.api.core import device_claims, policy, scheduling, volumes
+from quorate.api.core import device_claims, pod, policy, scheduling, volumes
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import provisioning, topology
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
@@ -142,7 +142,7 @@ PRIORITY_CLASSES = Resource(
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, core.RuntimeClass)
 
 # With the fields that a scheduler reads.
-PLACEABLE_PODS = Resource("", "v1", "pods", "Pod", True, scheduling.Pod)
+PLACEABLE_PODS = Resource("", "v1", "pods", "Pod", True, pod.Pod)
 PLACEABLE_NODES = Resource("", "v1", "nodes", "Node", False, scheduling.Node)
 PERSISTENT_VOLUMES = Resource(
     "", "v1", "persistentvolumes", "PersistentVolume", False, volumes.PersistentVolume

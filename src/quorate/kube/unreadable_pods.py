@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from quorate.api import codec
-from quorate.api.core import Pod, ResourceRequirements, Resources, scheduling
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api import codec, core
+from quorate.api.core import ResourceRequirements, Resources
+from quorate.api.core.pod import ENDED_PHASES, ContainerStatus, Pod, PodCondition
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.meta import Struct
 from quorate.kube.object_faults import ObjectFault
@@ -47,9 +47,9 @@ class _RequestingSpec(Struct):
 
 
 class _RequestingStatus(Struct):
-    conditions: tuple[scheduling.PodCondition, ...] = ()
-    container_statuses: tuple[scheduling.ContainerStatus, ...] = ()
-    init_container_statuses: tuple[scheduling.ContainerStatus, ...] = ()
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: Resources = {}  # noqa: RUF012
     resources: ResourceRequirements | None = None
 
@@ -62,9 +62,9 @@ class _RequestingPod(Struct):
 def occupied_node(fault: ObjectFault) -> OccupiedNode:
     """Return the node on which the pod holds resources."""
     match fault.obj:
-        case scheduling.Pod() as pod:
+        case Pod() as pod:
             node, phase = pod.node_name, pod.status.phase
-        case Pod() | BoundPod() as pod:
+        case core.Pod() as pod:
             node, phase = pod.spec.node_name, pod.status.phase
         case _:
             try:
@@ -72,7 +72,7 @@ def occupied_node(fault: ObjectFault) -> OccupiedNode:
             except msgspec.DecodeError:
                 return OccupiedNode("", None)  # not even this can be read, which no API server stores
             node, phase = bound.spec.node_name, bound.status.phase
-    return OccupiedNode("" if phase in ("Succeeded", "Failed") else node, fault.requests)
+    return OccupiedNode("" if phase in ENDED_PHASES else node, fault.requests)
 
 
 async def with_pod_requests(fault: ObjectFault) -> ObjectFault:

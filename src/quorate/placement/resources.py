@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Final
 
 from quorate.api.core import Resources
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import PodResources, pod_requests
-from quorate.api.core.scheduling import Pod
 from quorate.api.quantity import NANOS
 from quorate.quota.amount import CPU, PODS
 

@@ -17,14 +17,8 @@ from weakref import ReferenceType, WeakValueDictionary, ref
 import msgspec
 
 from quorate.api.core import Toleration
-from quorate.api.core.scheduling import (
-    Affinity,
-    Container,
-    ContainerPort,
-    Pod,
-    PodSpec,
-    TopologySpreadConstraint,
-)
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Affinity, Container, ContainerPort, PodSpec, TopologySpreadConstraint
 from quorate.api.meta import LabelSelector
 from quorate.placement.filters.devices.demand import NO_DEVICES, DeviceDemand
 from quorate.placement.filters.node_groups import NodeGroupRule

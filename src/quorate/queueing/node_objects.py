@@ -5,7 +5,7 @@ Methods return the flavors of which nodes may take pods that they did not take b
 
 from collections.abc import Collection, Iterable, Mapping
 
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node
 from quorate.api.core.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -70,7 +70,7 @@ class NodeObjects:
 
     # Pods.
 
-    def put_pod(self, pod: BoundPod) -> Collection[str]:
+    def put_pod(self, pod: Pod) -> Collection[str]:
         before = self.ledger.workload_of_pod(pod.metadata.key)
         freed: Collection[str] = self._model.put_pod(pod)
         for workload in {before, self.ledger.workload_of_pod(pod.metadata.key)}:
@@ -85,7 +85,7 @@ class NodeObjects:
         """Return ``freed`` with the flavors of the places that ``workload`` no longer needs."""
         return freed if workload is None else {*freed, *self.ledger.pods_changed(workload)}
 
-    def put_nominated_pod(self, pod: BoundPod) -> Collection[str]:
+    def put_nominated_pod(self, pod: Pod) -> Collection[str]:
         """Count a pod on the node for which it is nominated, as ``put_pod`` does for one that is bound.
 
         A member of a group has a place until it is bound.

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.queueing import ResourceOptions
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core import Resources
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import POD_SET, Workload
 from quorate.api.meta import epoch, find_condition
 from quorate.queueing import conditions as c
@@ -17,7 +18,7 @@ from quorate.quota.amount import PODS, FlavorResource, Usage, as_quantity, total
 
 
 class PodUsage(NamedTuple):
-    pod: BoundPod
+    pod: Pod
     usage: Usage
 
 
@@ -45,10 +46,10 @@ class PodsOutside(NamedTuple):
         return f"its pods use {amounts} more than quota is charged for: {names}{more}"
 
     @property
-    def to_stop(self) -> tuple[BoundPod, ...]:
+    def to_stop(self) -> tuple[Pod, ...]:
         """Return the first of ``users`` without which the others are within quota."""
         left = {} if self.use is None else dict(self.use.usage)
-        stopped: list[BoundPod] = []
+        stopped: list[Pod] = []
         for pod, usage in self.users:
             if not any(amount > 0 for amount in left.values()):
                 break
@@ -59,7 +60,7 @@ class PodsOutside(NamedTuple):
 
 def find_pods_outside(
     workloads: Sequence[Workload],
-    pods: Iterable[BoundPod],
+    pods: Iterable[Pod],
     cluster_queues: Mapping[str, ClusterQueueState],
     configuration: Configuration,
 ) -> PodsOutside | None:
@@ -110,20 +111,23 @@ def _flavors(workload: Workload) -> dict[str, Mapping[str, str]]:
 
 
 def _usages(
-    pods: Iterable[BoundPod],
+    pods: Iterable[Pod],
     flavors: Mapping[str, Mapping[str, str]],
     groups: Mapping[str, FlavorGroup],
     options: ResourceOptions,
 ) -> Iterable[PodUsage]:
     """Yield what each pod uses, by the flavors of its pod set, or of the first one if it names none."""
-    known: dict[tuple[str, int], Usage] = {}
+    usages: dict[
+        tuple[str, int], tuple[Resources, Usage]
+    ] = {}  # with the requests, which keep their identity
     first = next(iter(flavors.values()), {})
     for pod in pods:
-        name = pod.metadata.labels.get(POD_SET, "")
-        shape = name, id(pod.requests)  # equal requests are the same object, and the pods keep them alive
-        if shape not in known:
-            known[shape] = _usage(quota_requests(pod.requests, options), flavors.get(name) or first, groups)
-        yield PodUsage(pod, known[shape])
+        name, requests = pod.metadata.labels.get(POD_SET, ""), pod.requests
+        shape = name, id(requests)  # equal requests mostly are the same object
+        if shape not in usages:
+            usage = _usage(quota_requests(requests, options), flavors.get(name) or first, groups)
+            usages[shape] = requests, usage
+        yield PodUsage(pod, usages[shape][1])
 
 
 def _usage(

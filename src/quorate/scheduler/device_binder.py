@@ -8,7 +8,7 @@ import asyncio
 from typing import Any
 
 from quorate.api.core.device_claims import DELETE_PROTECTION, ResourceClaim
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.gang.cache.claims_to_bind import claims_devices, devices_to_allocate
 from quorate.gang.cache.model import Model

@@ -12,8 +12,9 @@ import msgspec
 
 from quorate.api import codec, kueue
 from quorate.api.core import Namespace
+from quorate.api.core.pod import Pod
 from quorate.api.core.policy import PodDisruptionBudget
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.core.volumes import CSINode
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.meta import Key, Struct, find_condition

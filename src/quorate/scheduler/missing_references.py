@@ -7,7 +7,7 @@ because the missing object is often created at the same time and seen a moment l
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue

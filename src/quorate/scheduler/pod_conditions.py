@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, at_epoch
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import TaskStatus

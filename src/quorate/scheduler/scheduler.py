@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.api.core import ResourceQuota
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import UNSCHEDULABLE, PodGroup, Queue

@@ -15,11 +15,16 @@ from quorate.api.meta import Key, ObjectMeta, Uid, matches_selector
 from quorate.controllers.informers import synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobs.integrations import intermediate_kinds
-from quorate.controllers.pods.queued_pod import PODS
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
-from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, Resource
+from quorate.kube.resources import (
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PLACEABLE_PODS,
+    WORKLOAD_PRIORITY_CLASSES,
+    Resource,
+)
 
 DEFAULT_NAME: Final = "default"  # name of the default queue and the default priority class
 _NAMED_DEFAULT: Final = f"metadata.name={DEFAULT_NAME}"
@@ -107,7 +112,7 @@ class CachedClusterReader:
         return self._queues.get(Key(namespace, DEFAULT_NAME)) is not None
 
     async def has_pods(self, uid: Uid, namespace: str) -> bool:
-        pods = (await self._client.list(PODS, namespace)).items
+        pods = (await self._client.list(PLACEABLE_PODS, namespace)).items
         return any(owner.uid == uid for pod in pods if (owner := pod.metadata.controller) is not None)
 
     async def has_default_priority_class(self) -> bool:

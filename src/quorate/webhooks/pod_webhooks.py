@@ -12,6 +12,7 @@ import msgspec
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core.pod import Pod
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.findings import Finding
 from quorate.api.meta import ObjectMeta, Struct
@@ -25,7 +26,7 @@ from quorate.controllers.pods.defaulting import (
     pod_findings,
     pod_warnings,
 )
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_suspended
+from quorate.controllers.pods.queued_pod import is_suspended
 from quorate.controllers.serving.kinds import SETS, ServingSet, set_topology_findings
 from quorate.controllers.serving.set_templates import (
     DEPLOYMENT,
@@ -40,7 +41,7 @@ from quorate.controllers.serving.set_templates import (
     stateful_set_findings,
 )
 from quorate.kube.patches import json_patch
-from quorate.kube.resources import Json, Resource, untyped
+from quorate.kube.resources import PLACEABLE_PODS, Json, Resource, untyped
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, AdmissionWebhook
 from quorate.webhooks.cluster_reader import ClusterReader
 from quorate.webhooks.decoding import decode_object, yield_to_loop
@@ -155,7 +156,7 @@ class PodWebhook:
 
 
 async def _pod_info(body: msgspec.Raw, longest_timeout_s: float | None) -> JobInfo:
-    pod = await decode_object(QueuedPod, body)
+    pod = await decode_object(Pod, body)
     return JobInfo(
         kind="Pod",
         metadata=pod.metadata,
@@ -264,11 +265,11 @@ def pod_webhooks(
         resource: SetWebhook(kind, resource, findings, reader, settings, configuration)
         for resource, kind, findings in sets
     }
-    webhooks[PODS] = PodWebhook(reader, configuration)
+    webhooks[PLACEABLE_PODS] = PodWebhook(reader, configuration)
     return {each: webhooks[each] for each in pod_resources(configuration.integrations.frameworks)}
 
 
 def pod_resources(frameworks: Collection[str]) -> tuple[Resource[Any], ...]:
     """Return the kinds that ``frameworks`` queues; the pods of a queued set are queued, too."""
     sets = tuple(resource for name, resource in _SETS.items() if name in frameworks)
-    return (*sets, PODS) if sets or "pod" in frameworks else ()
+    return (*sets, PLACEABLE_PODS) if sets or "pod" in frameworks else ()

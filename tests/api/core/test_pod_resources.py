@@ -6,9 +6,8 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Container, PodSpec, ResourceRequirements
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import pod_limits, pod_requests, quota_usage
-from quorate.api.core.scheduling import Pod
 from quorate.api.quantity import Quantity, parse_quantity
 
 
@@ -137,7 +136,7 @@ def test_a_pod_resized_in_place_requests_the_larger_amount(
     body = {"metadata": {}, "spec": {"nodeName": "n", "containers": [A], **spec}, "status": state}
     pod = codec.convert(Pod, body)
     assert pod_requests(pod.spec, pod.status) == {"cpu": parse_quantity(want)}
-    assert codec.convert(BoundPod, body).requests == {"cpu": parse_quantity(want)}
+    assert codec.convert(Pod, body).requests == {"cpu": parse_quantity(want)}
     assert quota_usage(pod.spec, pod.status)["requests.cpu"] == parse_quantity(want)
 
 

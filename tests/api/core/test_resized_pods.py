@@ -5,9 +5,8 @@ from pathlib import Path
 import msgspec
 
 from quorate.api import codec
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import pod_limits, pod_requests
-from quorate.api.core.scheduling import Pod
 from quorate.placement.resources import in_base_units, placed_pod_amounts
 from quorate.webhooks.volcano.quota_pod import QuotaPod, pod_quota_usage
 from tests.api.core.stored_pods import Json
@@ -27,7 +26,7 @@ def test_requests_and_limits_are_those_of_kube_scheduler() -> None:
             "limits"
         ], row
         # The same for every view of a pod.
-        bound = codec.convert(BoundPod, body)
+        bound = codec.convert(Pod, body)
         assert bound.requests == pod_requests(pod.spec, pod.status)
         assert placed_pod_amounts(pod) == {**in_base_units(bound.requests), "pods": 1}
         usage = pod_quota_usage(codec.convert(QuotaPod, body), ()).usage

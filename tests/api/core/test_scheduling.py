@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.core.scheduling import Node, Pod, PodStatus
+from quorate.api.core.pod import Pod, PodStatus
+from quorate.api.core.scheduling import Node
 
 POD = """
 {"metadata": {"name": "%(name)s", "namespace": "team", "uid": "%(name)s",

@@ -7,6 +7,7 @@ import pytest
 
 from quorate.api.batch import Job
 from quorate.api.core import SchedulingGate, Toleration
+from quorate.api.core.pod import Pod, PodMeta
 from quorate.api.kueue import (
     TOPOLOGY_GATE,
     PodSet,
@@ -19,13 +20,7 @@ from quorate.api.kueue import (
 from quorate.api.kueue.topology import topology_assignment
 from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import ObjectMeta, at_epoch
-from quorate.controllers.jobframework.elastic_gates import (
-    ELASTIC_GATE,
-    GatedPod,
-    pods_of_job,
-    ungate,
-    ungating_slices,
-)
+from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE, pods_of_job, ungate, ungating_slices
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.rules import decide
@@ -342,10 +337,10 @@ def test_both_slices_finish_with_the_job() -> None:
 
 def a_pod(
     name: str, *, gated: bool = True, phase: str = "Pending", age: float = 0.0, of: str = "main"
-) -> GatedPod:
+) -> Pod:
     gates = (SchedulingGate(name=ELASTIC_GATE), SchedulingGate(name="other")) if gated else ()
-    pod = GatedPod(
-        metadata=ObjectMeta(
+    pod = Pod(
+        metadata=PodMeta(
             name=name,
             namespace="default",
             resource_version="1",
@@ -378,7 +373,7 @@ def a_pod(
         ),
     ],
 )
-def test_the_oldest_pods_are_ungated(pods: list[GatedPod], admitted: int, want: list[str]) -> None:
+def test_the_oldest_pods_are_ungated(pods: list[Pod], admitted: int, want: list[str]) -> None:
     patches = ungate(pods, {"main": admitted})
     assert [patch.key.name for patch in patches] == want
     assert all(
@@ -476,7 +471,7 @@ def test_ungated_pods_get_the_nodes_of_their_flavor() -> None:
 
 
 def test_an_annotation_names_the_slices_of_pods_created_by_hand() -> None:
-    def with_metadata(pod: GatedPod, **fields: Any) -> GatedPod:
+    def with_metadata(pod: Pod, **fields: Any) -> Pod:
         return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **fields))
 
     owner = ("batch.kubernetes.io/controller-uid", "u1")

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from quorate.api import codec
+from quorate.api.core.pod import Pod, PodCondition, PodMeta, PodStatus
 from quorate.api.kueue import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec, WorkloadStatus
 from quorate.api.meta import Condition, ConditionStatus, ObjectMeta, Uid, at_epoch
 from quorate.controllers.executor import Plan
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.group_workload import owner_reference
-from quorate.controllers.pods.queued_pod import PodStatus, QueuedPod
 from quorate.kube.writes import Apply, Create, Delete, Patch, Write
 
 NOW = 1_000_000.0
@@ -32,7 +32,7 @@ def a_pod(
     age: int = 0,
     annotations: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
-) -> QueuedPod:
+) -> Pod:
     """Return a pod; ``state``: gated, pending, running, succeeded or failed, with ``-gone`` if deleted.
 
     ``age``: smaller is older.  ``role``: empty if the annotation is missing.
@@ -44,8 +44,8 @@ def a_pod(
     elif phase != "pending":
         spec["nodeName"] = "node-1"
     in_group = {constants.TOTAL_COUNT: total} if group else {}
-    return QueuedPod(
-        metadata=ObjectMeta(
+    return Pod(
+        metadata=PodMeta(
             name=name,
             namespace="default",
             uid=Uid(f"uid-{name}"),
@@ -61,15 +61,19 @@ def a_pod(
             creation_timestamp=START + timedelta(seconds=age),
             deletion_timestamp=at_epoch(NOW + 30) if deleted else None,
         ),
-        spec=msgspec.Raw(codec.encode(spec)),
+        written=msgspec.Raw(codec.encode(spec)),
         status=PodStatus(
             phase=_PHASES.get(phase, "Pending"),
-            conditions=(Condition(type="Ready", status="True" if phase == "running" else "False"),),
+            conditions=(PodCondition(type="Ready", status="True" if phase == "running" else "False"),),
         ),
     )
 
 
-def pods(line: str, **common: Any) -> list[QueuedPod]:
+def with_spec(pod: Pod, spec: msgspec.Raw) -> Pod:
+    return Pod(metadata=pod.metadata, written=spec, status=pod.status)
+
+
+def pods(line: str, **common: Any) -> list[Pod]:
     """Return pods written ``name=state`` or ``name=state/role``, the oldest first."""
     made = []
     for age, word in enumerate(line.split()):
@@ -83,7 +87,7 @@ def a_group_workload(
     roles: str = "main=2",
     conditions: str = "",
     *,
-    owners: list[QueuedPod] | None = None,
+    owners: list[Pod] | None = None,
     name: str = "train",
     **metadata: Any,
 ) -> Workload:

@@ -8,10 +8,9 @@ import pytest
 from quorate.api import codec
 from quorate.api.configuration.queueing import ResourceOptions, Transformation
 from quorate.api.core import Resources
-from quorate.api.kueue import PodSet, PodSetAssignment
-from quorate.api.meta import ObjectMeta
+from quorate.api.core.pod import Pod, PodMeta
+from quorate.api.kueue import MANAGED, PodSet, PodSetAssignment
 from quorate.controllers.pods.charged_requests import uncharged_requests
-from quorate.controllers.pods.queued_pod import QueuedPod
 
 GPU = "example.com/gpu"
 CREDITS = ResourceOptions(
@@ -53,7 +52,10 @@ def test_uncharged_requests(
     requests: dict[str, str], usage: dict[str, str], options: ResourceOptions, want: str
 ) -> None:
     """The pod set has three pods of one cpu."""
-    pod = QueuedPod(metadata=ObjectMeta(name="p"), spec=msgspec.Raw(codec.encode(spec(**requests))))
+    pod = Pod(
+        metadata=PodMeta(name="p", labels={MANAGED: "true"}),
+        written=msgspec.Raw(codec.encode(spec(**requests))),
+    )
     template = msgspec.Raw(codec.encode({"spec": spec(cpu="1")}))
     assignment = PodSetAssignment(count=3, resource_usage=codec.convert(Resources, usage))
     assert uncharged_requests(pod, PodSet(count=3, template=template), assignment, options) == want

@@ -7,19 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.api.core.pod import Pod, PodCondition, PodStatus
 from quorate.api.kueue import ReclaimablePod
-from quorate.api.meta import Condition
 from quorate.controllers.jobframework.pod_counts import are_ready
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup, count_pods
-from quorate.controllers.pods.queued_pod import PodStatus, QueuedPod, is_terminated
 from tests.controllers.pods.notation import NOW, a_group_workload, a_pod, pods
 
 NOT_RETRIED = {constants.RETRIABLE: "false"}
 STATES = ("gated", "pending", "running", "running-gone", "succeeded", "failed", "failed-gone", "gated-gone")
 
 
-def counted(members: list[QueuedPod], roles: str, given_back: int = 0) -> PodGroup:
+def counted(members: list[Pod], roles: str, given_back: int = 0) -> PodGroup:
     """Return the group with the pods that its workload counts."""
     workload = a_group_workload(roles, "QuotaReserved Admitted", owners=members)
     reported = (ReclaimablePod(name="main", count=given_back),) if given_back else ()
@@ -69,7 +68,7 @@ def test_the_pods_of_a_group(line: str, retries: bool, want: str) -> None:
 
 def test_a_pod_that_was_stopped_with_its_group_may_be_created_again() -> None:
     stopped = a_pod("b", "failed-gone", annotations=NOT_RETRIED, age=1)
-    target = Condition(type=constants.TERMINATION_TARGET, status="True")
+    target = PodCondition(type=constants.TERMINATION_TARGET, status="True")
     stopped = msgspec.structs.replace(stopped, status=PodStatus(phase="Failed", conditions=(target,)))
     waiting = a_pod("a", "gated", annotations=NOT_RETRIED)
     assert show(counted([waiting, stopped], "main=2")) == "main 2; not ready; 1 absent"
@@ -97,7 +96,7 @@ def test_counts_and_end_of_a_group_agree(states: list[str], size: int, retries: 
     if not group.pods:
         return
     (counts,) = group.counts
-    present = sum(not is_terminated(pod) and "gated-gone" not in _state_of(pod) for pod in group.pods)
+    present = sum(not pod.has_ended and "gated-gone" not in _state_of(pod) for pod in group.pods)
     assert present <= counts.may_run <= size, "what runs has quota"
     assert counts.may_run + counts.succeeded + counts.failed == size, "each pod of the group counts once"
     assert counts.failed == 0 or not retries
@@ -109,6 +108,6 @@ def test_counts_and_end_of_a_group_agree(states: list[str], size: int, retries: 
         raise AssertionError("a group of which no pod may run has ended")
 
 
-def _state_of(pod: QueuedPod) -> str:
+def _state_of(pod: Pod) -> str:
     deleted = "-gone" if pod.metadata.deletion_timestamp is not None else ""
     return f"{'gated' if pod.gates else pod.status.phase}{deleted}"

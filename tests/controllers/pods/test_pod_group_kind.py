@@ -9,6 +9,7 @@ import pytest
 
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.pods_ready import WaitForPodsReady
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload, WorkloadPriorityClass
 from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
@@ -17,23 +18,22 @@ from quorate.controllers.jobframework.rules import decide as decide_job
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
-from quorate.controllers.pods.queued_pod import QueuedPod
 from quorate.kube.writes import Create, Patch
 from quorate.queueing.conditions import WAITING_FOR_REPLACEMENT
-from tests.controllers.pods.notation import NOW, START, a_group_workload, a_pod, pods, show
+from tests.controllers.pods.notation import NOW, START, a_group_workload, a_pod, pods, show, with_spec
 
 RULES = WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission=None)
 NOTHING = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
 OPTIONS = JobOptions()
 
 
-def decide(members: Sequence[QueuedPod], workload: Workload | None, **options: Any) -> JobPlan:
+def decide(members: Sequence[Pod], workload: Workload | None, **options: Any) -> JobPlan:
     gates = Gates(**options.pop("gates", {}))
     return decide_group(members, workload, NOTHING, JobOptions(gates=gates, **options), NOW)
 
 
 def decide_group(
-    members: Sequence[QueuedPod],
+    members: Sequence[Pod],
     workload: Workload | None,
     context: ReconcileContext,
     options: JobOptions,
@@ -400,9 +400,9 @@ def test_a_group_without_the_annotation_needs_all_its_pods() -> None:
 def test_pod_sets_are_in_the_order_of_what_their_pods_need() -> None:
     def orders(roles: tuple[str, str]) -> list[str]:
         small, large = (
-            msgspec.structs.replace(
+            with_spec(
                 a_pod(name, role=role),
-                spec=msgspec.Raw(
+                msgspec.Raw(
                     b'{"schedulingGates":[{"name":"kueue.x-k8s.io/admission"}],"containers":'
                     b'[{"name":"c","resources":{"requests":{"cpu":"%d"}}}]}' % cpu
                 ),

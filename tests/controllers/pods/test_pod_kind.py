@@ -5,6 +5,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Resources
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
@@ -12,13 +13,12 @@ from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.pods.adoption import adoption_plan
 from quorate.controllers.pods.pod_kind import PodKind
 from quorate.controllers.pods.pod_writes import template_of
-from quorate.controllers.pods.queued_pod import QueuedPod
-from tests.controllers.pods.notation import NOW, START, a_pod, show
+from tests.controllers.pods.notation import NOW, START, a_pod, show, with_spec
 
 PREBUILT = {"kueue.x-k8s.io/prebuilt-workload-name": "made"}
 
 
-def plan(pod: QueuedPod, *workloads: Workload, prebuilt: Workload | None = None) -> JobPlan:
+def plan(pod: Pod, *workloads: Workload, prebuilt: Workload | None = None) -> JobPlan:
     context = ReconcileContext(flavors={}, workload_classes={}, pod_classes={}, prebuilt=prebuilt)
     return decide(PodKind(), pod, workloads, context, JobOptions(), NOW)
 
@@ -169,7 +169,7 @@ def test_a_pod_that_is_resized_in_place_runs_on_with_the_quota_it_has(
     )
     spec_of_workload = msgspec.structs.replace(workload.spec, pod_sets=(pods,))
     workload = msgspec.structs.replace(workload, spec=spec_of_workload, status=status)
-    decided = plan(msgspec.structs.replace(a_pod("a", "running", group=""), spec=spec), workload)
+    decided = plan(with_spec(a_pod("a", "running", group=""), spec), workload)
     assert show(decided) == want
     if usage == {"cpu": "3"} and b'"cpu":"3"' in bytes(spec):
         assert decided.events[0].event.message == (

@@ -7,6 +7,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import TOPOLOGY_GATE, PodSet
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import PodSetInfo, read_template
@@ -17,9 +18,8 @@ from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
 from quorate.controllers.pods.pod_kind import PodKind
 from quorate.controllers.pods.pod_writes import ungate
-from quorate.controllers.pods.queued_pod import QueuedPod
 from quorate.kube.writes import Create, Patch
-from tests.controllers.pods.notation import NOW, a_pod
+from tests.controllers.pods.notation import NOW, a_pod, with_spec
 
 NOTHING = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
 ON = JobOptions(topology=TopologyGates())
@@ -28,14 +28,14 @@ INDEX = "kueue.x-k8s.io/pod-group-pod-index"
 BOTH = [{"name": constants.ADMISSION_GATE}, {"name": TOPOLOGY_GATE}]
 
 
-def gated(name: str, **fields: Any) -> QueuedPod:
+def gated(name: str, **fields: Any) -> Pod:
     """Return a pod with both gates."""
     pod = a_pod(name, **fields)
-    spec = {**read_template(pod.spec), "schedulingGates": BOTH}
-    return msgspec.structs.replace(pod, spec=msgspec.Raw(codec.encode(spec)))
+    spec = {**read_template(pod.written), "schedulingGates": BOTH}
+    return with_spec(pod, msgspec.Raw(codec.encode(spec)))
 
 
-def composed(*pods: QueuedPod) -> tuple[PodSet, ...] | str:
+def composed(*pods: Pod) -> tuple[PodSet, ...] | str:
     """Return the pod sets of the workload that is made of the pods, or the message of the event."""
     if pods[0].metadata.labels.get(constants.GROUP_NAME):
         group = PodGroup.of("train", pods, NOW)
@@ -50,7 +50,7 @@ def composed(*pods: QueuedPod) -> tuple[PodSet, ...] | str:
     return pod_sets
 
 
-def requests(*pods: QueuedPod) -> dict[str, object]:
+def requests(*pods: Pod) -> dict[str, object]:
     pod_sets = composed(*pods)
     assert not isinstance(pod_sets, str), pod_sets
     return {each.name: codec.to_builtins(each.topology_request) for each in pod_sets}
@@ -101,11 +101,11 @@ def test_a_fast_group_requests_by_its_first_pod() -> None:
         ),
     ],
 )
-def test_a_pod_that_cannot_be_placed_gets_an_event(pods: list[QueuedPod], want: str) -> None:
+def test_a_pod_that_cannot_be_placed_gets_an_event(pods: list[Pod], want: str) -> None:
     assert composed(*pods) == want
 
 
-def left(pod: QueuedPod, *gates: str) -> tuple[object, object]:
+def left(pod: Pod, *gates: str) -> tuple[object, object]:
     """Return the gates and the index label of a pod after it is ungated."""
     patch = ungate(pod, PodSetInfo(name="main", count=1, scheduling_gates=gates))
     assert isinstance(patch, Patch)

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from quorate.api import codec
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import HOSTNAME, topology_assignment
-from quorate.controllers.topology.placed_pods import PlacedPod
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 LAUNCHER, WORKER = "launcher", "worker"
@@ -68,7 +68,7 @@ def a_pod(
     annotations: dict[str, str] | None = None,
     gates: tuple[str, ...] = (),
     **labels: str,
-) -> PlacedPod:
+) -> Pod:
     """Return a pod that is gated, unless it has a ``selector``."""
     names = (*gates, *(("kueue.x-k8s.io/topology",) if selector is None else ()))
     ranks = {} if index is None else {INDEX: str(index)}
@@ -87,10 +87,10 @@ def a_pod(
         "nodeSelector": selector or {},
         "schedulingGates": [{"name": gate} for gate in names],
     }
-    return codec.convert(PlacedPod, {"metadata": metadata, "spec": spec, "status": {"phase": phase}})
+    return codec.convert(Pod, {"metadata": metadata, "spec": spec, "status": {"phase": phase}})
 
 
-def changed(pod: PlacedPod, version: str, **spec: Any) -> PlacedPod:
+def changed(pod: Pod, version: str, **spec: Any) -> Pod:
     """Return another version of ``pod`` with these fields of its spec."""
     metadata = msgspec.structs.replace(pod.metadata, resource_version=version)
     return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, **spec))

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import ReclaimablePod
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.controllers.topology.host_pods import host_of, is_progressing, is_waiting
 from quorate.controllers.topology.node_failures import assigned_hosts, needed_hosts
-from quorate.controllers.topology.placed_pods import PlacedPod
 from tests.controllers.topology.objects import a_pod, a_workload
 
 ON_X = {HOSTNAME: "x"}
@@ -37,7 +37,7 @@ def test_only_places_on_hosts_have_hosts() -> None:
     ],
 )
 def test_hosts_on_which_all_pods_have_ended_are_not_needed(
-    pods: list[PlacedPod], ended: int, want: set[str]
+    pods: list[Pod], ended: int, want: set[str]
 ) -> None:
     """``main`` has two places on x and one on y, ``other`` one on z."""
     workload = a_workload(("main", {"x": 2, "y": 1}), ("other", {"z": 1}))
@@ -59,6 +59,6 @@ def test_hosts_on_which_all_pods_have_ended_are_not_needed(
         pytest.param(a_pod("a", ON_X, node="n", phase="Succeeded"), "", id="succeeded"),
     ],
 )
-def test_pods_wait_or_progress(pod: PlacedPod, state: str) -> None:
+def test_pods_wait_or_progress(pod: Pod, state: str) -> None:
     assert (is_waiting(pod), is_progressing(pod)) == (state == "waits", state == "progresses")
     assert host_of(pod) == pod.spec.node_selector.get(HOSTNAME, "")

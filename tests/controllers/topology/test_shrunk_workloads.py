@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.controllers.topology.placed_pods import PlacedPod
 from quorate.controllers.topology.shrunk_workloads import has_shrunk, shrunk_admission
 from tests.controllers.topology.objects import a_pod, a_workload
 
@@ -23,7 +23,7 @@ def resized(workload: Workload, *counts: int) -> Workload:
     return replace(workload, spec=replace(workload.spec, pod_sets=pod_sets))
 
 
-def on(host: str, name: str, **fields: Any) -> PlacedPod:
+def on(host: str, name: str, **fields: Any) -> Pod:
     return a_pod(name, {HOSTNAME: host}, **fields)
 
 
@@ -67,7 +67,7 @@ def on(host: str, name: str, **fields: Any) -> PlacedPod:
     ],
 )
 def test_kept_places(
-    places: dict[str, int], count: int, pods: list[PlacedPod], expected: dict[str, int] | None
+    places: dict[str, int], count: int, pods: list[Pod], expected: dict[str, int] | None
 ) -> None:
     workload = resized(a_workload(("main", places), annotations=ELASTIC), count)
     assert has_shrunk(workload) is (count < sum(places.values()))

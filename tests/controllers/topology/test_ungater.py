@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.controllers.topology.placed_pods import PlacedPod, pods_key, pods_key_of
+from quorate.controllers.topology.placed_pods import pods_key, pods_key_of
 from quorate.controllers.topology.ungater import SentUngatings, find_ungatings
 from tests.controllers.topology.objects import INDEX, LAUNCHER, WORKER, a_pod, a_workload, changed
 
@@ -17,7 +18,7 @@ GROUP = {"podIndexLabel": INDEX, "podSetGroupName": "g"}
 TWO_AND_ONE = ("main", {"x": 2, "y": 1})
 
 
-def hosts(workload: Workload, *pods: PlacedPod) -> dict[str, str]:
+def hosts(workload: Workload, *pods: Pod) -> dict[str, str]:
     """Return the host of each pod that is to be ungated."""
     found = find_ungatings(workload, sorted(pods, key=lambda pod: pod.metadata.name), {})
     return {each.pod.metadata.name: each.selectors[HOSTNAME] for each in found}
@@ -109,7 +110,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("workload", "pods", "expected"), CASES.values(), ids=CASES)
-def test_hosts_of_gated_pods(workload: Workload, pods: list[PlacedPod], expected: dict[str, str]) -> None:
+def test_hosts_of_gated_pods(workload: Workload, pods: list[Pod], expected: dict[str, str]) -> None:
     assert hosts(workload, *pods) == expected
 
 
@@ -151,7 +152,7 @@ class Sender:
         self.workload = workload
         self.sent = SentUngatings()
 
-    def next(self, *pods: PlacedPod) -> dict[str, Any]:
+    def next(self, *pods: Pod) -> dict[str, Any]:
         found = find_ungatings(self.workload, pods, self.sent.of(pods))
         for each in found:
             self.sent.sending(each)

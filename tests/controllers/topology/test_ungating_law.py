@@ -10,9 +10,10 @@ from typing import Literal
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from quorate.api.core.pod import Pod
+from quorate.api.kueue import TOPOLOGY_GATE
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key
-from quorate.controllers.topology.placed_pods import PlacedPod
 from quorate.controllers.topology.ungater import SentUngatings, Ungating, find_ungatings
 from tests.controllers.topology.objects import INDEX, a_pod, a_workload, changed
 
@@ -24,14 +25,14 @@ Outcome = Literal["executed", "lost", "no response", "late", "refused"]
 
 class Cluster:
     def __init__(self) -> None:
-        self.pods: dict[str, PlacedPod] = {}
+        self.pods: dict[str, Pod] = {}
         self.version = 0
-        self.events: list[tuple[str, PlacedPod | None]] = []  # not delivered yet
+        self.events: list[tuple[str, Pod | None]] = []  # not delivered yet
         self.late: list[Ungating] = []  # requests that the server may still execute
-        self.cache: dict[str, PlacedPod] = {}
+        self.cache: dict[str, Pod] = {}
         self.sent = SentUngatings()
 
-    def store(self, name: str, pod: PlacedPod | None) -> None:
+    def store(self, name: str, pod: Pod | None) -> None:
         if pod is None:
             del self.pods[name]
         else:
@@ -101,7 +102,9 @@ class Cluster:
         self.events, self.cache, self.sent = [], dict(self.pods), SentUngatings()
 
     def check(self) -> None:
-        on = Counter(pod.spec.node_selector[HOSTNAME] for pod in self.pods.values() if not pod.is_gated)
+        on = Counter(
+            pod.spec.node_selector[HOSTNAME] for pod in self.pods.values() if not pod.has_gate(TOPOLOGY_GATE)
+        )
         assert all(count <= ASSIGNED[host] for host, count in on.items()), on
 
 
@@ -140,5 +143,5 @@ def test_no_domain_gets_more_pods_than_assigned(
         cluster.reconcile([])
         cluster.deliver(len(cluster.events))
         cluster.check()
-    gated = sum(pod.is_gated for pod in cluster.pods.values())
+    gated = sum(pod.has_gate(TOPOLOGY_GATE) for pod in cluster.pods.values())
     assert gated == max(0, len(cluster.pods) - sum(ASSIGNED.values())), "pods with a place are ungated"

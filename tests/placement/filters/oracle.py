@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quorate.api.core import Taint, Toleration
-from quorate.api.core.scheduling import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node, PodAffinityTerm, TopologySpreadConstraint
 from quorate.api.meta import LabelSelector, matches_requirement, matches_selector
 from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.framework import Capacity

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import NodeOrderArguments
 from quorate.placement.batch_placement import ALLOCATION_STATES

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.framework import Capacity, InvalidationScope
 from tests.placement.filters.oracle import Oracle

@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from quorate.api import codec
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import Cluster

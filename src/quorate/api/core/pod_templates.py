@@ -4,7 +4,8 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import PodTemplateMeta
-from quorate.api.core.scheduling import Pod, PodMeta, PodSpec
+from quorate.api.core.pod import Pod, PodMeta
+from quorate.api.core.scheduling import PodSpec
 from quorate.api.meta import Struct
 
 

@@ -6,8 +6,6 @@ one object, and fields that differ in every pod without affecting placement (tok
 are dropped.
 """
 
-from datetime import datetime
-from sys import intern
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -24,10 +22,8 @@ from quorate.api.core import (
     Toleration,
     check_number_of_resources,
 )
-from quorate.api.core.pod_resources import is_resize_infeasible
-from quorate.api.interning import SharedStructs, intern_fields, intern_strings, intern_time
+from quorate.api.interning import intern_fields
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
-from quorate.api.volcano import annotations
 
 
 class ContainerPort(core.ContainerPort):
@@ -147,7 +143,7 @@ class PodSpec(Struct, weakref=True, gc=True):
             msgspec.structs.force_setattr(self, "volumes", claimed)
 
 
-_INTERNED_SPEC_FIELDS: Final[dict[str, Any]] = {
+INTERNED_SPEC_FIELDS: Final[dict[str, Any]] = {
     "containers": tuple[Container, ...],
     "init_containers": tuple[Container, ...],
     "overhead": Resources,
@@ -160,112 +156,6 @@ _INTERNED_SPEC_FIELDS: Final[dict[str, Any]] = {
     "resource_claims": tuple[PodResourceClaim, ...],
     "scheduling_gates": tuple[SchedulingGate, ...],
 }
-
-
-class PodCondition(Struct):
-    """A pod condition without its times, so that statuses of different pods can be equal."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-
-
-class ContainerStatus(Struct):
-    """The resources of a container during an in-place resize, which may exceed its requests."""
-
-    name: str = ""
-    allocated_resources: Resources = {}
-    resources: ResourceRequirements | None = None
-
-
-class PodResourceClaimStatus(Struct):
-    """The claim that was made for a pod from a template; None: the pod needs none."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-
-
-class PodStatus(Struct):
-    phase: str = "Pending"
-    nominated_node_name: str = ""
-    start_time: datetime | None = None  # only of pods with a cooldown time
-    conditions: tuple[PodCondition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    allocated_resources: Resources = {}  # of the pod as a whole, as the next field
-    resources: ResourceRequirements | None = None
-    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
-
-    @property
-    def in_use(self) -> tuple[object, ...]:
-        """Return all that ``pod_requests`` reads of a status, each part shared by the statuses of pods."""
-        return (
-            self.container_statuses,
-            self.init_container_statuses,
-            self.allocated_resources,
-            self.resources,
-            is_resize_infeasible(self.conditions),
-        )
-
-
-_INTERNED_STATUS_FIELDS: Final[dict[str, Any]] = {
-    "conditions": tuple[PodCondition, ...],
-    "container_statuses": tuple[ContainerStatus, ...],
-    "init_container_statuses": tuple[ContainerStatus, ...],
-    "allocated_resources": Resources,
-    "resources": ResourceRequirements,
-}
-
-
-# With the annotation that names the workload which may hold a place for the pod.
-_READ_ANNOTATIONS: Final = annotations.POD_ANNOTATIONS | {"kueue.x-k8s.io/workload"}
-
-
-class PodMeta(ObjectMeta):
-    """Pod metadata without owners, finalizers, generated name and irrelevant annotations."""
-
-    def __post_init__(self) -> None:
-        read = {key: value for key, value in self.annotations.items() if key in _READ_ANNOTATIONS}
-        msgspec.structs.force_setattr(self, "annotations", intern_strings(read))
-        msgspec.structs.force_setattr(self, "labels", intern_strings(self.labels))
-        msgspec.structs.force_setattr(self, "namespace", intern(self.namespace))
-        msgspec.structs.force_setattr(self, "generate_name", "")
-        msgspec.structs.force_setattr(self, "finalizers", ())
-        msgspec.structs.force_setattr(self, "owner_references", ())
-        msgspec.structs.force_setattr(self, "creation_timestamp", intern_time(self.creation_timestamp))
-
-    @property
-    def has_cooldown(self) -> bool:
-        """Return True if the pod is not to be evicted in its first minutes."""
-        return annotations.COOLDOWN_TIME in self.labels or annotations.COOLDOWN_TIME in self.annotations
-
-
-class Pod(Struct):
-    """A pod that shares its spec and status with equal pods.
-
-    ``node_name`` is a field of the spec in the API. It is stored outside, so that the pods of one template
-    share one spec. Specs that differ, for example in a claim, still share their equal parts.
-    """
-
-    metadata: PodMeta
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
-    node_name: str = ""
-
-    def __post_init__(self) -> None:
-        spec, node = self.spec, self.spec.spec_node_name
-        if node:
-            msgspec.structs.force_setattr(self, "node_name", intern(node))
-            spec = msgspec.structs.replace(spec, spec_node_name="")
-        msgspec.structs.force_setattr(self, "spec", _specs.shared(spec))
-        if self.status.start_time is not None and not self.metadata.has_cooldown:
-            msgspec.structs.force_setattr(self.status, "start_time", None)
-        msgspec.structs.force_setattr(self, "status", _statuses.shared(self.status))
-
-
-_specs: Final = SharedStructs[PodSpec](_INTERNED_SPEC_FIELDS)
-_statuses: Final = SharedStructs[PodStatus](_INTERNED_STATUS_FIELDS)
 
 
 class ContainerImage(Struct):

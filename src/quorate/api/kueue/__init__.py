@@ -38,6 +38,7 @@ SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"  # "name
 POD_GROUP_NAME = (
     "kueue.x-k8s.io/pod-group-name"  # a label of pods, or an annotation if it is too long for a label
 )
+MANAGED = "kueue.x-k8s.io/managed"  # on a plain pod in a queue: a label ("true") and the finalizer
 IS_GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"  # on the Workload of a pod group: "true"
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 ADMISSION_GATE = "kueue.x-k8s.io/admission"  # a scheduling gate: the pod waits for quota

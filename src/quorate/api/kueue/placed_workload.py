@@ -8,8 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from quorate.api.core import Resources
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_templates import template_pod
-from quorate.api.core.scheduling import Pod
 from quorate.api.kueue import SLICE_NAME, Admission, PodSet, ReclaimablePod
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition, ObjectMeta, Struct, Uid, find_condition

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import IS_GROUP_WORKLOAD, POD_GROUP_NAME, WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
@@ -36,7 +36,7 @@ class OutsideQuotaController:
     """
 
     def __init__(
-        self, context: ControllerContext, state: State, pods: Informer[BoundPod], ancestors: AncestorFinder
+        self, context: ControllerContext, state: State, pods: Informer[Pod], ancestors: AncestorFinder
     ) -> None:
         self._client, self._clock, self._events = context.client, context.clock, context.events
         self._configuration, self._workloads = context.configuration, context.informers.workloads
@@ -57,7 +57,7 @@ class OutsideQuotaController:
     def reconcilers(self) -> tuple[Reconciler, ...]:
         return self._owners, self._uses
 
-    def _pod_changed(self, change: Change[BoundPod]) -> None:
+    def _pod_changed(self, change: Change[Pod]) -> None:
         old, new, root = change.old, change.new, self._root_of.get(change.key)
         if new is None:
             self._owners.forget(change.key)
@@ -179,6 +179,6 @@ def _root(workload: Workload) -> Key:
     return Key(metadata.namespace, owner.uid)
 
 
-def _ties(pod: BoundPod) -> tuple[object, ...]:
+def _ties(pod: Pod) -> tuple[object, ...]:
     metadata = pod.metadata
     return metadata.uid, metadata.owner_references, metadata.labels, metadata.annotations

@@ -6,12 +6,13 @@
 from typing import Final
 
 from quorate.api.core import LimitRange, Namespace
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import GROUP, ClusterQueue, LocalQueue, Workload, WorkloadPriorityClass
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.core.queues import is_equivalent
 from quorate.controllers.finalizers import remove_finalizer
-from quorate.controllers.informers import POINTS_TO, UnscheduledPod, unscheduled_since, workloads_of
+from quorate.controllers.informers import POINTS_TO, unscheduled_since, workloads_of
 from quorate.controllers.limits import FEW_WORKERS, WORKERS
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change
@@ -64,7 +65,7 @@ class WorkloadController:
             if replaced is not None:
                 self.reconciler.enqueue(replaced)
 
-    def _unscheduled_pod_changed(self, change: Change[UnscheduledPod]) -> None:
+    def _unscheduled_pod_changed(self, change: Change[Pod]) -> None:
         """Reconcile the workload of a pod that needs a node; with a timeout, also once the pod has one."""
         pod = change.new if change.old is None else None
         if pod is None and change.new is None and self._reports_unscheduled:

@@ -6,12 +6,11 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.core import SchedulingGate
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import ELASTIC_JOB, POD_SET, SLICE_NAME, TOPOLOGY_GATE, ResourceFlavor, Workload
 from quorate.api.kueue.topology import TopologyAssignment
 from quorate.api.kueue.topology_annotations import PREFERRED, REQUIRED, UNCONSTRAINED
-from quorate.api.meta import ObjectMeta, Struct
-from quorate.controllers.informers import UnscheduledPod, slices_of, unscheduled_of_slices
+from quorate.controllers.informers import slices_of, unscheduled_of_slices
 from quorate.controllers.jobframework.interface import J, JobKind
 from quorate.controllers.jobframework.podset_info import (
     FlavorNotFound,
@@ -24,7 +23,7 @@ from quorate.controllers.jobframework.podset_info import (
 from quorate.controllers.jobframework.workload_slices import in_replacement_order
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
-from quorate.kube.resources import Resource
+from quorate.kube.resources import PLACEABLE_PODS
 from quorate.kube.writes import Patch, send
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 from quorate.queueing.topology.ungating import PodPlace, choose_domains
@@ -34,28 +33,9 @@ _NO_PLACES: Final[Mapping[str, TopologyAssignment]] = {}
 _NO_DOMAIN: Final[Mapping[str, str]] = {}
 
 
-class _Spec(Struct):
-    scheduling_gates: tuple[SchedulingGate, ...] = ()
-    node_selector: Mapping[str, str] = {}
-    tolerations: tuple[dict[str, Any], ...] = ()
-
-
-class _Status(Struct):
-    phase: str = ""
-
-
-class GatedPod(Struct):
-    metadata: ObjectMeta
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-
-GATED_PODS: Final = Resource("", "v1", "pods", "Pod", True, GatedPod)
-
-
 async def ungate_elastic_pods(
     client: Client,
-    unscheduled: Informer[UnscheduledPod],
+    unscheduled: Informer[Pod],
     kind: JobKind[J],
     job: J,
     workloads: Iterable[Workload],
@@ -81,7 +61,7 @@ async def ungate_elastic_pods(
         pod.metadata.labels.get(label[0]) != label[1] for pod in unscheduled_of_slices(unscheduled, slices)
     )
     selector = POD_SET if unlabelled else "=".join(label)
-    listed = await client.list(GATED_PODS, slices.namespace, label_selector=selector)
+    listed = await client.list(PLACEABLE_PODS, slices.namespace, label_selector=selector)
     pods = pods_of_job(listed.items, label, slices.name)
     await send(client, ungate(pods, counts, infos, _places(admitted[-1])))
 
@@ -105,7 +85,7 @@ def _places(workload: Workload) -> dict[str, TopologyAssignment]:
 
 
 def ungate(
-    pods: Sequence[GatedPod],
+    pods: Sequence[Pod],
     admitted: Mapping[str, int],
     infos: Iterable[PodSetInfo] = (),
     places: Mapping[str, TopologyAssignment] = _NO_PLACES,
@@ -120,34 +100,30 @@ def ungate(
     set.  ``infos``: what the flavors of the pod sets require.
     """
     required = {info.name: info for info in infos}
-    live = [
-        pod
-        for pod in pods
-        if pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None
-    ]
+    live = [pod for pod in pods if not pod.has_ended and not pod.is_leaving]
     patches: list[Patch] = []
-    left = sum(1 for pod in live if POD_SET not in pod.metadata.labels and not _is_gated(pod))
+    left = sum(1 for pod in live if POD_SET not in pod.metadata.labels and not pod.has_gate(ELASTIC_GATE))
     for name, given in admitted.items():
         count = max(given - left, 0)
         left -= given - count
         members = [pod for pod in live if pod.metadata.labels.get(POD_SET) == name]
-        gated = sorted((pod for pod in members if _is_gated(pod)), key=_age)
+        gated = sorted((pod for pod in members if pod.has_gate(ELASTIC_GATE)), key=_age)
         startable = gated[: max(count - (len(members) - len(gated)), 0)]
         info = required.get(name)
         if (assignment := places.get(name)) is None:
             patches += [_without_gate(pod, info) for pod in startable]
             continue
-        running = [pod for pod in members if not _is_gated(pod)]
+        running = [pod for pod in members if not pod.has_gate(ELASTIC_GATE)]
         domains = _domains([*running, *startable], assignment)
         for pod in startable:
-            if _waits_for_place(pod):
+            if pod.has_gate(TOPOLOGY_GATE):
                 patches.append(_without_gate(pod, info))
             elif pod.metadata.name in domains:
                 patches.append(_without_gate(pod, info, domains[pod.metadata.name]))
     return tuple(patches)
 
 
-def _domains(pods: Iterable[GatedPod], assignment: TopologyAssignment) -> dict[str, dict[str, str]]:
+def _domains(pods: Iterable[Pod], assignment: TopologyAssignment) -> dict[str, dict[str, str]]:
     """Return the node selectors of the domain of each gated pod that has a place, by its name."""
     levels = assignment.levels
     placed = [
@@ -155,7 +131,7 @@ def _domains(pods: Iterable[GatedPod], assignment: TopologyAssignment) -> dict[s
             pod.metadata.name,
             None,
             None
-            if _is_gated(pod) or _waits_for_place(pod)
+            if pod.has_gate(ELASTIC_GATE) or pod.has_gate(TOPOLOGY_GATE)
             else tuple(pod.spec.node_selector.get(level, "") for level in levels),
         )
         for pod in pods
@@ -164,11 +140,7 @@ def _domains(pods: Iterable[GatedPod], assignment: TopologyAssignment) -> dict[s
     return {name: dict(zip(levels, values, strict=True)) for name, values in chosen.items()}
 
 
-def _waits_for_place(pod: GatedPod) -> bool:
-    return any(gate.name == TOPOLOGY_GATE for gate in pod.spec.scheduling_gates)
-
-
-def pods_of_job(pods: Iterable[GatedPod], label: tuple[str, str], slices: str) -> list[GatedPod]:
+def pods_of_job(pods: Iterable[Pod], label: tuple[str, str], slices: str) -> list[Pod]:
     name, value = label
     return [
         pod
@@ -177,16 +149,12 @@ def pods_of_job(pods: Iterable[GatedPod], label: tuple[str, str], slices: str) -
     ]
 
 
-def _is_gated(pod: GatedPod) -> bool:
-    return any(gate.name == ELASTIC_GATE for gate in pod.spec.scheduling_gates)
-
-
-def _age(pod: GatedPod) -> tuple[str, str]:
+def _age(pod: Pod) -> tuple[str, str]:
     created = pod.metadata.creation_timestamp
     return ("" if created is None else created.isoformat(), pod.metadata.name)
 
 
-def _without_gate(pod: GatedPod, info: PodSetInfo | None, domain: Mapping[str, str] = _NO_DOMAIN) -> Patch:
+def _without_gate(pod: Pod, info: PodSetInfo | None, domain: Mapping[str, str] = _NO_DOMAIN) -> Patch:
     """Return the patch that ungates a pod, with the node selector and the tolerations that it lacks.
 
     ``domain``: the node selectors of its place, if it gets one now.
@@ -194,10 +162,11 @@ def _without_gate(pod: GatedPod, info: PodSetInfo | None, domain: Mapping[str, s
     left = [gate for gate in pod.spec.scheduling_gates if gate.name != ELASTIC_GATE]
     missing: dict[str, Any] = {}
     if info is not None:
+        written = {"nodeSelector": pod.spec.node_selector, "tolerations": pod.spec.tolerations}
         scheduling = PodSetInfo(
             name=info.name, count=1, node_selector=info.node_selector, tolerations=info.tolerations
         )
-        injected = inject(msgspec.Raw(codec.encode({"spec": pod.spec})), scheduling)
+        injected = inject(msgspec.Raw(codec.encode({"spec": written})), scheduling)
         # A conflicting pod is one of a template that the user has changed; it is not ours to correct.
         missing = {} if isinstance(injected, InjectionConflict) else injected.get("spec", {})
     body: dict[str, Any] = {"spec": {**missing, "schedulingGates": left or None}}
@@ -205,4 +174,4 @@ def _without_gate(pod: GatedPod, info: PodSetInfo | None, domain: Mapping[str, s
         body["spec"]["nodeSelector"] = {**missing.get("nodeSelector", {}), **domain}
         if not any(name in pod.metadata.annotations for name in (REQUIRED, PREFERRED, UNCONSTRAINED)):
             body["metadata"] = {"annotations": {UNCONSTRAINED: "true"}}  # it is counted by its place
-    return Patch(GATED_PODS, pod.metadata.key, pod.metadata.resource_version, body)
+    return Patch(PLACEABLE_PODS, pod.metadata.key, pod.metadata.resource_version, body)

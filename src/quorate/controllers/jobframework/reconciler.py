@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any, Final, Generic
 
 from quorate.api.core import Namespace
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, find_condition, matches_selector
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import PlanExecutor, name_conflict, warning_event
-from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, UnscheduledPod, slices_of
+from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, slices_of
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
 from quorate.controllers.jobframework.elastic_gates import ungate_elastic_pods
@@ -447,7 +448,7 @@ class JobController(JobSource[J]):
                 self._framework.enqueue_children(owner.uid)
         self._enqueue(self._jobs.by_index(_NAMES_WORKLOAD, change.key))
 
-    def _unscheduled_pod_changed(self, change: Change[UnscheduledPod]) -> None:
+    def _unscheduled_pod_changed(self, change: Change[Pod]) -> None:
         """Reconcile an elastic job with a new pod: the pod may have to be ungated."""
         if change.new is None or change.old is not None:
             return

@@ -3,28 +3,20 @@
 from collections.abc import Collection
 from typing import Final
 
+from quorate.api.core.pod import Pod
 from quorate.controllers.executor import Plan, warning_event
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import (
-    PODS,
-    QueuedPod,
-    is_deleted,
-    is_gated,
-    is_managed,
-    is_terminated,
-)
+from quorate.controllers.pods.queued_pod import is_gated
 from quorate.controllers.pods.roles import role_of
-from quorate.kube.resources import reference_to
+from quorate.kube.resources import PLACEABLE_PODS, reference_to
 from quorate.kube.writes import Patch
 
 NOT_GATED: Final = "NotGated"  # reason of an event of our own: Kueue ignores such pods silently
 _NOTHING: Final = Plan()
 
 
-def adoption_plan(
-    pod: QueuedPod, *, namespace_managed: bool, is_child: bool, without_queue_name: bool
-) -> Plan:
+def adoption_plan(pod: Pod, *, namespace_managed: bool, is_child: bool, without_queue_name: bool) -> Plan:
     """Add to a gated pod what the webhook would have added; report a pod without a gate.
 
     A gate cannot be added to an existing pod.  A pod that was created without a gate is left alone, because
@@ -33,7 +25,7 @@ def adoption_plan(
     ``is_child``: a managed job is an ancestor of the pod.  ``without_queue_name``: pods without a queue name
     are managed, too.
     """
-    if is_managed(pod) or is_deleted(pod) or is_terminated(pod) or not namespace_managed or is_child:
+    if pod.metadata.is_managed or pod.is_leaving or pod.has_ended or not namespace_managed or is_child:
         return _NOTHING
     queue = queue_name_of(pod.metadata)
     if is_gated(pod):
@@ -45,10 +37,10 @@ def adoption_plan(
         f"{constants.ADMISSION_GATE}, so it runs outside of all quota: make it with the gate, "
         "or install the webhooks, which add it"
     )
-    return Plan(events=(warning_event(reference_to(PODS, pod), NOT_GATED, text),))
+    return Plan(events=(warning_event(reference_to(PLACEABLE_PODS, pod), NOT_GATED, text),))
 
 
-def _adopt(pod: QueuedPod) -> Patch:
+def _adopt(pod: Pod) -> Patch:
     metadata = pod.metadata
     body: dict[str, object] = {
         "labels": {constants.MANAGED: "true"},
@@ -56,7 +48,7 @@ def _adopt(pod: QueuedPod) -> Patch:
     }
     if constants.ROLE_HASH not in metadata.annotations:
         body["annotations"] = {constants.ROLE_HASH: role_of(pod)}
-    return Patch(PODS, metadata.key, metadata.resource_version, {"metadata": body})
+    return Patch(PLACEABLE_PODS, metadata.key, metadata.resource_version, {"metadata": body})
 
 
 def _with(finalizers: Collection[str], ours: str) -> tuple[str, ...]:

@@ -15,11 +15,11 @@ import msgspec
 from quorate.api import codec
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import PodSpec, PodTemplate
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import PodResources, pod_requests
 from quorate.api.kueue import PodSet, PodSetAssignment, Workload
 from quorate.controllers.jobframework.equivalence import is_equivalent
 from quorate.controllers.jobframework.podset_info import read_template
-from quorate.controllers.pods.queued_pod import QueuedPod
 from quorate.queueing.pending.effective_requests import quota_requests
 from quorate.quota.amount import as_quantity, base_units
 
@@ -27,7 +27,7 @@ _RESIZABLE: Final = ("cpu", "memory")
 
 
 def uncharged_requests(
-    pod: QueuedPod, pod_set: PodSet, assignment: PodSetAssignment, options: ResourceOptions
+    pod: Pod, pod_set: PodSet, assignment: PodSetAssignment, options: ResourceOptions
 ) -> str:
     """Return how the pod exceeds its share of the charged usage, such as ``cpu 8, charged 1``; empty if not.
 
@@ -35,7 +35,7 @@ def uncharged_requests(
     reserved less.  An extended resource that is not charged at all may not exceed the template's.  Other
     resources that are not charged have no quota, or are defaults of the namespace.
     """
-    requested = _counted(codec.decode(PodSpec, pod.spec), options)
+    requested = _counted(codec.decode(PodSpec, pod.written), options)
     count = assignment.count or 0
     usage = {name: base_units(name, amount) for name, amount in assignment.resource_usage.items()}
     charged = {name: 0 for name in requested if "/" in name}

@@ -4,7 +4,7 @@ from typing import Final
 
 from quorate.api import kueue
 
-MANAGED: Final = "kueue.x-k8s.io/managed"  # the label with the value "true", and the finalizer
+MANAGED: Final = kueue.MANAGED
 ADMISSION_GATE: Final = kueue.ADMISSION_GATE
 
 GROUP_NAME: Final = kueue.POD_GROUP_NAME

@@ -8,22 +8,17 @@ kinds of jobs, and pods that are not managed, can have it.
 from typing import Final
 
 from quorate.api.core import Node
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, at_epoch, epoch
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import Plan, PlanExecutor, warning_event
 from quorate.controllers.limits import RECOVERY_GRACE_S, WORKERS
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_writes import FIELD_MANAGER
-from quorate.controllers.pods.queued_pod import (
-    PODS,
-    QueuedPod,
-    is_deleted,
-    is_forcefully_deletable,
-    is_terminated,
-)
+from quorate.controllers.pods.queued_pod import is_forcefully_deletable
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import Json, reference_to
+from quorate.kube.resources import PLACEABLE_PODS, Json, reference_to
 from quorate.kube.writes import Apply, Delete
 
 CONDITION: Final = "KueueFailureRecovery"
@@ -33,7 +28,7 @@ UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _NODE: Final = "forcefully deletable pods on"  # index of pods by their node
 
 
-def recovery_plan(pod: QueuedPod, node: Node | None, now: float) -> Plan:
+def recovery_plan(pod: Pod, node: Node | None, now: float) -> Plan:
     """Terminate a pod on an unreachable node a minute after its grace period."""
     deleted_at = pod.metadata.deletion_timestamp
     if deleted_at is None or not is_forcefully_deletable(pod):
@@ -55,43 +50,43 @@ def recovery_plan(pod: QueuedPod, node: Node | None, now: float) -> Plan:
         "lastTransitionTime": at_epoch(now),
     }
     status: Json = {"conditions": [condition]}
-    if not is_terminated(pod):
+    if not pod.has_ended:
         status = {"phase": "Failed", **status}
     metadata = pod.metadata
     body: Json = {"metadata": {"uid": metadata.uid}, "status": status}
     writes = (
-        Apply(PODS, metadata.key, body, FIELD_MANAGER, "status"),
-        Delete(PODS, metadata.key, metadata.uid, grace_period_s=0),
+        Apply(PLACEABLE_PODS, metadata.key, body, FIELD_MANAGER, "status"),
+        Delete(PLACEABLE_PODS, metadata.key, metadata.uid, grace_period_s=0),
     )
     return Plan(
         concurrent=(writes,),
-        events=(warning_event(reference_to(PODS, pod), REASON, message),),
+        events=(warning_event(reference_to(PLACEABLE_PODS, pod), REASON, message),),
     )
 
 
 class RecoveryController:
-    def __init__(self, context: ControllerContext, pods: Informer[QueuedPod], nodes: Informer[Node]) -> None:
+    def __init__(self, context: ControllerContext, pods: Informer[Pod], nodes: Informer[Node]) -> None:
         self._clock = context.clock
         self._pods = pods
         self._nodes = nodes
-        workers = context.workers_for(PODS, WORKERS)
+        workers = context.workers_for(PLACEABLE_PODS, WORKERS)
         self.reconciler = Reconciler(
             "pods.recovery", self._reconcile, context.clock, workers, report=pods.reconcile_failed
         )
-        self._executor = PlanExecutor(context, PODS, self.reconciler.enqueue)
+        self._executor = PlanExecutor(context, PLACEABLE_PODS, self.reconciler.enqueue)
         pods.add_index(_NODE, lambda pod: (pod.node_name,) if is_forcefully_deletable(pod) else ())
         pods.subscribe(self._pod_changed)
         nodes.subscribe(self._node_changed)
 
-    def _pod_changed(self, change: Change[QueuedPod]) -> None:
-        if change.new is not None and is_deleted(change.new):
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        if change.new is not None and change.new.is_leaving:
             self.reconciler.enqueue(change.key)
         elif change.new is None:
             self._executor.forget(change.key)
 
     def _node_changed(self, change: Change[Node]) -> None:
         for pod in self._pods.by_index(_NODE, change.key.name):
-            if is_deleted(pod):
+            if pod.is_leaving:
                 self.reconciler.enqueue(pod.metadata.key)
 
     async def _reconcile(self, key: Key) -> float | None:

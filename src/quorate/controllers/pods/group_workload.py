@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import RESOURCE_IN_USE, PodSet, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, OwnerReference
 from quorate.controllers.jobframework.construct_workload import (
@@ -20,9 +21,10 @@ from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup, by_age, by_precedence
 from quorate.controllers.pods.pod_topology import request_topology
 from quorate.controllers.pods.pod_writes import template_of
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, can_count
+from quorate.controllers.pods.queued_pod import can_count
 from quorate.controllers.pods.roles import role_hash, role_of
 from quorate.kube.events import truncate
+from quorate.kube.resources import PLACEABLE_PODS
 
 
 def malformed_total(group: PodGroup) -> NotComposed:
@@ -88,12 +90,14 @@ def construct_group_workload(
     )
 
 
-def owner_reference(pod: QueuedPod) -> OwnerReference:
+def owner_reference(pod: Pod) -> OwnerReference:
     metadata = pod.metadata
-    return OwnerReference(api_version=PODS.api_version, kind=PODS.kind, name=metadata.name, uid=metadata.uid)
+    return OwnerReference(
+        api_version=PLACEABLE_PODS.api_version, kind=PLACEABLE_PODS.kind, name=metadata.name, uid=metadata.uid
+    )
 
 
-def _pod_sets(pods: Sequence[QueuedPod], group: PodGroup) -> tuple[tuple[QueuedPod, ...], tuple[PodSet, ...]]:
+def _pod_sets(pods: Sequence[Pod], group: PodGroup) -> tuple[tuple[Pod, ...], tuple[PodSet, ...]]:
     """Return one pod set for each role and its first pod; with fast admission one in all.
 
     They are in the order of what their pods need: the names of roles, which users may choose, do not decide
@@ -101,14 +105,14 @@ def _pod_sets(pods: Sequence[QueuedPod], group: PodGroup) -> tuple[tuple[QueuedP
     """
     counts = Counter({role_of(pods[0]): group.total} if group.is_fast else map(role_of, pods))
     firsts = {role_of(pod): pod for pod in reversed(pods)}
-    roles = sorted(counts, key=lambda role: (role_hash(read_template(firsts[role].spec)), role))
+    roles = sorted(counts, key=lambda role: (role_hash(read_template(firsts[role].written)), role))
     pod_sets = tuple(
         PodSet(name=role, count=counts[role], template=template_of(firsts[role])) for role in roles
     )
     return tuple(firsts[role] for role in roles), pod_sets
 
 
-def _conflict(pods: Sequence[QueuedPod]) -> NotComposed | None:
+def _conflict(pods: Sequence[Pod]) -> NotComposed | None:
     """Return why pods that have not failed disagree with the first on queue or size."""
     first = pods[0].metadata
     for pod in pods[1:]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.api.syntax import positive_int32
@@ -12,17 +13,13 @@ from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import (
-    QueuedPod,
     can_count,
     has_failed_for_good,
     has_finalizer,
-    is_deleted,
     is_gated,
-    is_managed,
     is_ready,
     is_retriable,
     is_suspended,
-    is_terminated,
     last_active,
 )
 from quorate.controllers.pods.roles import role_of
@@ -34,7 +31,7 @@ class PodGroup:
     """Pods of one group, the oldest first: all managed ones, or those that count."""
 
     name: str
-    pods: tuple[QueuedPod, ...]
+    pods: tuple[Pod, ...]
     total: int  # the size of the whole group; 0 if the annotation of its first pod is malformed
     now: float  # epoch seconds
     fast_quota_release: bool = False
@@ -43,9 +40,9 @@ class PodGroup:
     roles: tuple[tuple[str, int], ...] = ()  # with the pods of each, as in the workload, if there is one
 
     @classmethod
-    def of(cls, name: str, pods: Iterable[QueuedPod], now: float, gates: Gates = DEFAULT_GATES) -> "PodGroup":
+    def of(cls, name: str, pods: Iterable[Pod], now: float, gates: Gates = DEFAULT_GATES) -> "PodGroup":
         """Return the group of all managed ones among ``pods``."""
-        managed = tuple(by_age(pod for pod in pods if is_managed(pod)))
+        managed = tuple(by_age(pod for pod in pods if pod.metadata.is_managed))
         text = managed[0].metadata.annotations.get(constants.TOTAL_COUNT, "") if managed else ""
         return cls(
             name,
@@ -120,7 +117,7 @@ class PodGroup:
         if counts.succeeded >= self.total:
             return Outcome(True, message)
         goes_on = self.retries or counts.active or counts.terminating
-        return None if goes_on or not any(map(is_terminated, self.pods)) else Outcome(False, message)
+        return None if goes_on or not any(pod.has_ended for pod in self.pods) else Outcome(False, message)
 
     @property
     def is_active(self) -> bool:
@@ -130,7 +127,7 @@ class PodGroup:
         """
         return any(
             pod.status.phase == "Running"
-            and not (is_deleted(pod) and (self.fast_quota_release or _is_overdue(pod, at_epoch(self.now))))
+            and not (pod.is_leaving and (self.fast_quota_release or _is_overdue(pod, at_epoch(self.now))))
             for pod in self.pods
         )
 
@@ -139,9 +136,9 @@ class PodGroup:
 class CountedPods:
     """The pods of a group, by whether its workload counts them."""
 
-    kept: tuple[QueuedPod, ...]
-    excess: tuple[QueuedPod, ...] = ()  # more than the count of their role
-    replaced: tuple[QueuedPod, ...] = ()  # failed, and replaced by other pods
+    kept: tuple[Pod, ...]
+    excess: tuple[Pod, ...] = ()  # more than the count of their role
+    replaced: tuple[Pod, ...] = ()  # failed, and replaced by other pods
     absent: int = 0  # pods that the group waits for
 
 
@@ -155,9 +152,9 @@ def count_pods(workload: Workload, group: PodGroup) -> CountedPods:
     reserved = has_quota_reservation(workload)
     given_back = {each.name: each.count for each in workload.status.reclaimable_pods if reserved}
     roles = [(role_of(pod), pod) for pod in group.pods]
-    kept: list[QueuedPod] = []
-    excess: list[QueuedPod] = []
-    replaced: list[QueuedPod] = []
+    kept: list[Pod] = []
+    excess: list[Pod] = []
+    replaced: list[Pod] = []
     absent = 0
     for pod_set in workload.spec.pod_sets:
         members = [pod for role, pod in roles if role == pod_set.name]
@@ -176,11 +173,11 @@ def count_pods(workload: Workload, group: PodGroup) -> CountedPods:
 
 
 def pod_set_counts(
-    name: str, pods: Sequence[QueuedPod], size: int, *, retries: bool = True, is_serving: bool = False
+    name: str, pods: Sequence[Pod], size: int, *, retries: bool = True, is_serving: bool = False
 ) -> PodSetCounts:
     """Return the counts of the ``pods`` that count, out of ``size``."""
-    existing = [pod for pod in pods if can_count(pod) and not is_terminated(pod)]
-    terminating = sum(map(is_deleted, existing))
+    existing = [pod for pod in pods if can_count(pod) and not pod.has_ended]
+    terminating = sum(pod.is_leaving for pod in existing)
     succeeded = 0 if is_serving else sum(pod.status.phase == "Succeeded" for pod in pods)
     failed = 0 if retries or is_serving else sum(map(has_failed_for_good, pods))
     return PodSetCounts(
@@ -195,27 +192,27 @@ def pod_set_counts(
     )
 
 
-def by_age(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+def by_age(pods: Iterable[Pod]) -> list[Pod]:
     return sorted(pods, key=_age)
 
 
-def by_precedence(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+def by_precedence(pods: Iterable[Pod]) -> list[Pod]:
     """Sort the pods to keep first: with our finalizer, then started, then older."""
     return sorted(pods, key=lambda pod: (not has_finalizer(pod), is_gated(pod), _age(pod)))
 
 
-def _latest_first(pods: Iterable[QueuedPod], now: datetime) -> list[QueuedPod]:
+def _latest_first(pods: Iterable[Pod], now: datetime) -> list[Pod]:
     return sorted(
         pods, key=lambda pod: (not has_finalizer(pod), -last_active(pod, now).timestamp(), _age(pod))
     )
 
 
-def _age(pod: QueuedPod) -> tuple[str, str]:
+def _age(pod: Pod) -> tuple[str, str]:
     created = pod.metadata.creation_timestamp
     return (created.isoformat() if created is not None else "", pod.metadata.name)
 
 
-def _is_overdue(pod: QueuedPod, now: datetime) -> bool:
+def _is_overdue(pod: Pod, now: datetime) -> bool:
     """Return True after the grace period; the API server sets ``deletionTimestamp`` to its end."""
     deleted_at = pod.metadata.deletion_timestamp
     return deleted_at is not None and deleted_at <= now

@@ -8,6 +8,7 @@ group has taken its end into account: as succeeded, or as replaced by another po
 from collections.abc import Sequence
 from dataclasses import replace
 
+from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import Condition, ConditionStatus, find_condition
@@ -39,16 +40,9 @@ from quorate.controllers.pods.group_workload import construct_group_workload, ma
 from quorate.controllers.pods.pod_group import CountedPods, PodGroup, by_precedence, count_pods
 from quorate.controllers.pods.pod_kind import PodsKind
 from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers
-from quorate.controllers.pods.queued_pod import (
-    PODS,
-    QueuedPod,
-    can_count,
-    is_deleted,
-    is_suspended,
-    is_terminated,
-)
+from quorate.controllers.pods.queued_pod import can_count, is_suspended
 from quorate.controllers.pods.roles import role_of
-from quorate.kube.resources import WORKLOADS, reference_to, versioned_reference_to
+from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS, reference_to, versioned_reference_to
 from quorate.kube.writes import status_patch
 from quorate.queueing.conditions import (
     EVICTED,
@@ -56,21 +50,27 @@ from quorate.queueing.conditions import (
     is_evicted,
     is_finished,
     new_condition,
-    transition_time,
 )
 from quorate.queueing.lifecycle.statuses import release_status
 
 
-def _why_absent(pods: Sequence[QueuedPod]) -> tuple[str, str]:
+def _why_absent(pods: Sequence[Pod]) -> tuple[str, str]:
     """Return reason and message of why pods need replacement.
 
     Pods that were stopped for an eviction carry its reason, also when the workload has quota again.
     """
-    found = (find_condition(pod.status.conditions, constants.TERMINATION_TARGET) for pod in pods)
-    stopped = [each for each in found if each is not None and each.reason.startswith(WORKLOAD_EVICTED_DUE_TO)]
-    if not stopped:
+    stops = (
+        (pod.history.stopped_at, find_condition(pod.status.conditions, constants.TERMINATION_TARGET))
+        for pod in pods
+    )
+    of_evictions = [
+        (at, stop)
+        for at, stop in stops
+        if at is not None and stop is not None and stop.reason.startswith(WORKLOAD_EVICTED_DUE_TO)
+    ]
+    if not of_evictions:
         return "PodsFailed", "Some Failed pods need replacement"
-    latest = max(stopped, key=transition_time)
+    _, latest = max(of_evictions, key=lambda stop: stop[0])
     return latest.reason.removeprefix(WORKLOAD_EVICTED_DUE_TO), latest.message
 
 
@@ -78,12 +78,12 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
     is_group = True
 
     def reference(self, job: PodGroup) -> ObjectReference:
-        return versioned_reference_to(PODS, job.pods[0])
+        return versioned_reference_to(PLACEABLE_PODS, job.pods[0])
 
-    def pods(self, job: PodGroup) -> Sequence[QueuedPod]:
+    def pods(self, job: PodGroup) -> Sequence[Pod]:
         return job.pods
 
-    def pod_set_name(self, job: PodGroup, pod: QueuedPod) -> str:
+    def pod_set_name(self, job: PodGroup, pod: Pod) -> str:
         return role_of(pod)
 
     def is_managed(self, job: PodGroup, options: JobOptions) -> bool:
@@ -99,7 +99,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         return job.is_suspended
 
     def is_stopped(self, job: PodGroup) -> bool:
-        return all(is_deleted(pod) or is_suspended(pod) for pod in job.pods)
+        return all(pod.is_leaving or is_suspended(pod) for pod in job.pods)
 
     def is_active(self, job: PodGroup) -> bool:
         return job.is_active
@@ -175,7 +175,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         return JobState.of(self, kept, state.context, state.options, state.now), workload
 
     def release_ended(self, job: PodGroup) -> JobPlan:
-        ended = (pod for pod in job.pods if is_deleted(pod) or is_terminated(pod))
+        ended = (pod for pod in job.pods if pod.is_leaving or pod.has_ended)
         return JobPlan(concurrent=remove_finalizers(ended))
 
     def _without_workload(self, state: JobState[PodGroup]) -> JobPlan:
@@ -230,9 +230,9 @@ def _release_others(workload: Workload, counted: CountedPods) -> JobPlan:
     )
 
 
-def _excess_events(pods: Sequence[QueuedPod]) -> tuple[ObjectEvent, ...]:
+def _excess_events(pods: Sequence[Pod]) -> tuple[ObjectEvent, ...]:
     return tuple(
-        normal_event(reference_to(PODS, pod), "ExcessPodDeleted", "Excess pod deleted")
+        normal_event(reference_to(PLACEABLE_PODS, pod), "ExcessPodDeleted", "Excess pod deleted")
         for pod in pods
-        if not is_deleted(pod)
+        if not pod.is_leaving
     )

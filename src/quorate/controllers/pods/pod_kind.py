@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.configuration.feature_gates import Gates, TopologyGates
+from quorate.api.core.pod import Pod
 from quorate.api.findings import Finding
 from quorate.api.kueue import JOB_UID, PodSet, Workload
 from quorate.api.meta import find_condition
@@ -35,16 +36,8 @@ from quorate.controllers.pods.constants import ADMISSION_GATE
 from quorate.controllers.pods.pod_group import pod_set_counts
 from quorate.controllers.pods.pod_topology import missing_gate_findings, topology_source
 from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers, template_of, terminate, ungate
-from quorate.controllers.pods.queued_pod import (
-    PODS,
-    QueuedPod,
-    is_deleted,
-    is_gated,
-    is_managed,
-    is_suspended,
-    is_terminated,
-)
-from quorate.kube.resources import Resource, reference_to
+from quorate.controllers.pods.queued_pod import is_gated, is_suspended
+from quorate.kube.resources import PLACEABLE_PODS, Resource, reference_to
 from quorate.kube.writes import Write
 from quorate.queueing.conditions import ADMITTED, transition_time
 
@@ -59,15 +52,15 @@ class PodsKind(JobKind[J]):
     is_group = False
 
     @property
-    def resource(self) -> Resource[QueuedPod]:
-        return PODS
+    def resource(self) -> Resource[Pod]:
+        return PLACEABLE_PODS
 
     @abstractmethod
-    def pods(self, job: J) -> Sequence[QueuedPod]:
+    def pods(self, job: J) -> Sequence[Pod]:
         """Return the pods of the job, the oldest first."""
 
     @abstractmethod
-    def pod_set_name(self, job: J, pod: QueuedPod) -> str:
+    def pod_set_name(self, job: J, pod: Pod) -> str:
         """Return the pod set that the pod belongs to."""
 
     def defaults_priority_class(self, gates: Gates) -> bool:
@@ -98,13 +91,13 @@ class PodsKind(JobKind[J]):
                 return InjectionConflict(f"the workload has no pod set {name!r}, the role of a pod")
             if uncharged := uncharged_requests(pod, *charges[name], state.options.resources):
                 text = f"it stays gated, it requests more than quota is charged for: {uncharged}"
-                events.append(warning_event(reference_to(PODS, pod), OUTSIDE_QUOTA, text))
+                events.append(warning_event(reference_to(PLACEABLE_PODS, pod), OUTSIDE_QUOTA, text))
                 continue
             patch = ungate(pod, by_name[name])
             if isinstance(patch, InjectionConflict):
                 return patch
             sequences.append((patch,))
-            events.append(normal_event(reference_to(PODS, pod), "Started", message))
+            events.append(normal_event(reference_to(PLACEABLE_PODS, pod), "Started", message))
         return JobPlan(
             concurrent=tuple(sequences),
             events=tuple(events),
@@ -125,11 +118,13 @@ class PodsKind(JobKind[J]):
         stopped = [
             pod
             for pod in self.pods(state.job)
-            if not is_deleted(pod) and (reason == WORKLOAD_DELETED or not is_suspended(pod))
+            if not pod.is_leaving and (reason == WORKLOAD_DELETED or not is_suspended(pod))
         ]
         return JobPlan(
             concurrent=tuple(terminate(pod, reason, message, state.now) for pod in stopped),
-            events=tuple(normal_event(reference_to(PODS, pod), "Stopped", message) for pod in stopped),
+            events=tuple(
+                normal_event(reference_to(PLACEABLE_PODS, pod), "Stopped", message) for pod in stopped
+            ),
             stopping=reason == WORKLOAD_DELETED and bool(stopped),
         )
 
@@ -141,56 +136,56 @@ class PodsKind(JobKind[J]):
         return JobPlan(
             concurrent=delete_pods(pods),
             events=tuple(
-                normal_event(reference_to(PODS, pod), "Deleted", message)
+                normal_event(reference_to(PLACEABLE_PODS, pod), "Deleted", message)
                 for pod in pods
-                if not is_deleted(pod)
+                if not pod.is_leaving
             ),
         )
 
 
-class PodKind(PodsKind[QueuedPod]):
+class PodKind(PodsKind[Pod]):
     """A single pod, with a workload of its own."""
 
     updates_in_place = False
     releases_quota_with_stop = True  # a deleted pod is no longer asked whether it holds capacity
 
-    def pods(self, job: QueuedPod) -> Sequence[QueuedPod]:
+    def pods(self, job: Pod) -> Sequence[Pod]:
         return (job,)
 
-    def pod_set_name(self, job: QueuedPod, pod: QueuedPod) -> str:
+    def pod_set_name(self, job: Pod, pod: Pod) -> str:
         return SINGLE_ROLE
 
-    def is_managed(self, job: QueuedPod, options: JobOptions) -> bool:
-        return is_managed(job)
+    def is_managed(self, job: Pod, options: JobOptions) -> bool:
+        return job.metadata.is_managed
 
-    def is_suspended(self, job: QueuedPod) -> bool:
+    def is_suspended(self, job: Pod) -> bool:
         return is_suspended(job)
 
-    def is_active(self, job: QueuedPod) -> bool:
+    def is_active(self, job: Pod) -> bool:
         return False
 
-    def pod_sets(self, job: QueuedPod) -> tuple[PodSet, ...]:
+    def pod_sets(self, job: Pod) -> tuple[PodSet, ...]:
         return (PodSet(template=template_of(job)),)
 
-    def topology_sources(self, job: QueuedPod) -> tuple[TopologySource, ...]:
+    def topology_sources(self, job: Pod) -> tuple[TopologySource, ...]:
         return (topology_source(job),)
 
-    def topology_findings(self, job: QueuedPod, gates: TopologyGates) -> tuple[Finding, ...]:
+    def topology_findings(self, job: Pod, gates: TopologyGates) -> tuple[Finding, ...]:
         return (*super().topology_findings(job, gates), *missing_gate_findings(job))
 
-    def finished(self, job: QueuedPod) -> Outcome | None:
-        if not is_terminated(job):
+    def finished(self, job: Pod) -> Outcome | None:
+        if not job.has_ended:
             return None
         return Outcome(success=job.status.phase == "Succeeded", message=job.status.message)
 
-    def pod_counts(self, job: QueuedPod) -> PodCounts:
+    def pod_counts(self, job: Pod) -> PodCounts:
         return (pod_set_counts(SINGLE_ROLE, [job], 1),)
 
-    def owns(self, state: JobState[QueuedPod], workload: Workload) -> bool:
+    def owns(self, state: JobState[Pod], workload: Workload) -> bool:
         owner = workload.metadata.controller
         return owner is not None and owner.uid == state.job.metadata.uid
 
-    def construct(self, state: JobState[QueuedPod], extra: str = "") -> Workload | NotComposed:
+    def construct(self, state: JobState[Pod], extra: str = "") -> Workload | NotComposed:
         constructed = super().construct(state, extra)
         parent = state.context.parent
         if parent is None or isinstance(constructed, NotComposed):
@@ -199,12 +194,12 @@ class PodKind(PodsKind[QueuedPod]):
         labelled = msgspec.structs.replace(metadata, labels={**metadata.labels, JOB_UID: parent})
         return msgspec.structs.replace(constructed, metadata=labelled)
 
-    def may_run_with(self, state: JobState[QueuedPod], workload: Workload) -> bool:
+    def may_run_with(self, state: JobState[Pod], workload: Workload) -> bool:
         """Return True for a pod that was resized in place to no more than its workload is charged for."""
         return _excess_of_resize(state, workload) == ""
 
     def stop_plan(
-        self, state: JobState[QueuedPod], workload: Workload | None, reason: str, message: str
+        self, state: JobState[Pod], workload: Workload | None, reason: str, message: str
     ) -> JobPlan:
         if workload is not None and reason == NO_MATCHING_WORKLOAD:
             excess = _excess_of_resize(state, workload)
@@ -213,7 +208,7 @@ class PodKind(PodsKind[QueuedPod]):
         return super().stop_plan(state, workload, reason, message)
 
 
-def _excess_of_resize(state: JobState[QueuedPod], workload: Workload) -> str | None:
+def _excess_of_resize(state: JobState[Pod], workload: Workload) -> str | None:
     """Return what a resized pod requests beyond the charged amounts; None: the pod was not resized."""
     pod, admission = state.job, workload.status.admission
     if is_gated(pod) or admission is None or len(admission.pod_set_assignments) != 1:
@@ -224,5 +219,5 @@ def _excess_of_resize(state: JobState[QueuedPod], workload: Workload) -> str | N
     return uncharged_requests(pod, pod_set, assignment, state.options.resources)
 
 
-def _is_startable(pod: QueuedPod) -> bool:
-    return is_gated(pod) and not is_deleted(pod)
+def _is_startable(pod: Pod) -> bool:
+    return is_gated(pod) and not pod.is_leaving

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core.pod import Pod
 from quorate.api.findings import Finding
 from quorate.api.kueue import TOPOLOGY_GATE, PodSet
 from quorate.api.kueue.topology_annotations import (
@@ -17,16 +18,16 @@ from quorate.controllers.jobframework.topology import (
     topology_findings,
     with_topology_requests,
 )
-from quorate.controllers.pods.queued_pod import QueuedPod, is_gated
+from quorate.controllers.pods.queued_pod import is_gated
 
 _INDEX: Final = PodIndex(GROUP_POD_INDEX)
 
 
-def topology_source(pod: QueuedPod) -> TopologySource:
+def topology_source(pod: Pod) -> TopologySource:
     return TopologySource("metadata.annotations", _INDEX, pod.metadata.annotations)
 
 
-def missing_gate_findings(pod: QueuedPod) -> Iterator[Finding]:
+def missing_gate_findings(pod: Pod) -> Iterator[Finding]:
     """Report a pod that requests a place and could not wait for it: gates cannot be added to a pod."""
     requests = any(key in pod.metadata.annotations for key in REQUESTS)
     if requests and is_gated(pod) and TOPOLOGY_GATE not in pod.gates:
@@ -35,7 +36,7 @@ def missing_gate_findings(pod: QueuedPod) -> Iterator[Finding]:
 
 
 def request_topology(
-    pods: Sequence[QueuedPod], pod_sets: Sequence[PodSet], gates: TopologyGates
+    pods: Sequence[Pod], pod_sets: Sequence[PodSet], gates: TopologyGates
 ) -> tuple[PodSet, ...] | NotComposed:
     """Return the pod sets of a group with their requests; ``pods``: the first one of each set."""
     sources = [topology_source(pod) for pod in pods]

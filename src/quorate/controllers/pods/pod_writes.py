@@ -6,25 +6,26 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import TOPOLOGY_GATE
 from quorate.api.kueue.topology_annotations import GROUP_POD_INDEX, GROUP_POD_INDEX_LABEL
 from quorate.api.meta import at_epoch
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, has_finalizer, is_deleted
+from quorate.controllers.pods.queued_pod import has_finalizer
 from quorate.controllers.pods.roles import role_of
-from quorate.kube.resources import Json
+from quorate.kube.resources import PLACEABLE_PODS, Json
 from quorate.kube.writes import Apply, Delete, Patch, Write
 
 FIELD_MANAGER: Final = "kueue"
 
 
-def template_of(pod: QueuedPod) -> msgspec.Raw:
+def template_of(pod: Pod) -> msgspec.Raw:
     """Return a pod template that makes pods like this one."""
-    return msgspec.Raw(codec.encode({"spec": pod.spec}))
+    return msgspec.Raw(codec.encode({"spec": pod.written}))
 
 
-def ungate(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
+def ungate(pod: Pod, info: PodSetInfo) -> Patch | InjectionConflict:
     """Inject ``info`` and remove our gates, except the topology gate of a pod that gets a place.
 
     The API allows to add tolerations and node selectors to a gated pod, but no gates.  The role is stored as
@@ -38,7 +39,10 @@ def ungate(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
         labels={**info.labels, **(_group_index(pod) if placed else {})},
         scheduling_gates=(),
     )
-    whole = {"metadata": {"labels": metadata.labels, "annotations": metadata.annotations}, "spec": pod.spec}
+    whole = {
+        "metadata": {"labels": metadata.labels, "annotations": metadata.annotations},
+        "spec": pod.written,
+    }
     injected = inject(msgspec.Raw(codec.encode(whole)), info)
     if isinstance(injected, InjectionConflict):
         return injected
@@ -46,10 +50,10 @@ def ungate(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
     left = [{"name": gate} for gate in pod.gates if gate not in removed]
     spec = {**injected.get("spec", {}), "schedulingGates": left or None}
     body: dict[str, Json] = {**injected, "spec": spec}
-    return Patch(PODS, metadata.key, metadata.resource_version, body)
+    return Patch(PLACEABLE_PODS, metadata.key, metadata.resource_version, body)
 
 
-def _group_index(pod: QueuedPod) -> dict[str, str]:
+def _group_index(pod: Pod) -> dict[str, str]:
     """Return the index label of a pod with the annotation that names another label for the index.
 
     The webhook sets it when the pod is created; this is for clusters without webhooks.
@@ -59,7 +63,7 @@ def _group_index(pod: QueuedPod) -> dict[str, str]:
     return {GROUP_POD_INDEX: labels[named]} if named in labels and GROUP_POD_INDEX not in labels else {}
 
 
-def terminate(pod: QueuedPod, reason: str, message: str, now: float) -> tuple[Write, ...]:
+def terminate(pod: Pod, reason: str, message: str, now: float) -> tuple[Write, ...]:
     """Report the reason in the condition TerminationTarget, then delete the pod."""
     metadata = pod.metadata
     condition: Mapping[str, object] = {
@@ -71,30 +75,30 @@ def terminate(pod: QueuedPod, reason: str, message: str, now: float) -> tuple[Wr
     }
     body = {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}}
     return (
-        Apply(PODS, metadata.key, body, FIELD_MANAGER, "status"),
-        Delete(PODS, metadata.key, metadata.uid),
+        Apply(PLACEABLE_PODS, metadata.key, body, FIELD_MANAGER, "status"),
+        Delete(PLACEABLE_PODS, metadata.key, metadata.uid),
     )
 
 
-def remove_finalizers(pods: Iterable[QueuedPod]) -> tuple[tuple[Write, ...], ...]:
+def remove_finalizers(pods: Iterable[Pod]) -> tuple[tuple[Write, ...], ...]:
     """Return one write for each pod that has our finalizer, to be sent concurrently."""
     return tuple((_without_finalizer(pod),) for pod in pods if has_finalizer(pod))
 
 
-def delete_pods(pods: Iterable[QueuedPod]) -> tuple[tuple[Write, ...], ...]:
+def delete_pods(pods: Iterable[Pod]) -> tuple[tuple[Write, ...], ...]:
     """Remove our finalizers and delete the pods that are not deleted yet."""
     sequences: list[tuple[Write, ...]] = []
     for pod in pods:
         writes: list[Write] = [_without_finalizer(pod)] if has_finalizer(pod) else []
-        if not is_deleted(pod):
-            writes.append(Delete(PODS, pod.metadata.key, pod.metadata.uid))
+        if not pod.is_leaving:
+            writes.append(Delete(PLACEABLE_PODS, pod.metadata.key, pod.metadata.uid))
         if writes:
             sequences.append(tuple(writes))
     return tuple(sequences)
 
 
-def _without_finalizer(pod: QueuedPod) -> Patch:
+def _without_finalizer(pod: Pod) -> Patch:
     metadata = pod.metadata
     left = tuple(each for each in metadata.finalizers if each != constants.MANAGED)
     body = {"metadata": {"finalizers": left or None}}
-    return Patch(PODS, metadata.key, metadata.resource_version, body)
+    return Patch(PLACEABLE_PODS, metadata.key, metadata.resource_version, body)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from quorate.api.core import Namespace
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
@@ -16,11 +17,12 @@ from quorate.controllers.pods.adoption import adoption_plan
 from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
 from quorate.controllers.pods.pod_kind import PodKind
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, group_name_of, is_gated, is_managed
+from quorate.controllers.pods.queued_pod import group_name_of, is_gated
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import PLACEABLE_PODS
 
 _GROUP: Final = "group"  # index of pods by the key of their group
 _CONTROLLED_BY_POD: Final = "controlled by a pod"  # index of workloads by the key of their pod
@@ -28,10 +30,8 @@ _NAMES_WORKLOAD: Final = "names workload"  # index of pods by the key of their p
 _NAMESPACE: Final = "namespace"
 
 
-class SinglePods(JobSource[QueuedPod]):
-    def __init__(
-        self, context: ControllerContext, pods: Informer[QueuedPod], ancestors: AncestorFinder
-    ) -> None:
+class SinglePods(JobSource[Pod]):
+    def __init__(self, context: ControllerContext, pods: Informer[Pod], ancestors: AncestorFinder) -> None:
         self._client = context.client
         self._ancestors = ancestors
         self._labels_deployment = context.configuration.gates.deployment_job_uid_label
@@ -41,25 +41,25 @@ class SinglePods(JobSource[QueuedPod]):
         pods.add_index(_NAMES_WORKLOAD, self._prebuilt_key)
         self._workloads.add_index(_CONTROLLED_BY_POD, pod_key_of)
 
-    def cached(self, key: Key) -> QueuedPod | None:
+    def cached(self, key: Key) -> Pod | None:
         return self._pods.get(key)
 
-    async def live(self, key: Key) -> QueuedPod | None:
+    async def live(self, key: Key) -> Pod | None:
         try:
-            return await self._client.get(PODS, key)
+            return await self._client.get(PLACEABLE_PODS, key)
         except NotFound:
             return None
 
-    def versions(self, job: QueuedPod) -> set[Version]:
-        return versions(PODS, (job,))
+    def versions(self, job: Pod) -> set[Version]:
+        return versions(PLACEABLE_PODS, (job,))
 
-    def size_of(self, job: QueuedPod) -> int:
-        return len(job.spec)
+    def size_of(self, job: Pod) -> int:
+        return len(job.written)
 
     def workloads(self, key: Key) -> Sequence[Workload]:
         return self._workloads.by_index(_CONTROLLED_BY_POD, key)
 
-    async def parent(self, job: QueuedPod) -> Uid | None:
+    async def parent(self, job: Pod) -> Uid | None:
         """Return the Deployment of a gated pod, which is looked up through its ReplicaSet."""
         stamp = job.metadata.annotations.get(constants.SUSPENDING_PARENT)
         if not self._labels_deployment or stamp != constants.DEPLOYMENT or not is_gated(job):
@@ -67,23 +67,23 @@ class SinglePods(JobSource[QueuedPod]):
         found = await self._ancestors.managing_ancestor(job.metadata)
         return None if isinstance(found, OwnerNotFound | BrokenOwnerChain) else found
 
-    def prebuilt(self, job: QueuedPod) -> Workload | None:
+    def prebuilt(self, job: Pod) -> Workload | None:
         return next((self._workloads.get(key) for key in self._prebuilt_key(job)), None)
 
-    def _prebuilt_key(self, pod: QueuedPod) -> tuple[Key, ...]:
+    def _prebuilt_key(self, pod: Pod) -> tuple[Key, ...]:
         name = prebuilt_name_of(pod.metadata, by_annotation=self._by_annotation)
         return (Key(pod.metadata.namespace, name),) if name else ()
 
 
 class PodGroups(JobSource[PodGroup]):
-    def __init__(self, context: ControllerContext, pods: Informer[QueuedPod]) -> None:
+    def __init__(self, context: ControllerContext, pods: Informer[Pod]) -> None:
         self._clock = context.clock
         self._gates = context.configuration.gates
         self._pods = pods
         self._workloads = context.informers.workloads
         pods.add_index(_GROUP, self.key_of)
 
-    def key_of(self, pod: QueuedPod) -> tuple[Key, ...]:
+    def key_of(self, pod: Pod) -> tuple[Key, ...]:
         name = group_name_of(pod.metadata, self._gates.workload_identifier_annotations)
         return (Key(pod.metadata.namespace, name),) if name else ()
 
@@ -97,10 +97,10 @@ class PodGroups(JobSource[PodGroup]):
         return self.cached(key)  # a workload of a group that lost its pods is only released
 
     def versions(self, job: PodGroup) -> set[Version]:
-        return versions(PODS, job.pods)
+        return versions(PLACEABLE_PODS, job.pods)
 
     def size_of(self, job: PodGroup) -> int:
-        return sum(len(pod.spec) for pod in job.pods)
+        return sum(len(pod.written) for pod in job.pods)
 
     def uids(self, job: PodGroup) -> tuple[Uid, ...]:
         return tuple(pod.metadata.uid for pod in job.pods)
@@ -113,9 +113,7 @@ class PodGroups(JobSource[PodGroup]):
 class PodController:
     """Reconciles managed pods, single or in groups, and adopts pods that name a queue."""
 
-    def __init__(
-        self, context: ControllerContext, pods: Informer[QueuedPod], ancestors: AncestorFinder
-    ) -> None:
+    def __init__(self, context: ControllerContext, pods: Informer[Pod], ancestors: AncestorFinder) -> None:
         self._context = context
         self._pods = pods
         self._workloads = context.informers.workloads
@@ -138,17 +136,17 @@ class PodController:
         self._workloads.subscribe(self._workload_changed)
         self._context.informers.namespaces.subscribe(self._namespace_changed)
 
-    def _pod_changed(self, change: Change[QueuedPod]) -> None:
+    def _pod_changed(self, change: Change[Pod]) -> None:
         if any(pod is not None and self._is_relevant(pod) for pod in (change.old, change.new)):
             self._single.reconciler.enqueue(change.key)
         for pod in (change.old, change.new):
             for group in () if pod is None else self._group_key(pod):
                 self._groups.reconciler.enqueue_in(group, GROUP_DELAY_S)
 
-    def _is_relevant(self, pod: QueuedPod) -> bool:
+    def _is_relevant(self, pod: Pod) -> bool:
         """Return False for most pods of a cluster: they are parts of jobs, and change often."""
         all_pods = self._single.options.manage_jobs_without_queue_name
-        return all_pods or is_managed(pod) or bool(queue_name_of(pod.metadata))
+        return all_pods or pod.metadata.is_managed or bool(queue_name_of(pod.metadata))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in (change.old, change.new):
@@ -172,15 +170,15 @@ class PodController:
 
     async def _reconcile_pod(self, key: Key) -> float | None:
         pod = self._pods.get(key)
-        if pod is not None and not is_managed(pod):
+        if pod is not None and not pod.metadata.is_managed:
             return await self._adopt(pod)
         if pod is not None and self._group_key(pod):
             return None
         return await self._single.reconcile(key)
 
-    async def _adopt(self, pod: QueuedPod) -> float | None:
+    async def _adopt(self, pod: Pod) -> float | None:
         key = pod.metadata.key
-        until = self._single.executor.pending_until(key, versions(PODS, (pod,)))
+        until = self._single.executor.pending_until(key, versions(PLACEABLE_PODS, (pod,)))
         if until is not None:
             return until
         parent = pod.metadata.annotations.get(constants.SUSPENDING_PARENT)
@@ -201,5 +199,8 @@ class PodController:
 def pod_key_of(workload: Workload) -> Iterator[Key]:
     """Return the key of the pod that controls the workload."""
     owner = workload.metadata.controller
-    if owner is not None and (owner.api_version, owner.kind) == (PODS.api_version, PODS.kind):
+    if owner is not None and (owner.api_version, owner.kind) == (
+        PLACEABLE_PODS.api_version,
+        PLACEABLE_PODS.kind,
+    ):
         yield Key(workload.metadata.namespace, owner.name)

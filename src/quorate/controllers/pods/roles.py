@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec
+from quorate.api.core.pod import Pod
 from quorate.controllers.jobframework.podset_info import read_template
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import QueuedPod
 
 _DIGITS: Final = 8
 _COPIED_FIELDS: Final = (
@@ -25,9 +25,9 @@ _NO_AMOUNTS: Final[Mapping[str, Any]] = {"ports": None, "resources": {"requests"
 _TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 
-def role_of(pod: QueuedPod) -> str:
+def role_of(pod: Pod) -> str:
     """Return the pod's role, which is the name of its pod set."""
-    return pod.metadata.annotations.get(constants.ROLE_HASH) or role_hash(read_template(pod.spec))
+    return pod.metadata.annotations.get(constants.ROLE_HASH) or role_hash(read_template(pod.written))
 
 
 def role_hash(spec: Mapping[str, Any]) -> str:

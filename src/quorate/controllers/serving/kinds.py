@@ -13,6 +13,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core.pod import Pod
 from quorate.api.field_path import format_path, look_up, read_count, read_field
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
@@ -25,7 +26,6 @@ from quorate.controllers.jobframework.topology import (
     with_topology_requests,
 )
 from quorate.controllers.jobs.unstructured import pod_template
-from quorate.controllers.pods.queued_pod import QueuedPod
 from quorate.controllers.serving.set_templates import DEPLOYMENT, LEADER_WORKER_SET, STATEFUL_SET, SetKind
 from quorate.kube.resources import Json, Resource
 
@@ -93,7 +93,7 @@ class ServingKind(ABC):
         """Return where a set has the topology annotations of the pods with ``role``."""
 
     @abstractmethod
-    def position_of(self, pod: QueuedPod) -> PodPosition | None:
+    def position_of(self, pod: Pod) -> PodPosition | None:
         """Return the position of a pod; None if its labels are missing."""
 
     def _name(self, obj: ServingSet, short: bool, extra: str = "") -> str:
@@ -116,7 +116,7 @@ class StatefulSets(ServingKind):
     def topology_source(self, role: str) -> TopologySource:
         return TopologySource("spec.template.metadata.annotations", _STATEFUL_INDEX)
 
-    def position_of(self, pod: QueuedPod) -> PodPosition | None:
+    def position_of(self, pod: Pod) -> PodPosition | None:
         return PodPosition(None, MAIN)
 
 
@@ -140,7 +140,7 @@ class LeaderWorkerSets(ServingKind):
         )
         return TopologySource(f"{format_path(_TEMPLATES)}.{template}.metadata.annotations", index)
 
-    def position_of(self, pod: QueuedPod) -> PodPosition | None:
+    def position_of(self, pod: Pod) -> PodPosition | None:
         labels = pod.metadata.labels
         group, worker = labels.get(_LWS_GROUP, ""), labels.get(_LWS_WORKER, "")
         if not (group.isdecimal() and worker.isdecimal()):
@@ -195,11 +195,11 @@ class ServingFramework:
     resource: Resource[ServingSet]
     templates: SetKind
     serving: ServingKind | None  # None: each pod is admitted individually
-    set_key_of: Callable[[QueuedPod], Key | None]  # the set that created a pod
+    set_key_of: Callable[[Pod], Key | None]  # the set that created a pod
 
 
-def _owner_of_kind(kind: str) -> Callable[[QueuedPod], Key | None]:
-    def owner_of(pod: QueuedPod) -> Key | None:
+def _owner_of_kind(kind: str) -> Callable[[Pod], Key | None]:
+    def owner_of(pod: Pod) -> Key | None:
         owner = pod.metadata.controller
         if owner is None or owner.kind != kind or _LWS_NAME in pod.metadata.labels:
             return None
@@ -208,7 +208,7 @@ def _owner_of_kind(kind: str) -> Callable[[QueuedPod], Key | None]:
     return owner_of
 
 
-def _leader_worker_set_of(pod: QueuedPod) -> Key | None:
+def _leader_worker_set_of(pod: Pod) -> Key | None:
     """Return the set from a label: the pods are owned by StatefulSets of the set."""
     name = pod.metadata.labels.get(_LWS_NAME, "")
     return Key(pod.metadata.namespace, name) if name else None

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from quorate.api.core.pod import Pod
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
@@ -22,7 +23,6 @@ from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.job_plan import ReconcileContext, job_options
 from quorate.controllers.limits import OWNER_RETRY_S, REFUSED_SET_RETRY_S, WORKERS
 from quorate.controllers.metrics import record_workload_creations
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod
 from quorate.controllers.serving.kinds import ServingFramework, ServingSet
 from quorate.controllers.serving.set_templates import is_stamped_by_other
 from quorate.controllers.serving.template_gates import gate_plan
@@ -31,7 +31,7 @@ from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, is_refusal
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS, reference_to
 from quorate.kube.rest.discovery import wait_until_served
 from quorate.kube.writes import Create
 
@@ -40,7 +40,7 @@ _CHANGING: Final = ("UpdateRefused", "the set or its pods cannot be changed")
 
 
 async def run_sets(
-    context: ControllerContext, kind: ServingFramework, pods: Informer[QueuedPod], ancestors: AncestorFinder
+    context: ControllerContext, kind: ServingFramework, pods: Informer[Pod], ancestors: AncestorFinder
 ) -> None:
     """Wait until the kind is served, then reconcile its sets until cancelled."""
     await wait_until_served(kind.resource, context.client, context.clock)
@@ -61,7 +61,7 @@ class SetController:
         context: ControllerContext,
         kind: ServingFramework,
         sets: Informer[ServingSet],
-        pods: Informer[QueuedPod],
+        pods: Informer[Pod],
         ancestors: AncestorFinder,
     ) -> None:
         self._context = context
@@ -86,7 +86,7 @@ class SetController:
         pods.subscribe(self._pod_changed)
         informers.workloads.subscribe(self._workload_changed)
 
-    def _pod_changed(self, change: Change[QueuedPod]) -> None:
+    def _pod_changed(self, change: Change[Pod]) -> None:
         key = None if change.new is None else self._kind.set_key_of(change.new)
         if key is not None:
             self.reconciler.enqueue(key)
@@ -113,7 +113,7 @@ class SetController:
         pods = self._pods.by_index(self._index, key)
         seen = versions(self._kind.resource, (obj,)) | versions(WORKLOADS, workloads)
         if pods:
-            seen |= versions(PODS, pods)
+            seen |= versions(PLACEABLE_PODS, pods)
         until = self._executor.pending_until(key, seen)
         if until is not None:
             return until
@@ -187,7 +187,7 @@ class SetController:
         return bool(queued) and ancestor is None
 
     def _plans(
-        self, obj: ServingSet, workloads: list[Workload], pods: list[QueuedPod], now: float
+        self, obj: ServingSet, workloads: list[Workload], pods: list[Pod], now: float
     ) -> tuple[Plan, ...]:
         kind = self._kind
         try:

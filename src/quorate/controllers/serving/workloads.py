@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import JOB_UID, PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE, Workload, WorkloadSpec
 from quorate.api.kueue.topology_annotations import INDEX_OFFSET
@@ -28,7 +29,7 @@ from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileConte
 from quorate.controllers.jobframework.sync_workload import workload_update
 from quorate.controllers.limits import MAX_LABEL
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted, is_gated
+from quorate.controllers.pods.queued_pod import is_gated
 from quorate.controllers.serving.kinds import (
     MAIN,
     WORKER,
@@ -40,7 +41,7 @@ from quorate.controllers.serving.kinds import (
 )
 from quorate.controllers.serving.set_templates import replicas
 from quorate.kube.patches import merged
-from quorate.kube.resources import WORKLOADS, Resource, reference_to
+from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS, Resource, reference_to
 from quorate.kube.writes import Create, Delete, Patch, Write, status_patch
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import ON_HOLD, PENDING_EVALUATION
@@ -54,7 +55,7 @@ def serving_plans(
     kind: ServingKind,
     obj: ServingSet,
     workloads: Sequence[Workload],
-    pods: Sequence[QueuedPod],
+    pods: Sequence[Pod],
     context: ReconcileContext,
     options: JobOptions,
     now: float,
@@ -224,7 +225,7 @@ def _delete(workload: Workload) -> Plan:
 
 
 def _add_to_groups(
-    kind: ServingKind, obj: ServingSet, groups: Sequence[ServingGroup], pods: Sequence[QueuedPod]
+    kind: ServingKind, obj: ServingSet, groups: Sequence[ServingGroup], pods: Sequence[Pod]
 ) -> tuple[tuple[Write, ...], ...]:
     """Label each pod with its group; pods of surplus groups are deleted with their workload."""
     by_index = {group.index: group for group in groups}
@@ -233,7 +234,7 @@ def _add_to_groups(
     for pod in pods:
         position = kind.position_of(pod)
         group = by_index.get(position.index) if position is not None else None
-        if position is None or group is None or is_deleted(pod):
+        if position is None or group is None or pod.is_leaving:
             continue
         roles = {pod_set.name for pod_set in group.pod_sets}
         role = position.role if position.role in roles else MAIN
@@ -242,7 +243,7 @@ def _add_to_groups(
     return tuple(writes)
 
 
-def _membership(pod: QueuedPod, group: ServingGroup, role: str, queue: str) -> Patch | None:
+def _membership(pod: Pod, group: ServingGroup, role: str, queue: str) -> Patch | None:
     annotations = {
         constants.GROUP_NAME: group.workload,
         constants.TOTAL_COUNT: str(group.total),
@@ -267,7 +268,7 @@ def _membership(pod: QueuedPod, group: ServingGroup, role: str, queue: str) -> P
             missing[field] = different
     if not missing:
         return None
-    return Patch(PODS, metadata.key, metadata.resource_version, {"metadata": missing})
+    return Patch(PLACEABLE_PODS, metadata.key, metadata.resource_version, {"metadata": missing})
 
 
 def _index_offset(group: ServingGroup, role: str) -> dict[str, str]:

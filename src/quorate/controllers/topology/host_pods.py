@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Final
 
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
+from quorate.api.kueue import TOPOLOGY_GATE
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import at_epoch, epoch
 from quorate.controllers.pods.pod_writes import FIELD_MANAGER
-from quorate.controllers.topology.placed_pods import PLACED_PODS, PlacedPod
-from quorate.kube.resources import Json
+from quorate.kube.resources import PLACEABLE_PODS, Json
 from quorate.kube.writes import Apply
 from quorate.queueing.topology.node_failures import HostState
 
@@ -18,29 +18,27 @@ REASON: Final = "UnschedulableOnAssignedNode"
 EVENT: Final = "PodTerminatedByKueue"
 
 
-def host_of(pod: PlacedPod) -> str:
+def host_of(pod: Pod) -> str:
     """Return the host that the pod is to run on, or runs on; empty if it is not placed on one."""
-    return pod.spec.node_selector.get(HOSTNAME) or pod.spec.node_name
+    return pod.spec.node_selector.get(HOSTNAME) or pod.node_name
 
 
-def is_waiting(pod: PlacedPod) -> bool:
+def is_waiting(pod: Pod) -> bool:
     """Return True if a scheduler may bind the pod to its host and has not."""
-    return (
-        not pod.spec.node_name and not pod.is_gated and not pod.is_deleted and pod.status.phase == "Pending"
-    )
+    is_free = not pod.node_name and not pod.has_gate(TOPOLOGY_GATE)
+    return is_free and not pod.is_leaving and pod.status.phase == "Pending"
 
 
-def is_progressing(pod: PlacedPod | BoundPod) -> bool:
+def is_progressing(pod: Pod) -> bool:
     """Return True if the pod runs on a node, or is about to."""
-    is_ended = pod.status.phase in ("Succeeded", "Failed")
-    return bool(pod.spec.node_name) and pod.metadata.deletion_timestamp is None and not is_ended
+    return pod.uses_node and not pod.is_leaving
 
 
-def termination_message(pod: PlacedPod) -> str:
+def termination_message(pod: Pod) -> str:
     return f"Pod terminated by Kueue because its assigned node {host_of(pod)} does not take it"
 
 
-def termination(pod: PlacedPod, now: float) -> Apply:
+def termination(pod: Pod, now: float) -> Apply:
     metadata = pod.metadata
     condition: Json = {
         "type": CONDITION,
@@ -53,15 +51,15 @@ def termination(pod: PlacedPod, now: float) -> Apply:
         "metadata": {"uid": metadata.uid},
         "status": {"phase": "Failed", "conditions": [condition]},
     }
-    return Apply(PLACED_PODS, metadata.key, body, FIELD_MANAGER, "status")
+    return Apply(PLACEABLE_PODS, metadata.key, body, FIELD_MANAGER, "status")
 
 
-def refusing_states(pods: Iterable[PlacedPod], now: float) -> dict[str, HostState]:
+def refusing_states(pods: Iterable[Pod], now: float) -> dict[str, HostState]:
     """Return the states of hosts that have no room for one of ``pods``, as a scheduler found."""
     since = {
-        host_of(pod): epoch(pod.status.refused_since)
+        host_of(pod): epoch(pod.history.refused_since)
         for pod in pods
-        if is_waiting(pod) and pod.status.refused_since is not None
+        if is_waiting(pod) and pod.history.refused_since is not None
     }
     return {
         host: HostState(has_failed=True, admits_pods=False)

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import POD_SET, Admission, Workload
 from quorate.api.kueue.topology import HOSTNAME
@@ -32,9 +32,7 @@ from quorate.controllers.topology.host_pods import (
 )
 from quorate.controllers.topology.placed_pods import (
     LARGE,
-    PLACED_PODS,
     WORKLOADS_OF,
-    PlacedPod,
     WorkloadPods,
     has_places,
     pods_key,
@@ -44,7 +42,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault
-from quorate.kube.resources import PLACEABLE_NODES, WORKLOADS, reference_to
+from quorate.kube.resources import PLACEABLE_NODES, PLACEABLE_PODS, WORKLOADS, reference_to
 from quorate.kube.writes import send, send_concurrently, status_patch
 from quorate.queueing.conditions import NODE_FAILURES, is_evicted, is_finished
 from quorate.queueing.lifecycle.transition import Transition, evict
@@ -96,7 +94,7 @@ def assigned_hosts(admission: Admission) -> AssignedHosts:
     return AssignedHosts(admission, by_pod_set, frozenset().union(*by_pod_set.values()))
 
 
-def needed_hosts(workload: Workload, assigned: AssignedHosts, pods: Iterable[PlacedPod]) -> frozenset[str]:
+def needed_hosts(workload: Workload, assigned: AssignedHosts, pods: Iterable[Pod]) -> frozenset[str]:
     """Return the hosts on which pods may still run: on the others, all pods have ended for good."""
     if not workload.status.reclaimable_pods:
         return assigned.all
@@ -105,7 +103,7 @@ def needed_hosts(workload: Workload, assigned: AssignedHosts, pods: Iterable[Pla
         return Counter(
             tuple(pod.spec.node_selector.get(level, "") for level in levels)
             for pod in pods
-            if pod.spec.node_name and not pod.is_terminated and pod.metadata.labels.get(POD_SET) == pod_set
+            if pod.node_name and not pod.has_ended and pod.metadata.labels.get(POD_SET) == pod_set
         )
 
     reduced = domains_without_ended(workload, assigned.admission, bound)
@@ -172,7 +170,7 @@ class NodeFailureController:
                 if host in assigned.all:
                     self._check(key, host)
 
-    def _pod_changed(self, change: Change[PlacedPod]) -> None:
+    def _pod_changed(self, change: Change[Pod]) -> None:
         old, new = change.old, change.new
         has_ended = old is not None and is_progressing(old) and not (new is not None and is_progressing(new))
         if not has_ended and (new is None or not is_waiting(new)):
@@ -183,13 +181,13 @@ class NodeFailureController:
             return
         for pods_of in pods_key(known.metadata):
             for workload in self._workloads.by_index(WORKLOADS_OF, pods_of):
-                if new is not None and new.status.refused_since is not None:
+                if new is not None and new.history.refused_since is not None:
                     self._refusing.setdefault(workload.metadata.key, set()).add(host_of(new))
                 self._check(workload.metadata.key, host_of(known))
             if new is not None and new.requests_place and self._has_no_places(pods_of):
                 self.reconciler.enqueue_in(pods_of, BATCH_S)
 
-    def _bound_pod_changed(self, change: Change[BoundPod]) -> None:
+    def _bound_pod_changed(self, change: Change[Pod]) -> None:
         old, new = change.old, change.new
         if old is None or POD_SET in old.metadata.labels or not is_progressing(old):
             return
@@ -198,9 +196,9 @@ class NodeFailureController:
                 for workload in self._workloads.by_index(WORKLOADS_OF, pods_of):
                     self._check(workload.metadata.key, self._host_of_bound(old))
 
-    def _host_of_bound(self, pod: BoundPod) -> str:
-        node = self._nodes.get(Key("", pod.spec.node_name))
-        return pod.spec.node_name if node is None else host_name(node)
+    def _host_of_bound(self, pod: Pod) -> str:
+        node = self._nodes.get(Key("", pod.node_name))
+        return pod.node_name if node is None else host_name(node)
 
     def _has_no_places(self, key: Key) -> bool:
         """Return True if the workload exists, is queued, and has no places for pods."""
@@ -299,7 +297,7 @@ class NodeFailureController:
                 suspects[host] = node
             elif host in recorded:
                 states[host] = HostState()
-        pods: list[PlacedPod] = []
+        pods: list[Pod] = []
         refusing = self._refusing.pop(workload.metadata.key, set()) - suspects.keys()
         if refusing and self._has_topology(assigned):
             refusing = set()
@@ -338,7 +336,7 @@ class NodeFailureController:
         unchecked = (self._blocked.get(key, frozenset()) & assigned.all).difference(hosts)
         return unchecked.union(host for host, state in states.items() if not state.admits_pods)
 
-    def _is_stuck(self, pod: PlacedPod, states: Mapping[str, HostState]) -> bool:
+    def _is_stuck(self, pod: Pod, states: Mapping[str, HostState]) -> bool:
         """Return True if the pod waits for a node that does not take it, or is no longer assigned.
 
         Pods of slices are assigned by any of them.
@@ -364,7 +362,7 @@ class NodeFailureController:
         workload: Workload,
         assigned: AssignedHosts,
         suspects: Mapping[str, NodeHealth | None],
-        pods: Iterable[PlacedPod],
+        pods: Iterable[Pod],
         now: float,
     ) -> dict[str, HostState]:
         if not suspects:
@@ -409,10 +407,10 @@ class NodeFailureController:
             regarding = reference_to(WORKLOADS, workload)
             self._context.events.event(regarding, event.type, event.reason, event.message)
 
-    async def _terminate(self, pods: list[PlacedPod], now: float) -> None:
+    async def _terminate(self, pods: list[Pod], now: float) -> None:
         for first in range(0, len(pods), CONCURRENT):
             batch = pods[first : first + CONCURRENT]
             await send_concurrently(self._context.client, ([termination(pod, now)] for pod in batch))
             for pod in batch:
-                regarding = reference_to(PLACED_PODS, pod)
+                regarding = reference_to(PLACEABLE_PODS, pod)
                 self._context.events.event(regarding, "Normal", EVENT, termination_message(pod))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, Final
 
-from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.host_node import HostNode
+from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.meta import Key, find_condition
@@ -30,8 +30,8 @@ from quorate.queueing.nodes.pod_templates import has_claims
 from quorate.queueing.state import State
 
 HOST_NODES: Final[Resource[Node]] = Resource("", "v1", "nodes", "Node", False, HostNode)
-BOUND_PODS: Final = Resource("", "v1", "pods", "Pod", True, BoundPod)
-NOMINATED_PODS: Final = Resource("", "v1", "pods", "Pod", True, BoundPod)
+BOUND_PODS: Final = Resource("", "v1", "pods", "Pod", True, Pod)
+NOMINATED_PODS: Final = Resource("", "v1", "pods", "Pod", True, Pod)
 RETRY_S: Final = 1.0  # changes of nodes and pods within this time cause one evaluation
 _NOMINATED: Final = "spec.nodeName=,status.nominatedNodeName!="
 _USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -103,7 +103,7 @@ class NodeFeeds:
 
 def node_feeds(
     state: State, note: Callable[[Collection[str]], object]
-) -> tuple[Feed[Node], Feed[BoundPod], Feed[BoundPod]]:
+) -> tuple[Feed[Node], Feed[Pod], Feed[Pod]]:
     """Return the feeds of nodes, of bound pods, and of nominated ones.
 
     ``note`` is called with the flavors that may have more room.
@@ -152,7 +152,7 @@ async def load_model(client: Client, state: State, now: float) -> None:
     try:
         nodes, pods, nominated = node_feeds(state, lambda _: None)
 
-        def put_pod(pod: BoundPod) -> None:
+        def put_pod(pod: Pod) -> None:
             pods.put(pod)
             nominated.put(pod)
 
@@ -181,14 +181,14 @@ def _placing_properties(node: Node) -> tuple[Any, ...]:
     return node.metadata.labels, node.spec, node.status.allocatable, ready is None or ready.status
 
 
-def _pods_differ(old: BoundPod, new: BoundPod) -> bool:
+def _pods_differ(old: Pod, new: Pod) -> bool:
     return _usage(old) != _usage(new)
 
 
-def _usage(pod: BoundPod) -> tuple[Any, ...]:
+def _usage(pod: Pod) -> tuple[Any, ...]:
     metadata = pod.metadata
     return (
-        pod.spec,
+        pod.node_name,
         pod.status.nominated_node_name,
         pod.requests,
         pod.status.phase,

@@ -1,20 +1,15 @@
 """Pods of admitted workloads with the fields that decide about their places."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
-from quorate.api.core import SchedulingGate
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION, Workload
-from quorate.api.kueue.topology_annotations import INDEX_OFFSET, REQUESTS
 from quorate.api.limits import LARGE_BYTES
-from quorate.api.meta import Condition, Key, ObjectMeta, Struct, find_condition
+from quorate.api.meta import Key, ObjectMeta
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
-from quorate.kube.resources import Resource
+from quorate.kube.resources import PLACEABLE_PODS
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 
 PODS_OF: Final = "pods of"  # index by what ``pods_key`` returns
@@ -23,67 +18,9 @@ GATED_PODS_OF: Final = "gated pods of"  # likewise, only of pods that wait for a
 WORKLOADS_OF: Final = "workloads with places of pods"  # index of workloads, likewise
 LARGE: Final = LARGE_BYTES // 32  # pods, and values of domains, of one workload, of 32 bytes each
 
-_ANNOTATIONS: Final = (WORKLOAD_ANNOTATION, SLICE_NAME, INDEX_OFFSET, *REQUESTS)
 
-
-class _Spec(Struct):
-    node_name: str = ""
-    node_selector: Mapping[str, str] = {}
-    scheduling_gates: tuple[SchedulingGate, ...] = ()
-
-
-class _Status(Struct):
-    """``refused_since``: since when a scheduler has found no node for the pod; None if it is not so."""
-
-    phase: str = "Pending"
-    conditions: tuple[Condition, ...] = ()
-    refused_since: datetime | None = None
-
-    def __post_init__(self) -> None:
-        scheduled = find_condition(self.conditions, "PodScheduled")
-        if scheduled is not None and (scheduled.status, scheduled.reason) == ("False", "Unschedulable"):
-            msgspec.structs.force_setattr(self, "refused_since", scheduled.last_transition_time)
-        msgspec.structs.force_setattr(self, "conditions", ())
-
-
-class PlacedPod(Struct):
-    """A pod of a workload; its metadata without what is not read, to save memory."""
-
-    metadata: ObjectMeta
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-    def __post_init__(self) -> None:
-        metadata = self.metadata
-        annotations = {key: metadata.annotations[key] for key in _ANNOTATIONS if key in metadata.annotations}
-        trimmed = msgspec.structs.replace(
-            metadata, annotations=annotations, finalizers=(), owner_references=()
-        )
-        msgspec.structs.force_setattr(self, "metadata", trimmed)
-
-    @property
-    def is_gated(self) -> bool:
-        return any(gate.name == TOPOLOGY_GATE for gate in self.spec.scheduling_gates)
-
-    @property
-    def is_deleted(self) -> bool:
-        return self.metadata.deletion_timestamp is not None
-
-    @property
-    def is_terminated(self) -> bool:
-        return self.status.phase in ("Succeeded", "Failed")
-
-    @property
-    def requests_place(self) -> bool:
-        """Whether its template requests a topology."""
-        return any(name in self.metadata.annotations for name in REQUESTS)
-
-    @property
-    def can_be_ungated(self) -> bool:
-        return self.is_gated and not self.is_deleted and not self.is_terminated
-
-
-PLACED_PODS: Final = Resource("", "v1", "pods", "Pod", True, PlacedPod)
+def can_be_ungated(pod: Pod) -> bool:
+    return pod.has_gate(TOPOLOGY_GATE) and not pod.is_leaving and not pod.has_ended
 
 
 class WorkloadPods:
@@ -93,10 +30,10 @@ class WorkloadPods:
     pods without the label, those without a node are few; the others are in ``bound``.
     """
 
-    def __init__(self, client: Client, bound: Informer[BoundPod]) -> None:
-        self.labelled = Informer(client, PLACED_PODS, label_selector=POD_SET)
+    def __init__(self, client: Client, bound: Informer[Pod]) -> None:
+        self.labelled = Informer(client, PLACEABLE_PODS, label_selector=POD_SET)
         self.unlabelled = Informer(
-            client, PLACED_PODS, label_selector=f"!{POD_SET}", field_selector="spec.nodeName="
+            client, PLACEABLE_PODS, label_selector=f"!{POD_SET}", field_selector="spec.nodeName="
         )
         self.bound = bound
         for pods in (self.labelled, self.unlabelled):
@@ -104,21 +41,21 @@ class WorkloadPods:
         self.labelled.add_index(GATED_PODS_OF, _key_of_gated)
         self.bound.add_index(PODS_OF, _key_of_unlabelled)
 
-    def of(self, workload: Workload) -> list[PlacedPod]:
+    def of(self, workload: Workload) -> list[Pod]:
         """Return the pods of ``workload`` but those of ``bound_of``, in key order, labelled ones first."""
         key = pods_key_of(workload.metadata)
         return [*self.labelled.by_index(PODS_OF, key), *self.unlabelled.by_index(PODS_OF, key)]
 
-    def bound_of(self, workload: Workload) -> list[BoundPod]:
+    def bound_of(self, workload: Workload) -> list[Pod]:
         """Return the pods of ``workload`` that have a node and no label ``podset``, in key order."""
         return self.bound.by_index(PODS_OF, pods_key_of(workload.metadata))
 
 
-def _key_of_gated(pod: PlacedPod) -> Iterable[Key]:
-    return pods_key(pod.metadata) if pod.can_be_ungated else ()
+def _key_of_gated(pod: Pod) -> Iterable[Key]:
+    return pods_key(pod.metadata) if can_be_ungated(pod) else ()
 
 
-def _key_of_unlabelled(pod: BoundPod) -> Iterable[Key]:
+def _key_of_unlabelled(pod: Pod) -> Iterable[Key]:
     return () if POD_SET in pod.metadata.labels else pods_key(pod.metadata)
 
 

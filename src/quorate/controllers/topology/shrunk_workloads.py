@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from quorate.api.kueue import ELASTIC_JOB, POD_SET, Admission, PodSetAssignment, Workload
+from quorate.api.core.pod import Pod
+from quorate.api.kueue import ELASTIC_JOB, POD_SET, TOPOLOGY_GATE, Admission, PodSetAssignment, Workload
 from quorate.api.kueue.topology import topology_assignment
 from quorate.api.meta import Key
-from quorate.controllers.topology.placed_pods import PlacedPod
 from quorate.queueing.topology.shrunk_places import shrunk_domains
 
 Selectors = Mapping[str, str]
@@ -27,7 +27,7 @@ def has_shrunk(workload: Workload) -> bool:
 
 
 def shrunk_admission(
-    workload: Workload, pods: Sequence[PlacedPod], sent: Mapping[Key, Selectors], *, by_host_prefix: bool
+    workload: Workload, pods: Sequence[Pod], sent: Mapping[Key, Selectors], *, by_host_prefix: bool
 ) -> Admission | None:
     """Return the admission with the places of the pods that are left; None if nothing is to be given up yet.
 
@@ -51,7 +51,7 @@ def shrunk_admission(
 def _shrunk(
     assigned: PodSetAssignment,
     size: int,
-    pods: Sequence[PlacedPod],
+    pods: Sequence[Pod],
     sent: Mapping[Key, Selectors],
     *,
     by_host_prefix: bool,
@@ -61,9 +61,9 @@ def _shrunk(
         return assigned
     present: list[tuple[str, ...]] = []
     for pod in pods:
-        if pod.is_terminated or pod.metadata.labels.get(POD_SET) != assigned.name:
+        if pod.has_ended or pod.metadata.labels.get(POD_SET) != assigned.name:
             continue
-        selectors = sent.get(pod.metadata.key) if pod.is_gated else pod.spec.node_selector
+        selectors = sent.get(pod.metadata.key) if pod.has_gate(TOPOLOGY_GATE) else pod.spec.node_selector
         if selectors is not None:
             present.append(tuple(selectors.get(level, "") for level in old.levels))
     domains = shrunk_domains(tuple(old.domains()), size, present)

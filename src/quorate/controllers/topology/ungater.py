@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace as replace_fields
 
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import POD_SET, TOPOLOGY_GATE, PodSetAssignment, Workload
 from quorate.api.kueue.topology import HOSTNAME, TopologyAssignment
 from quorate.api.kueue.topology_annotations import INDEX_OFFSET
@@ -24,10 +25,9 @@ from quorate.controllers.pods.constants import IS_GROUP
 from quorate.controllers.topology.placed_pods import (
     GATED_PODS_OF,
     LARGE,
-    PLACED_PODS,
     PODS_OF,
     WORKLOADS_OF,
-    PlacedPod,
+    can_be_ungated,
     has_places,
     pods_key,
     pods_key_of,
@@ -46,7 +46,7 @@ from quorate.kube.errors import (
 )
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import WORKLOADS
+from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS
 from quorate.kube.writes import Patch, send, send_for_metadata, status_patch
 from quorate.queueing.conditions import ADMITTED, transition_time
 from quorate.queueing.topology.ungating import PodPlace, choose_domains, pod_rank, pod_set_ranks
@@ -60,7 +60,7 @@ CONCURRENT: Final = 100  # patches for one workload
 class Ungating:
     """A gated pod and the node selectors that it gets: the values of its domain by level."""
 
-    pod: PlacedPod
+    pod: Pod
     selectors: Mapping[str, str]
 
     @property
@@ -68,7 +68,7 @@ class Ungating:
         metadata, spec = self.pod.metadata, self.pod.spec
         left = [{"name": gate.name} for gate in spec.scheduling_gates if gate.name != TOPOLOGY_GATE]
         body: dict[str, Any] = {"spec": {"nodeSelector": self.selectors, "schedulingGates": left or None}}
-        return Patch(PLACED_PODS, metadata.key, metadata.resource_version, body)
+        return Patch(PLACEABLE_PODS, metadata.key, metadata.resource_version, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ class SentUngatings:
     def __init__(self) -> None:
         self._sent: dict[Key, Sent] = {}
 
-    def pod_changed(self, key: Key, pod: PlacedPod | None) -> None:
+    def pod_changed(self, key: Key, pod: Pod | None) -> None:
         """Forget a patch once the cache has another version of the pod than the one that it replaces."""
         sent = self._sent.get(key)
         if sent is not None and (pod is None or pod.metadata.resource_version != sent.version):
             del self._sent[key]
 
-    def of(self, pods: Iterable[PlacedPod]) -> dict[Key, Sent]:
+    def of(self, pods: Iterable[Pod]) -> dict[Key, Sent]:
         """Return the patches that were sent for the cached versions of these pods.
 
         A patch may be sent just after the cache has got another version: it is refused, and counts no more.
@@ -122,7 +122,7 @@ class SentUngatings:
 
 def find_ungatings(
     workload: Workload,
-    pods: Sequence[PlacedPod],
+    pods: Sequence[Pod],
     sent: Mapping[Key, Sent],
     blocked: frozenset[str] = frozenset(),
 ) -> list[Ungating]:
@@ -151,21 +151,23 @@ def _of_pod_set(
     workload: Workload,
     assigned: PodSetAssignment,
     assignment: TopologyAssignment,
-    pods: Sequence[PlacedPod],
+    pods: Sequence[Pod],
     sent: Mapping[Key, Sent],
     blocked: frozenset[str],
 ) -> list[Ungating]:
     # A deleted pod behind the gate will never run.
-    counted = [pod for pod in pods if not pod.is_terminated and not (pod.is_gated and pod.is_deleted)]
-    if not any(pod.is_gated for pod in counted):
+    counted = [
+        pod for pod in pods if not pod.has_ended and not (pod.has_gate(TOPOLOGY_GATE) and pod.is_leaving)
+    ]
+    if not any(pod.has_gate(TOPOLOGY_GATE) for pod in counted):
         return []
     levels = assignment.levels
     ranks = pod_set_ranks(workload, assigned.name, counted[0].metadata.annotations.get(INDEX_OFFSET))
     places: list[PodPlace] = []
     again: list[Ungating] = []
     for pod in counted:
-        selectors: Mapping[str, str] | None = None if pod.is_gated else pod.spec.node_selector
-        before = sent.get(pod.metadata.key) if pod.is_gated else None
+        selectors: Mapping[str, str] | None = None if pod.has_gate(TOPOLOGY_GATE) else pod.spec.node_selector
+        before = sent.get(pod.metadata.key) if pod.has_gate(TOPOLOGY_GATE) else None
         if before is not None:
             selectors = {**pod.spec.node_selector, **before.selectors}
             if before.is_uncertain:
@@ -192,7 +194,7 @@ def _of_pod_set(
 class Ungater:
     """Watches workloads with places and their pods; see the module docstring."""
 
-    def __init__(self, context: ControllerContext, pods: Informer[PlacedPod]) -> None:
+    def __init__(self, context: ControllerContext, pods: Informer[Pod]) -> None:
         self._context = context
         self._pods = pods
         self._workloads = context.informers.workloads
@@ -225,11 +227,11 @@ class Ungater:
         elif has_places(change.new):
             self.reconciler.enqueue(change.key)
 
-    def _pod_changed(self, change: Change[PlacedPod]) -> None:
+    def _pod_changed(self, change: Change[Pod]) -> None:
         old, new = change.old, change.new
         self._sent.pod_changed(change.key, new)
-        has_left = old is not None and not old.is_terminated and (new is None or new.is_terminated)
-        if not has_left and (new is None or not new.can_be_ungated):
+        has_left = old is not None and not old.has_ended and (new is None or new.has_ended)
+        if not has_left and (new is None or not can_be_ungated(new)):
             return
         known = old if new is None else new
         assert known is not None, "a change from nothing to nothing"
@@ -258,7 +260,7 @@ class Ungater:
                 return  # the change reconciles it again
             await self._send_all(workload, found[first : first + CONCURRENT])
 
-    async def _give_up_places(self, workload: Workload, gated: Sequence[PlacedPod]) -> bool:
+    async def _give_up_places(self, workload: Workload, gated: Sequence[Pod]) -> bool:
         """Take the places of pods that are gone from a workload that has shrunk; return False if none are.
 
         Pods of two slices cannot be told apart: then nothing is given up before the old one is finished.

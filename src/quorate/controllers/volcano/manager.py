@@ -20,13 +20,21 @@ from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
     BatchJobGroupController,
     BatchJobMemberships,
 )
-from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS
 from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupController
 from quorate.controllers.volcano.pod_groups.scheduling_gates import SchedulingGateController
 from quorate.controllers.volcano.pod_groups.suspended_groups import SuspendedGroupController
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
 from quorate.kube.informer import Informer
-from quorate.kube.resources import COMMANDS, HYPER_NODES, JOBS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Resource
+from quorate.kube.resources import (
+    COMMANDS,
+    HYPER_NODES,
+    JOBS,
+    PLACEABLE_PODS,
+    POD_GROUPS,
+    QUEUES,
+    VOLCANO_JOBS,
+    Resource,
+)
 from quorate.kube.rest.discovery import wait_until_served
 
 # Makes the controller that queues the objects of an informer, for each kind that is queued.
@@ -68,7 +76,7 @@ async def _run_pods(
 ) -> None:
     rules = context.configuration.gang
     pods = [
-        Informer(context.client, GROUP_PODS, field_selector=f"spec.schedulerName={name}")
+        Informer(context.client, PLACEABLE_PODS, field_selector=f"spec.schedulerName={name}")
         for name in rules.scheduler_names
     ]
     async with asyncio.TaskGroup() as tasks:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import Topology
@@ -133,7 +133,7 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Info
         data.pod_revision += 1
         note(Changed("node"))
 
-    def pod_changed(change: Change[BoundPod]) -> None:
+    def pod_changed(change: Change[Pod]) -> None:
         old, new = change.old, change.new
         if old is not None and new is not None and not _pods_differ(old, new):
             return
@@ -143,8 +143,8 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Info
                 note(Changed("workload", key))  # its state may be another one, and its pods are
 
     nodes: Informer[Node] = Informer(client, HOST_NODES)
-    pods: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
-    nominated: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_NOMINATED)
+    pods: Informer[Pod] = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
+    nominated: Informer[Pod] = Informer(client, BOUND_PODS, field_selector=_NOMINATED)
     of_nodes, of_pods, of_nominated = node_feeds(data.state, lambda _: None)
     of_nodes.subscribe(nodes, nodes_changed)
     without_pods = data.without_pods
@@ -182,8 +182,8 @@ def _gang_informers(data: ClusterData, client: Client, note: Note) -> tuple[Info
     return groups, queues
 
 
-def _pods_differ(old: BoundPod, new: BoundPod) -> bool:
-    def use(pod: BoundPod) -> tuple[Any, ...]:
-        return pod.spec.node_name, pod.requests, pod.status.phase, pod.metadata.annotations
+def _pods_differ(old: Pod, new: Pod) -> bool:
+    def use(pod: Pod) -> tuple[Any, ...]:
+        return pod.node_name, pod.requests, pod.status.phase, pod.metadata.annotations
 
     return use(old) != use(new)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.dashboard.model.workload_index import RunningPods
 from quorate.gang.queue_accounts import add
@@ -19,9 +19,9 @@ class PodsOnNodes:
         self._running = running
         self._uses: dict[Key, tuple[str, Mapping[str, int]]] = {}  # by pod: its node, and what it uses
 
-    def put_pod(self, pod: BoundPod) -> None:
+    def put_pod(self, pod: Pod) -> None:
         key = pod.metadata.key
-        use = (pod.spec.node_name, usage_on_node(pod)) if uses_node(pod) else None
+        use = (pod.node_name, usage_on_node(pod)) if uses_node(pod) else None
         if self._uses.get(key) != use:
             self._remove(key)
             if use is not None:

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.core import Toleration
-from quorate.api.core.scheduling import Pod, PodMeta
+from quorate.api.core.pod import Pod, PodMeta
 from quorate.api.meta import Key, Uid
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task

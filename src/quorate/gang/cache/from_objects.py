@@ -13,8 +13,9 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import ResourceQuota, Resources
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import quota_usage
-from quorate.api.core.scheduling import Pod, PodSpec
+from quorate.api.core.scheduling import PodSpec
 from quorate.api.meta import Key, epoch
 from quorate.api.quantity import Quantity
 from quorate.api.syntax import signed_int32

@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.api.kueue.placed_workload import HeldPod, PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME

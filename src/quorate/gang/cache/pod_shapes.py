@@ -6,7 +6,7 @@ shape when a new selector tells pods apart by their labels.  The model then sets
 
 from collections.abc import Callable, Iterable, Iterator
 
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.placement.filters.devices.demand import DeviceDemand, claim_keys, device_demand
 from quorate.placement.filters.devices.index import DeviceIndex

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Uid
 from quorate.gang.cache.from_objects import is_terminated
 from quorate.gang.cache.gang import Gang

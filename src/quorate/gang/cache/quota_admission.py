@@ -11,7 +11,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import Toleration
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Struct, Uid
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, Uid
 from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.shapes import Shape

@@ -8,8 +8,9 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from quorate.api.core import ResourceRequirements
+from quorate.api.core.pod import Pod, PodMeta
 from quorate.api.core.pod_resources import EncodedRequests
-from quorate.api.core.scheduling import Container, Pod, PodMeta, PodSpec
+from quorate.api.core.scheduling import Container, PodSpec
 from quorate.api.meta import Key, Uid
 from quorate.placement.cluster import Cluster
 from quorate.placement.filters.engine import ConstraintEngine

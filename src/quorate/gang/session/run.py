@@ -3,7 +3,8 @@
 import traceback
 from typing import Final
 
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.gang.actions import ACTIONS
 from quorate.gang.actions.repair import evict_partial_gangs

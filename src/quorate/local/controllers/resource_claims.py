@@ -13,7 +13,7 @@ from quorate.api.core.device_claims import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
-from quorate.api.core.scheduling import PodResourceClaimStatus
+from quorate.api.core.pod import PodResourceClaimStatus
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock

@@ -5,11 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import NodeAffinity, NodeSelector, PreferredSchedulingTerm
-from quorate.api.core.scheduling import (
-    Affinity,
-    PodAffinity,
-    PodAffinityTerm,
-)
+from quorate.api.core.scheduling import Affinity, PodAffinity, PodAffinityTerm
 from quorate.placement.filters.devices.demand import DeviceDemand
 from quorate.placement.filters.image_locality import full_name
 from quorate.placement.filters.inter_pod.affinity_index import OwnTerm, PodSelectors

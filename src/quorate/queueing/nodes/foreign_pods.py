@@ -6,11 +6,10 @@ workload has no places any more: until a terminating pod has ended, its room is 
 
 from typing import Final
 
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
-from quorate.api.kueue.topology_annotations import REQUESTS
 from quorate.api.meta import Key
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.placement.resources import in_base_units
@@ -20,35 +19,35 @@ from quorate.queueing.nodes.places import Amounts
 PODS: Final = "pods"  # the resource of which each pod uses 1
 
 
-def uses_node(pod: BoundPod) -> bool:
-    return bool(pod.spec.node_name) and pod.status.phase not in ("Succeeded", "Failed")
+def uses_node(pod: Pod) -> bool:
+    return pod.uses_node
 
 
-def requests_place(pod: BoundPod) -> bool:
-    return any(key in pod.metadata.annotations for key in REQUESTS)
+def requests_place(pod: Pod) -> bool:
+    return pod.requests_place
 
 
-def owner_of(pod: BoundPod) -> Owner | None:
+def owner_of(pod: Pod) -> Owner | None:
     """Return what the pod belongs to; None: nothing that has places, or an unknown workload that has."""
     key = workload_of(pod) if requests_place(pod) else group_of(pod)
     return None if key is None else Owner("workload" if requests_place(pod) else "group", key)
 
 
-def workload_of(pod: BoundPod) -> Key | None:
+def workload_of(pod: Pod) -> Key | None:
     """Return the workload with the places of the pod; None: unknown, or one of several slices of a job."""
     annotations = pod.metadata.annotations
     name = "" if SLICE_NAME in annotations else annotations.get(WORKLOAD_ANNOTATION, "")
     return Key(pod.metadata.namespace, name) if name else None
 
 
-def group_of(pod: BoundPod) -> Key | None:
+def group_of(pod: Pod) -> Key | None:
     """Return the Volcano pod group of a pod that names no workload; None if it has none."""
     annotations = pod.metadata.annotations
     name = "" if WORKLOAD_ANNOTATION in annotations else annotations.get(GROUP_NAME, "")
     return Key(pod.metadata.namespace, name) if name else None
 
 
-def usage_on_node(pod: BoundPod) -> Amounts:
+def usage_on_node(pod: Pod) -> Amounts:
     """Return what a pod uses of its node, in base units by resource."""
     return {**in_base_units(pod.requests), PODS: 1}
 

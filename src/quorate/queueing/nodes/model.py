@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
@@ -106,7 +106,7 @@ class TopologyModel(TopologyTrees):
 
     # Pods.
 
-    def put_pod(self, pod: BoundPod) -> tuple[str, ...]:
+    def put_pod(self, pod: Pod) -> tuple[str, ...]:
         """Count what a pod uses unless its workload has places.
 
         Returns the flavors of the node on which the pod counted before, with other requests.
@@ -115,7 +115,7 @@ class TopologyModel(TopologyTrees):
         if not uses_node(pod) or (requests_place(pod) and owner is None):
             return self.remove_pod(key)
         known = pod if pod.constraints is not None or pod.metadata.labels else None
-        return self._put(key, Occupant(pod.spec.node_name, usage_on_node(pod), owner, known))
+        return self._put(key, Occupant(pod.node_name, usage_on_node(pod), owner, known))
 
     def put_unreadable_pod(self, key: Key, node: str, requests: Requests) -> tuple[str, ...]:
         """Count a pod of which only the node and ``requests`` are known, whether or not it has a place."""
@@ -123,13 +123,13 @@ class TopologyModel(TopologyTrees):
         owner, pod = (None, None) if known is None else (known.owner, known.pod)
         return self._put(key, Occupant(node, requests, owner, pod, is_unreadable=True))
 
-    def put_nominated_pod(self, pod: BoundPod) -> tuple[str, ...]:
+    def put_nominated_pod(self, pod: Pod) -> tuple[str, ...]:
         """Count what a pod will use of the node for which a scheduler evicts others; it is not bound yet.
 
         A pod of a workload with places is counted by these.
         """
         name, node = Nominated(pod.metadata.key), pod.status.nominated_node_name
-        if requests_place(pod) or not node or pod.spec.node_name:
+        if requests_place(pod) or not node or pod.node_name:
             return self._remove(name)
         return self._put(name, Occupant(node, usage_on_node(pod)))
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key
@@ -43,7 +43,7 @@ class Occupant(msgspec.Struct, frozen=True, gc=False):
     node: str
     requests: Requests
     owner: Owner | None = None
-    pod: BoundPod | None = None  # if it has labels or constraints, which pod constraints of others read
+    pod: Pod | None = None  # if it has labels or constraints, which pod constraints of others read
     is_unreadable: bool = False  # the places of its workload may not cover what it takes
 
     @property

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from quorate.api.core.bound_pod import BoundPod
-from quorate.api.core.scheduling import Node, Pod, PodMeta, PodSpec
+from quorate.api.core.pod import Pod, PodMeta
+from quorate.api.core.scheduling import Node, PodSpec
 from quorate.api.core.volumes import CSINode, PersistentVolumeClaim
 from quorate.api.meta import Key
 from quorate.placement.cluster import Cluster
@@ -287,7 +287,7 @@ class PodConstraints:
 
     # Shapes.
 
-    def _shape_of_bound(self, view: ConstraintView, pod: BoundPod) -> Shape:
+    def _shape_of_bound(self, view: ConstraintView, pod: Pod) -> Shape:
         metadata, spec = pod.metadata, pod.constraints or _NO_CONSTRAINTS
         if not spec.volumes:
             return view.shapes.of_constraints(metadata.namespace, metadata.labels, spec, NO_VOLUMES)
@@ -327,14 +327,14 @@ def _indexes(tree: DomainTree, cluster: Cluster) -> Vector:
     return np.array([index_of[code] for code in names.codes[tree.columns].tolist()], np.int64)
 
 
-def _uses(pod: BoundPod | None, claim: Key) -> bool:
+def _uses(pod: Pod | None, claim: Key) -> bool:
     if pod is None or pod.constraints is None or pod.metadata.namespace != claim.namespace:
         return False
     sources = (volume.persistent_volume_claim for volume in pod.constraints.volumes)
     return any(source is not None and source.claim_name == claim.name for source in sources)
 
 
-def hash_of(pod: BoundPod, node: str) -> int:
+def hash_of(pod: Pod, node: str) -> int:
     """Return a number for a pod without a place, by all of it that can change."""
     return hash((pod.metadata.key, node, frozenset(pod.metadata.labels.items())))
 

@@ -4,8 +4,9 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_templates import template_pod
-from quorate.api.core.scheduling import Affinity, Pod, PodAffinity, PodSpec
+from quorate.api.core.scheduling import Affinity, PodAffinity, PodSpec
 from quorate.api.interning import ContentCache, InternCache
 
 _MAX_PODS: Final = 1024  # decoded ones that are kept

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core import PriorityClass, Resources
+from quorate.api.core.pod import Pod, PodMeta, PodStatus
 from quorate.api.core.pod_resources import pod_requests
-from quorate.api.core.scheduling import Node, Pod, PodMeta, PodSpec, PodStatus
+from quorate.api.core.scheduling import Node, PodSpec
 from quorate.api.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE, Workload
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid, at_epoch

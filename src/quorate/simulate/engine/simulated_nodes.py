@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core import Taint
-from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.host_node import HostNode
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition, at_epoch, find_condition, with_condition
@@ -85,7 +85,7 @@ class SimulatedNodes:
                 "spec": {**codec.to_builtins(pod.spec), "nodeName": node},
                 "status": {"phase": "Running"},
             }
-            self._feeds[1].put(codec.convert(BoundPod, bound))
+            self._feeds[1].put(codec.convert(Pod, bound))
         else:
             self._feeds[1].remove(pod.metadata.key)
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api.core import ResourceRequirements, Resources
+from quorate.api.core.pod import ContainerStatus, PodCondition
 from quorate.api.core.pod_resources import RESIZE_PENDING, quota_usage
-from quorate.api.core.scheduling import ContainerStatus, PodCondition
 from quorate.api.interning import intern_fields, intern_strings
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.volcano.annotations import GROUP_NAME

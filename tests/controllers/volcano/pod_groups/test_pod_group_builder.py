@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
+from quorate.api.core.pod import Pod
 from quorate.controllers.volcano.job.job_pod_group import pod_group_patch
-from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
+    needs_pod_group,
     pod_group_for,
     too_few_replicas,
     tracks_owner_template,
@@ -23,7 +24,7 @@ def a_pod(
     owner: dict[str, Any] | None = OWNER,
     cpu: str = "1",
     **more: Any,
-) -> GroupPod:
+) -> Pod:
     body = {
         "metadata": {
             "name": "web-1-a", "namespace": "team", "uid": "pod-uid", "annotations": annotations or {},
@@ -36,7 +37,7 @@ def a_pod(
         },
         **more,
     }  # fmt: skip
-    return codec.convert(GroupPod, body)
+    return codec.convert(Pod, body)
 
 
 def test_pods_of_one_owner_share_a_group_that_the_owner_controls() -> None:
@@ -124,8 +125,8 @@ def test_annotations_are_inherited_and_those_of_the_pod_take_precedence() -> Non
         pytest.param(a_pod(status={"phase": "Succeeded"}), False, id="finished pod"),
     ],
 )
-def test_only_unfinished_pods_without_a_group_need_one(pod: GroupPod, want: bool) -> None:
-    assert pod.needs_pod_group is want
+def test_only_unfinished_pods_without_a_group_need_one(pod: Pod, want: bool) -> None:
+    assert needs_pod_group(pod) is want
 
 
 def test_a_changed_template_updates_the_group_but_not_its_queue() -> None:

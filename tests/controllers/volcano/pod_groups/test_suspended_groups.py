@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
+from quorate.api.core.pod import Pod
 from quorate.api.volcano.annotations import GROUP_NAME
-from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
 from quorate.controllers.volcano.pod_groups.suspended_groups import group_of_placed
 
 OF_VOLCANO_JOB = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1"}
@@ -15,14 +15,12 @@ OF_BATCH_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1"
 
 def a_pod(
     group: str = "g", node: str = "n1", phase: str = "Running", owner: dict[str, Any] | None = None
-) -> GroupPod:
+) -> Pod:
     owners = [] if owner is None else [{**owner, "controller": True}]
     annotations = {GROUP_NAME: group} if group else {}
     metadata = {"name": "p", "namespace": "ns", "annotations": annotations, "ownerReferences": owners}
     spec = {"nodeName": node, "containers": []} if node else {"containers": []}
-    return codec.decode(
-        GroupPod, codec.encode({"metadata": metadata, "spec": spec, "status": {"phase": phase}})
-    )
+    return codec.decode(Pod, codec.encode({"metadata": metadata, "spec": spec, "status": {"phase": phase}}))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +38,6 @@ def a_pod(
         pytest.param(a_pod(owner=OF_VOLCANO_JOB), False, True, id="of a Volcano Job: its group is queued"),
     ],
 )
-def test_pods_with_a_node_are_deleted(pod: GroupPod, jobs_are_queued: bool, want: bool) -> None:
+def test_pods_with_a_node_are_deleted(pod: Pod, jobs_are_queued: bool, want: bool) -> None:
     found = group_of_placed(pod, jobs_are_queued=jobs_are_queued)
     assert found == ((pod.group_key,) if want else ())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration.plugins import PredicateArguments

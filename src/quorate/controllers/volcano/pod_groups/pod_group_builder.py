@@ -12,7 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.core import PodSpec, Resources
+from quorate.api.core import Resources
+from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.meta import ObjectMeta, OwnerReference
 from quorate.api.syntax import INT32_MAX
@@ -25,7 +26,6 @@ from quorate.api.volcano.annotations import (
     QUEUE_NAME,
 )
 from quorate.controllers.volcano.job.job_pod_group import multiply
-from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
 
 POD_GROUP_PREFIX: Final = "podgroup-"
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
@@ -34,17 +34,20 @@ TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
 SCALABLE_KINDS: Final = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
 
-def pod_group_name(pod: GroupPod) -> str:
+def needs_pod_group(pod: Pod) -> bool:
+    return not pod.group_name and not pod.is_leaving and not pod.has_ended
+
+
+def pod_group_name(pod: Pod) -> str:
     owner = pod.metadata.controller
     return f"{POD_GROUP_PREFIX}{pod.metadata.uid if owner is None else owner.uid}"
 
 
 def pod_group_for(
-    pod: GroupPod, owner_annotations: Mapping[str, str], namespace_annotations: Mapping[str, str]
+    pod: Pod, owner_annotations: Mapping[str, str], namespace_annotations: Mapping[str, str]
 ) -> PodGroup:
     """Return the pod group from the annotations of pod, owner and namespace."""
     own = pod.metadata.annotations
-    spec = codec.decode(PodSpec, pod.spec)
     of_owner = annotated_min_member(owner_annotations)
     legacy = _count(own.get(LEGACY_GROUP_MIN_MEMBER, ""))
     minimum = next((each for each in (of_owner, legacy) if each is not None), 1)
@@ -60,20 +63,21 @@ def pod_group_for(
         spec=PodGroupSpec(
             min_member=minimum,
             queue=queue or DEFAULT_QUEUE,
-            priority_class_name=spec.priority_class_name,
-            min_resources=annotated_min_resources(owner_annotations) or multiply(quota_usage(spec), minimum),
+            priority_class_name=pod.spec.priority_class_name,
+            min_resources=annotated_min_resources(owner_annotations)
+            or multiply(quota_usage(pod.spec), minimum),
             network_topology=annotated_topology(annotations),
         ),
     )
 
 
-def tracks_owner_template(pod: GroupPod) -> bool:
+def tracks_owner_template(pod: Pod) -> bool:
     """Return True if each new pod updates the group: the owner's template may change."""
     owner = pod.metadata.controller
     return owner is not None and (owner.api_version, owner.kind) in SCALABLE_KINDS
 
 
-def too_few_replicas(pod: GroupPod, replicas: int, group: PodGroup) -> str:
+def too_few_replicas(pod: Pod, replicas: int, group: PodGroup) -> str:
     """Return why the group of ``pod`` has too few members and the remedy; empty if it has enough.
 
     ``replicas``: of its owner.
@@ -87,7 +91,7 @@ def too_few_replicas(pod: GroupPod, replicas: int, group: PodGroup) -> str:
     return f"{text}: set maxSurge to {needed} for rolling updates of its Deployment, or use strategy Recreate"
 
 
-def _owner_reference(pod: GroupPod) -> OwnerReference:
+def _owner_reference(pod: Pod) -> OwnerReference:
     owner = pod.metadata.controller
     if owner is not None:
         return replace(owner, block_owner_deletion=False)  # deleting a set need not wait for its group

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from quorate.api import codec
+from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.api.volcano import PodGroup
@@ -10,10 +12,10 @@ from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import EMPTY_GROUP_CHECK_S, OWNER_CACHE_S, WORKERS
 from quorate.controllers.volcano.job.job_pod_group import pod_group_patch
-from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     POD_GROUP_PREFIX,
     SCALABLE_KINDS,
+    needs_pod_group,
     pod_group_for,
     too_few_replicas,
     tracks_owner_template,
@@ -23,7 +25,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound, RequestTooLarge
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import POD_GROUPS, Resource, reference_to
+from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, Resource, reference_to
 from quorate.kube.writes import Delete, send
 
 BY_GROUP: Final = "pods by group"  # index of pods of groups made for them, by the key of the group
@@ -85,7 +87,7 @@ class PodGroupController:
     def __init__(
         self,
         context: ControllerContext,
-        pods: list[Informer[GroupPod]],
+        pods: list[Informer[Pod]],
         groups: Informer[PodGroup],
         *,
         inherit: bool,
@@ -114,11 +116,15 @@ class PodGroupController:
             informer.subscribe(self._pod_changed)
         groups.subscribe(self._group_changed)
 
-    def _pod_changed(self, change: Change[GroupPod]) -> None:
-        if change.new is not None and change.new.needs_pod_group:
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        if change.new is not None and needs_pod_group(change.new):
             self.pod_reconciler.enqueue(change.key)
-        if change.new is None and change.old is not None and change.old.group.startswith(POD_GROUP_PREFIX):
-            self.group_reconciler.enqueue(Key(change.key.namespace, change.old.group))
+        if (
+            change.new is None
+            and change.old is not None
+            and change.old.group_name.startswith(POD_GROUP_PREFIX)
+        ):
+            self.group_reconciler.enqueue(Key(change.key.namespace, change.old.group_name))
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
         if change.key.name.startswith(POD_GROUP_PREFIX):
@@ -131,32 +137,34 @@ class PodGroupController:
     async def reconcile_pod(self, key: Key) -> None:
         """Create or update the pod's group, then name the group in the pod's annotations."""
         pod = next((pod for each in self._pods if (pod := each.get(key)) is not None), None)
-        if pod is None or not pod.needs_pod_group:
+        if pod is None or not needs_pod_group(pod):
             return
         owner = await self._cached_owner(pod)
         owner_annotations = {} if owner is None else owner.metadata.annotations
-        size = len(pod.spec) + size_of(pod.metadata)
+        size = len(codec.encode(pod.spec)) + size_of(pod.metadata)
         wanted = await self._computations.run(
             size, pod_group_for, pod, owner_annotations, self._annotations_of_namespace(pod)
         )
         group = self._groups.get(wanted.metadata.key)
         if group is None:
-            await self._writer.create(wanted, reference_to(GROUP_PODS, pod))
+            await self._writer.create(wanted, reference_to(PLACEABLE_PODS, pod))
         elif tracks_owner_template(pod):
             await self._writer.update(group, wanted, size)
         annotations = {GROUP_NAME: wanted.metadata.name}
         try:
-            await self._client.patch(GROUP_PODS, key, {"metadata": {"annotations": annotations}})
+            await self._client.patch(PLACEABLE_PODS, key, {"metadata": {"annotations": annotations}})
         except NotFound:
             return  # deleted in the meantime
         if owner is not None and (problem := too_few_replicas(pod, owner.spec.replicas, wanted)):
-            self._events.event(reference_to(GROUP_PODS, pod), "Warning", "MinMemberExceedsReplicas", problem)
+            self._events.event(
+                reference_to(PLACEABLE_PODS, pod), "Warning", "MinMemberExceedsReplicas", problem
+            )
 
-    def _annotations_of_namespace(self, pod: GroupPod) -> Mapping[str, str]:
+    def _annotations_of_namespace(self, pod: Pod) -> Mapping[str, str]:
         namespace = self._namespaces.get(Key("", pod.metadata.namespace))
         return {} if namespace is None else namespace.metadata.annotations
 
-    async def _cached_owner(self, pod: GroupPod) -> Owner | None:
+    async def _cached_owner(self, pod: Pod) -> Owner | None:
         """Return the owner that describes the group of ``pod`` in annotations; None if there is none."""
         reference = pod.metadata.controller
         if reference is None or not self._inherit:
@@ -198,5 +206,5 @@ class PodGroupController:
         return None
 
 
-def _group_key(pod: GroupPod) -> tuple[Any, ...]:
-    return (pod.group_key,) if pod.group.startswith(POD_GROUP_PREFIX) else ()
+def _group_key(pod: Pod) -> tuple[Any, ...]:
+    return (pod.group_key,) if pod.group_name.startswith(POD_GROUP_PREFIX) else ()

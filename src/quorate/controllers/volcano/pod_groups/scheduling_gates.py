@@ -7,6 +7,7 @@ a group may be admitted while no controller runs.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.annotations import (
@@ -19,10 +20,10 @@ from quorate.api.volcano.annotations import (
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import WORKERS
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission
-from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import PLACEABLE_PODS
 from quorate.kube.writes import Patch, send
 
 _GATED: Final = "gated pods"  # index of pods with a gate to remove, by the key of their group
@@ -40,13 +41,13 @@ def gate_for(annotations: Mapping[str, str], group: PodGroup | None) -> str:
     return QUEUE_ALLOCATION_GATE if requests_gate else POD_GROUP_GATE
 
 
-def is_gated(pod: GroupPod) -> bool:
+def is_gated(pod: Pod) -> bool:
     """Return True if the pod has a gate that is removed when its group is admitted."""
     annotations = pod.metadata.annotations
-    return any(is_removed_on_admission(gate.name, annotations) for gate in pod.gates)
+    return any(is_removed_on_admission(gate.name, annotations) for gate in pod.spec.scheduling_gates)
 
 
-def ungate(pod: GroupPod, group: PodGroup | None) -> Patch | None:
+def ungate(pod: Pod, group: PodGroup | None) -> Patch | None:
     """Return the patch that removes the pod's gates if its group is admitted; other gates stay.
 
     The gates are also removed if the group is completed: without gates, its pods would be scheduled as well.
@@ -54,21 +55,25 @@ def ungate(pod: GroupPod, group: PodGroup | None) -> Patch | None:
     if awaits_admission(group) or not is_gated(pod):
         return None
     metadata = pod.metadata
-    left = [gate for gate in pod.gates if not is_removed_on_admission(gate.name, metadata.annotations)]
+    left = [
+        gate
+        for gate in pod.spec.scheduling_gates
+        if not is_removed_on_admission(gate.name, metadata.annotations)
+    ]
     body = {"spec": {"schedulingGates": left or None}}
-    return Patch(GROUP_PODS, metadata.key, metadata.resource_version, body)
+    return Patch(PLACEABLE_PODS, metadata.key, metadata.resource_version, body)
 
 
 class SchedulingGateController:
     """Removes the gates of pods once their group is admitted."""
 
     def __init__(
-        self, context: ControllerContext, pods: Sequence[Informer[GroupPod]], groups: Informer[PodGroup]
+        self, context: ControllerContext, pods: Sequence[Informer[Pod]], groups: Informer[PodGroup]
     ) -> None:
         self._client = context.client
         self._pods = pods
         self._groups = groups
-        workers = context.workers_for(GROUP_PODS, WORKERS)
+        workers = context.workers_for(PLACEABLE_PODS, WORKERS)
         self.reconciler = Reconciler(
             "volcano.gates", self.reconcile, context.clock, workers, report=groups.reconcile_failed
         )
@@ -77,7 +82,7 @@ class SchedulingGateController:
             informer.subscribe(self._pod_changed)
         groups.subscribe(self._group_changed)
 
-    def _pod_changed(self, change: Change[GroupPod]) -> None:
+    def _pod_changed(self, change: Change[Pod]) -> None:
         if change.new is not None and is_gated(change.new):
             self.reconciler.enqueue(change.key)
 

@@ -8,21 +8,20 @@ from functools import partial
 from typing import Any, Final
 
 from quorate.api.configuration.integrations import VOLCANO_JOB
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.annotations import SUSPENDED
 from quorate.api.volcano.job import GROUP as JOB_GROUP
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import FEW_WORKERS
-from quorate.controllers.volcano.job.job_pods import FINISHED_POD_PHASES
-from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import POD_GROUP_PREFIX
 from quorate.controllers.volcano.pod_groups.pod_group_controller import BY_GROUP
 from quorate.controllers.volcano.pod_groups.queued_group import is_stopping, stop_completed
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import POD_GROUPS
+from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS
 from quorate.kube.writes import Delete, send
 
 _PLACED: Final = "placed pods"  # index of pods with a node that have not finished, by the key of their group
@@ -32,7 +31,7 @@ class SuspendedGroupController:
     """Deletes the placed pods of suspended groups; ``pods``: the informers of the pod group controller."""
 
     def __init__(
-        self, context: ControllerContext, pods: Sequence[Informer[GroupPod]], groups: Informer[PodGroup]
+        self, context: ControllerContext, pods: Sequence[Informer[Pod]], groups: Informer[PodGroup]
     ) -> None:
         self._client = context.client
         self._pods = pods
@@ -51,7 +50,7 @@ class SuspendedGroupController:
         if change.new is not None and _is_suspended(change.new):
             self.reconciler.enqueue(change.key)
 
-    def _pod_changed(self, change: Change[GroupPod]) -> None:
+    def _pod_changed(self, change: Change[Pod]) -> None:
         for pod in (change.old, change.new):
             group = None if pod is None else self._groups.get(pod.group_key)
             if group is not None and _is_suspended(group):
@@ -65,7 +64,7 @@ class SuspendedGroupController:
         for pod in pods:
             metadata = pod.metadata
             if metadata.deletion_timestamp is None:
-                await self._send(Delete(GROUP_PODS, metadata.key, metadata.uid))
+                await self._send(Delete(PLACEABLE_PODS, metadata.key, metadata.uid))
         if not pods and is_stopping(group):
             await self._send(stop_completed(group))
 
@@ -80,23 +79,19 @@ def _is_suspended(group: PodGroup) -> bool:
     return group.metadata.annotations.get(SUSPENDED) == "true"
 
 
-def _placed_pods(pods: Informer[GroupPod], group: Key) -> Iterator[GroupPod]:
+def _placed_pods(pods: Informer[Pod], group: Key) -> Iterator[Pod]:
     yield from pods.by_index(_PLACED, group)
     if group.name.startswith(POD_GROUP_PREFIX):
-        yield from filter(_is_placed, pods.by_index(BY_GROUP, group))
+        yield from (pod for pod in pods.by_index(BY_GROUP, group) if pod.uses_node)
 
 
-def _is_placed(pod: GroupPod) -> bool:
-    return bool(pod.node_name) and pod.status.phase not in FINISHED_POD_PHASES
-
-
-def group_of_placed(pod: GroupPod, *, jobs_are_queued: bool) -> tuple[Key, ...]:
+def group_of_placed(pod: Pod, *, jobs_are_queued: bool) -> tuple[Key, ...]:
     """Return the group of a placed pod.
 
     None for pods of groups that are made for plain pods: they have an index already.  None for pods of
     Volcano Jobs that are queued themselves: their groups are never suspended.
     """
-    if not pod.group or not _is_placed(pod) or pod.group.startswith(POD_GROUP_PREFIX):
+    if not pod.group_name or not pod.uses_node or pod.group_name.startswith(POD_GROUP_PREFIX):
         return ()
     owner = pod.metadata.controller
     is_of_job = owner is not None and owner.api_version.startswith(f"{JOB_GROUP}/")

@@ -16,7 +16,7 @@ from quorate.api.core.device_claims import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.placement.filters import failures
 from quorate.placement.filters.devices.inventory import DeviceId

@@ -10,7 +10,8 @@ Source: kube-scheduler's plugin VolumeBinding: the smallest matching volume, sma
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Node
 from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim
 from quorate.api.quantity import Quantity
 from quorate.placement.filters.node_affinity import match_any_term

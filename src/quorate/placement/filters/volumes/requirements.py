@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from quorate.api.core import NodeSelector, NodeSelectorTerm
-from quorate.api.core.scheduling import Pod, Volume
+from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import Volume
 from quorate.api.core.volumes import (
     BIND_COMPLETED,
     SELECTED_NODE,
