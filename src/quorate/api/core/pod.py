@@ -197,14 +197,14 @@ class Pod(Struct):
         spec = self.spec
         if spec is _NOT_DECODED and self.written is not NOT_WRITTEN:
             spec = _decode_spec(self.written)
-            is_kept = self.metadata.is_managed or _has_gate(spec, ADMISSION_GATE)
+            is_kept = self.metadata.is_managed or _has_gate(spec, ADMISSION_GATE)  # then it may become so
             msgspec.structs.force_setattr(self, "written", self.written.copy() if is_kept else NOT_WRITTEN)
         if node := spec.spec_node_name:
             msgspec.structs.force_setattr(self, "node_name", intern(node))
             spec = msgspec.structs.replace(spec, spec_node_name="")
         msgspec.structs.force_setattr(self, "spec", _specs.shared(spec))
         history = _take_history(self.status, of_volcano_job=JOB_NAME in self.metadata.labels)
-        if history is not NO_HISTORY:
+        if history != NO_HISTORY:
             msgspec.structs.force_setattr(self, "history", _shared_history(history))
         if self.status.message and self.written is NOT_WRITTEN:
             msgspec.structs.force_setattr(self.status, "message", "")
@@ -224,11 +224,6 @@ class Pod(Struct):
     def is_leaving(self) -> bool:
         """Return True if the pod is deleted: it ends, or has ended and waits for finalizers."""
         return self.metadata.deletion_timestamp is not None
-
-    @property
-    def is_written(self) -> bool:
-        """Return True if the queueing controllers write the pod: it is managed, or has their gate."""
-        return self.metadata.is_managed or self.has_gate(ADMISSION_GATE)
 
     @property
     def group_name(self) -> str:
