@@ -244,7 +244,7 @@ def test_each_device_belongs_to_one_container(tmp_path: Path) -> None:
         assert sorted([await world.log("one"), await world.log("two")]) == ["0\n", "1\n"]
         assert await world.log("none") == "<>\n"
 
-    run_story(tmp_path, story, **{NVIDIA: "2"})
+    run_story(tmp_path, story, None, **{NVIDIA: "2"})
 
 
 def test_volumes_follow_their_config_map(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import random
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -131,10 +131,12 @@ class World:
 
 
 @asynccontextmanager
-async def running_world(directory: Path, **resources: str) -> AsyncIterator[World]:
+async def running_world(
+    directory: Path, images: Mapping[str, Path] | None = None, **resources: str
+) -> AsyncIterator[World]:
     """Run a cluster in a directory; using the same one again is a restart."""
     clock, ids = WallClock(), random.Random()
-    settings = Settings((), runtime=ProcessRuntime(NODE, resources))
+    settings = Settings((), runtime=ProcessRuntime(NODE, resources, images or {}))
     with ClusterDirectory(directory).lock(clock.now()) as locked:
         async with (
             run_cluster(
@@ -146,11 +148,16 @@ async def running_world(directory: Path, **resources: str) -> AsyncIterator[Worl
             yield World(client, locked.path)
 
 
-def run_story(directory: Path, story: Callable[[World], Awaitable[None]], **resources: str) -> None:
+def run_story(
+    directory: Path,
+    story: Callable[[World], Awaitable[None]],
+    images: Mapping[str, Path] | None = None,
+    **resources: str,
+) -> None:
     """Run a story on a new cluster; afterwards no process of a container may be left."""
 
     async def tell() -> None:
-        async with running_world(directory, **resources) as world:
+        async with running_world(directory, images, **resources) as world:
             await story(world)
 
     asyncio.run(tell())

@@ -207,7 +207,7 @@ class _Root:
             return  # in the file system of the root, where everything can be created
         if self._is_in_volume(target):
             return
-        if path == self._resolve(self._sandbox.home) and not self._sandbox.read_only:
+        if self._is_host and path == self._resolve(self._sandbox.home) and not self._sandbox.read_only:
             self._overlays.setdefault(path if self._on_host(path).is_dir() else f"/{top}", {})
         if self._on_host(path).exists():
             return
