@@ -26,6 +26,7 @@ from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cl
 
 DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", True)
 REPLICA_SETS = untyped("apps", "v1", "replicasets", "ReplicaSet", True)
+CLAIMS = untyped("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)
 STATEFUL_SETS = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
 
 
@@ -306,6 +307,24 @@ def test_pods_of_a_stateful_set_have_host_names_in_the_domain_of_its_service() -
         await until_ready(cluster, STATEFUL_SETS, "db", 2)
         names = [(pod["spec"]["hostname"], pod["spec"]["subdomain"]) for pod in await cluster.pods()]
         assert sorted(names) == [("db-1", "dbs"), ("db-2", "dbs")]
+
+    live(story)
+
+
+@pytest.mark.slow
+def test_each_pod_of_a_stateful_set_has_its_own_claims() -> None:
+    async def story(cluster: LocalCluster) -> None:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        templates = [{"metadata": {"name": "data"}, "spec": claim}]
+        created = body("db", 2, serviceName="db", volumeClaimTemplates=templates)
+        container = created["spec"]["template"]["spec"]["containers"][0]
+        container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+        await cluster.client.create(STATEFUL_SETS, created, "default")
+        await until_ready(cluster, STATEFUL_SETS, "db", 2)
+        volumes = [pod["spec"]["volumes"][0]["persistentVolumeClaim"] for pod in await cluster.pods()]
+        assert sorted(volume["claimName"] for volume in volumes) == ["data-db-0", "data-db-1"]
+        claims = (await cluster.client.list(CLAIMS, "default")).items
+        assert sorted(claim["metadata"]["name"] for claim in claims) == ["data-db-0", "data-db-1"]
 
     live(story)
 

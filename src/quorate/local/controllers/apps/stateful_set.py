@@ -3,11 +3,13 @@
 A pod without a controller that has the name of a set's pod, and its labels, is adopted: it is left over from
 a set of the same name that was deleted without its pods.
 
-Not supported: volume claim templates. An update deletes outdated pods one at a
-time, from the highest ordinal, when all later ones are ready.
+Claims of its volume claim templates are kept when pods or the set are deleted, whatever
+``persistentVolumeClaimRetentionPolicy`` says. An update deletes outdated pods one at a time, from the highest
+ordinal, when all later ones are ready.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,8 +20,10 @@ from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.errors import AlreadyExists
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
+from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, Json
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
 from quorate.local.controllers.pod_claims import PodClaims
@@ -166,7 +170,24 @@ class StatefulSetController:
             REVISION_LABEL: revision_name(stateful_set),
         }
         body["spec"] |= {"hostname": name, "subdomain": stateful_set.spec.service_name}
+        await self._claim_volumes(stateful_set, body["spec"], name)
         await self._client.create(PODS, body, stateful_set.metadata.namespace)
+
+    async def _claim_volumes(self, stateful_set: StatefulSet, spec: Json, pod: str) -> None:
+        """Create the missing claims of a pod, and make them volumes of its spec."""
+        for template in stateful_set.spec.volume_claim_templates:
+            volume = template["metadata"]["name"]
+            claim = f"{volume}-{pod}"
+            labels = {**template["metadata"].get("labels", {}), **stateful_set.spec.selector.match_labels}
+            metadata = {**template["metadata"], "name": claim, "labels": labels}
+            with contextlib.suppress(AlreadyExists):
+                await self._client.create(
+                    PERSISTENT_VOLUME_CLAIMS,
+                    {"metadata": metadata, "spec": template["spec"]},
+                    stateful_set.metadata.namespace,
+                )
+            others = [other for other in spec.get("volumes", ()) if other["name"] != volume]
+            spec["volumes"] = [*others, {"name": volume, "persistentVolumeClaim": {"claimName": claim}}]
 
     async def _report(self, stateful_set: StatefulSet, pods: Sequence[Pod]) -> None:
         name = revision_name(stateful_set)

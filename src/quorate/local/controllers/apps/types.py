@@ -93,6 +93,7 @@ class StatefulSetSpec(_ReplicatedSpec):
     selector: LabelSelector = LabelSelector()
     service_name: str = ""
     ordinals: StatefulSetOrdinals = StatefulSetOrdinals()
+    volume_claim_templates: tuple[Json, ...] = ()
     pod_management_policy: str = "OrderedReady"
     revision_history_limit: int = 10
     update_strategy: Strategy = Strategy()

@@ -88,7 +88,9 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
         default=workload_defaults.default_replica_set, validate_update=validate_update_as("Deployment.update")
     ),
     "statefulsets.apps": Strategy(
-        default=workload_defaults.default_stateful_set, validate_update=workloads.validate_stateful_set_update
+        default=workload_defaults.default_stateful_set,
+        validate=workloads.validate_stateful_set,
+        validate_update=workloads.validate_stateful_set_update,
     ),
     "namespaces": Strategy(
         default=cluster_defaults.default_namespace,

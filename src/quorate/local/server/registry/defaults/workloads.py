@@ -29,6 +29,10 @@ def default_stateful_set(obj: Json) -> None:
         strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     set_missing(retention, {"whenDeleted": "Retain", "whenScaled": "Retain"})
+    for claim in spec.get("volumeClaimTemplates", ()):
+        set_missing(claim, {"kind": "PersistentVolumeClaim", "apiVersion": "v1"})
+        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+        claim["status"] = {"phase": "Pending"}
 
 
 def default_daemon_set(obj: Json) -> None:

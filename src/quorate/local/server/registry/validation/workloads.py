@@ -16,6 +16,7 @@ from quorate.local.server.registry.validation.field_rules import (
     Scope,
     check,
     check_update,
+    first_causes,
     relation,
 )
 from quorate.local.server.registry.validation.selectors import selector_matches
@@ -102,6 +103,17 @@ def no_selector_in_template(spec: Json, path: str, _: Scope) -> Causes:
         yield invalid_value(f"{path}.selector", spec["selector"], "`selector` will be auto-generated")
     if spec.get("manualSelector"):
         yield not_supported(f"{path}.manualSelector", True, ("nil", "false"))
+
+
+def validate_stateful_set(obj: Json) -> list[Cause]:
+    """Validate a StatefulSet. A claim template replaces the volume of its name in the pods."""
+    spec, template = obj["spec"], obj["spec"]["template"]
+    names = [claim.get("metadata", {}).get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
+    if names:
+        others = [volume for volume in template["spec"].get("volumes", ()) if volume.get("name") not in names]
+        claims = [{"name": name, "persistentVolumeClaim": {"claimName": "of-the-pod"}} for name in names]
+        template = {**template, "spec": {**template["spec"], "volumes": [*claims, *others]}}
+    return first_causes(check("StatefulSet", {**obj, "spec": {**spec, "template": template}}))
 
 
 def validate_stateful_set_update(new: Json, old: Json) -> list[Cause]:
