@@ -81,8 +81,10 @@ async def run_cluster(
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
         asyncio.TaskGroup() as parts,
     ):
+        volumes = directory.path / DIRECTORY / "volumes"
+        controllers = run_controllers(client, clock, rng, volumes, with_scheduler=settings.plain_scheduler)
         tasks = [
-            parts.create_task(run_controllers(client, clock, rng, with_scheduler=settings.plain_scheduler)),
+            parts.create_task(controllers),
             parts.create_task(run_nodes(client, clock, settings.pools, settings.speed, simulated)),
         ]
         if settings.runtime is not None:

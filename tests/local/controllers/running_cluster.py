@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from quorate.api.meta import Key
@@ -115,12 +116,14 @@ class LocalCluster:
 
 
 @asynccontextmanager
-async def local_cluster(fleet: NodePool | None = None, speed: float = 10.0) -> AsyncIterator[LocalCluster]:
+async def local_cluster(
+    fleet: NodePool | None = None, speed: float = 10.0, volumes: Path | None = None
+) -> AsyncIterator[LocalCluster]:
     """Run a cluster; any part that ends on its own ends the scenario with its exception."""
     async with api_server() as server:
         cluster = RestConfig(server.url, credentials=Token(server.token))
         async with Client(cluster, random.Random(1)) as client, asyncio.TaskGroup() as tasks:
-            controllers = tasks.create_task(run_controllers(client, WallClock(), random.Random(2)))
+            controllers = tasks.create_task(run_controllers(client, WallClock(), random.Random(2), volumes))
             local = LocalCluster(client, tasks)
             if fleet is not None:
                 local.start_nodes(fleet, speed=speed)

@@ -1,4 +1,4 @@
-"""The files of images that are directories."""
+"""Files of pods that outlive them, or come from a directory: claims of volumes, and images."""
 
 import shutil
 import subprocess
@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from quorate.api.meta import Key
+from quorate.kube.resources import untyped
 from tests.local.runtime.world import (
+    PODS,
+    Json,
     World,
     one_container,
     run_story,
@@ -14,6 +18,8 @@ from tests.local.runtime.world import (
 )
 
 pytestmark = [runs_processes, pytest.mark.slow]
+
+CLAIMS = untyped("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)
 
 
 def root_directory(path: Path) -> Path:
@@ -43,3 +49,26 @@ def test_a_container_sees_the_files_of_the_directory_of_its_image(tmp_path: Path
         assert "of the image" not in await world.log("outside")
 
     run_story(tmp_path / "cluster", story, {"tool": root_directory(tmp_path / "root")})
+
+
+def test_the_files_of_a_claim_outlive_its_pods(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        resources = {"requests": {"storage": "1Gi"}}
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": resources}
+        await world.client.create(CLAIMS, {"metadata": {"name": "data"}, "spec": claim}, "default")
+
+        def a_pod(text: str) -> Json:
+            spec = one_container(text, volumeMounts=[{"name": "data", "mountPath": "/data"}])
+            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+            return spec
+
+        await world.run_pod("writer", a_pod("echo kept > /data/file"))
+        assert (await world.ended("writer"))["status"]["phase"] == "Succeeded"
+        stored = await world.client.get(CLAIMS, Key("default", "data"))
+        assert (stored["status"]["phase"], stored["spec"]["storageClassName"]) == ("Bound", "standard")
+        await world.client.delete(PODS, Key("default", "writer"))
+        await world.run_pod("reader", a_pod("cat /data/file"))
+        await world.ended("reader")
+        assert await world.log("reader") == "kept\n"
+
+    run_story(tmp_path, story)

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from functools import partial
+from pathlib import Path
 
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -26,6 +27,13 @@ from quorate.local.controllers.job.ttl_after_finished import TtlAfterFinishedCon
 from quorate.local.controllers.metadata_cache import MetadataCache
 from quorate.local.controllers.namespace import NAMESPACES, NamespaceController
 from quorate.local.controllers.on_demand import OnDemand, Part
+from quorate.local.controllers.persistent_volumes import (
+    CLAIMS,
+    CLASSES,
+    VOLUMES,
+    PersistentVolumeController,
+    create_default_class,
+)
 from quorate.local.controllers.pod_claims import index_orphans
 from quorate.local.controllers.pod_garbage_collector import PodGarbageCollector
 from quorate.local.controllers.resource_quota import QuotaController
@@ -37,17 +45,27 @@ __all__ = ["run_controllers"]
 
 
 async def run_controllers(
-    client: Client, clock: Clock, rng: random.Random, *, with_scheduler: bool = True
+    client: Client,
+    clock: Clock,
+    rng: random.Random,
+    volumes: Path | None = None,
+    *,
+    with_scheduler: bool = True,
 ) -> None:
     """Run the built-in controllers until cancelled, optionally with the plain scheduler.
 
-    ``rng`` generates names of events.  After an exception that nothing expected all start over.
+    ``rng`` generates names of events.  ``volumes``: the directory of volumes that are provisioned by default;
+    None: none is.  After an exception that nothing expected all start over.
     """
-    run = partial(_run_controllers, client, clock, rng, with_scheduler=with_scheduler)
+    run = partial(_run_controllers, client, clock, rng, volumes, with_scheduler=with_scheduler)
     await run_restarting("built-in controllers", run, clock)
 
 
-async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, with_scheduler: bool) -> None:
+async def _run_controllers(
+    client: Client, clock: Clock, rng: random.Random, volumes: Path | None, *, with_scheduler: bool
+) -> None:
+    if volumes is not None:
+        await create_default_class(client)
     jobs, job_pods, pods = Informer(client, job.JOBS), Informer(client, job.PODS), Informer(client, PODS)
     nodes = Informer(client, NODES)
     namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)
@@ -96,7 +114,12 @@ async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, 
         controller = resource_claims.ResourceClaimController(client, clock, claims, claiming_pods)
         return claims, claiming_pods, controller
 
+    def persistent_volume_parts() -> tuple[Part, ...]:
+        informers = Informer(client, VOLUMES), Informer(client, CLAIMS), Informer(client, CLASSES)
+        return *informers, PersistentVolumeController(client, clock, *informers, volumes)
+
     on_demand = (
+        OnDemand(metadata_cache, (VOLUMES, CLAIMS), persistent_volume_parts),
         OnDemand(metadata_cache, (RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS), resource_claim_parts),
         OnDemand(metadata_cache, (apps.REPLICATION_CONTROLLERS,), replication_controller_parts),
         OnDemand(metadata_cache, (CRON_JOBS,), cron_job_parts),
