@@ -4,29 +4,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.queue_manifests import queue_of_one_cpu
+
 if TYPE_CHECKING:
     from quorate.testing.server import LocalCluster
 
 OPTION = "--clients"
-QUEUES = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {name: default}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: research}
-spec:
-  namespaceSelector: {}
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 1}]}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: research, namespace: default}
-spec: {clusterQueue: research}
-"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,5 +23,5 @@ def pytest_ignore_collect(config: pytest.Config) -> bool | None:
 @pytest.fixture
 def queue(quorate_cluster: "LocalCluster") -> "LocalCluster":
     """Return a fresh cluster with local queue ``research``, which has 1 cpu."""
-    quorate_cluster.apply(QUEUES)
+    quorate_cluster.apply(queue_of_one_cpu("research"))
     return quorate_cluster

@@ -6,29 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.commands import cluster, kubectl, needs_kubectl, poll, quorate
+from tests.e2e.queue_manifests import queue_of_one_cpu
 
 pytestmark = [pytest.mark.slow, needs_kubectl()]
 
 WITHIN_S = 240.0  # ten seconds of waiting come first, then the start of a process with a lower priority
-QUEUES = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {name: default}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: research}
-spec:
-  namespaceSelector: {}
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 1}]}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: main, namespace: default}
-spec: {clusterQueue: research}
-"""
 JOB = """---
 apiVersion: batch/v1
 kind: Job
@@ -45,7 +27,7 @@ spec:
 
 def test_a_job_that_waits_has_an_estimate(tmp_path: Path) -> None:
     data_dir, manifests = tmp_path / "data", tmp_path / "world.yaml"
-    manifests.write_text(QUEUES + JOB % "first" + JOB % "second")
+    manifests.write_text(queue_of_one_cpu("main") + JOB % "first" + JOB % "second")
     with cluster(data_dir):
         kubectl(data_dir, "apply", "--filename", str(manifests))
 
