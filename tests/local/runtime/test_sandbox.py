@@ -47,5 +47,5 @@ def test_the_python_that_is_offered_can_be_read(
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None if path else which(name))
     monkeypatch.setattr(sys, "prefix", prefix)
     monkeypatch.setattr(sys, "base_prefix", "/usr")
-    started = arguments(replace(PLAIN, mounts=mounts), TOOLS, 3)
+    started = arguments(replace(PLAIN, mounts=mounts), TOOLS, Path("/state/status"))
     assert (f"--ro-bind {prefix} {prefix}" in " ".join(started)) is is_mounted

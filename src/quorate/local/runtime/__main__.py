@@ -39,7 +39,10 @@ from quorate.local.runtime.objects import ApiObjects
 from quorate.local.runtime.streaming.server import KubeletServer, serve_kubelet
 from quorate.local.runtime.tools import find_tools
 
-ISOLATION: Final = "bubblewrap"
+SANDBOXES: Final = {
+    "bubblewrap": "containers run in sandboxes of bubblewrap",
+    "unshare": "containers run in namespaces made by unshare, more slowly: bubblewrap is not installed",
+}
 IMAGES: Final = (
     "images are not pulled: the files of this machine, read-only, are what containers see, or those of the "
     "directory that --image NAME=DIRECTORY gives for an image"
@@ -80,7 +83,8 @@ async def serve(configuration: KubeletConfiguration, reason: str) -> None:
     ):
         amounts = capacity(Path(configuration.state), configuration.resources)
         services = _services(configuration, amounts, client, clock, rng, network)
-        node = NodeDescription(services.name, network.node_address, amounts, ISOLATION, _remarks(services))
+        isolation = services.tools.name
+        node = NodeDescription(services.name, network.node_address, amounts, isolation, _remarks(services))
         kubelet = Kubelet(services)
         async with serve_kubelet(services.state, KubeletServer(services.state, kubelet, network, clock)):
             await _run(client, clock, node, kubelet)
@@ -154,6 +158,12 @@ def _remarks(services: NodeServices) -> tuple[Condition, ...]:
             status="True" if limits.limits_memory else "False",
             reason="ControlGroups" if limits.limits_memory else "NoControlGroups",
             message=limits.description,
+        ),
+        Condition(
+            type="Sandboxes",
+            status="True",
+            reason="Bubblewrap" if services.tools.bwrap else "NoBubblewrap",
+            message=SANDBOXES[services.tools.name],
         ),
         Condition(type="ImagesPulled", status="False", reason="HostFiles", message=IMAGES),
         Condition(type="PodNetwork", status="True", reason="Available", message=services.network.description),

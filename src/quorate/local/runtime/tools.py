@@ -24,7 +24,7 @@ def find_tools() -> Tools:
         raise RuntimeUnavailable(f"{' and '.join(missing)} not found (install the package util-linux)")
     bwrap = shutil.which("bwrap")
     if bwrap is None:
-        raise RuntimeUnavailable(f"bubblewrap not found ({INSTALL})")
+        return _find_tools_without_bubblewrap()
     program = os.path.realpath(bwrap)
     problem = _problem([program, *_TRY, "--proc", "/proc", "--", "true"])
     if not problem:
@@ -32,6 +32,16 @@ def find_tools() -> Tools:
     if not _problem([program, *_TRY, "--ro-bind", "/proc", "/proc", "--", "true"]):
         return Tools(program, own_proc=False)
     raise RuntimeUnavailable(f"bubblewrap cannot make a sandbox here: {problem}")
+
+
+def _find_tools_without_bubblewrap() -> Tools:
+    unshare = shutil.which("unshare") or "unshare"
+    processes = [unshare, "--pid", "--fork", "--ipc", "--uts"]
+    if not _problem([*processes, "--mount-proc", "--", "true"]):
+        return Tools("", own_proc=True)
+    if problem := _problem([*processes, "--", "true"]):
+        raise RuntimeUnavailable(f"bubblewrap not found ({INSTALL}), and unshare fails: {problem}")
+    return Tools("", own_proc=False)
 
 
 def _problem(arguments: list[str]) -> str:

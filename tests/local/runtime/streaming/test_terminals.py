@@ -171,6 +171,7 @@ def test_a_client_that_disconnects_ends_the_input_only_where_it_may_be_used_once
                 async with http.ws_connect(path, protocols=["v4.channel.k8s.io"]) as websocket:
                     await websocket.send_bytes(b"\x00four")
                     await until_read(world, pod)
+            await world.ended("none")
             assert (await world.log("none")).split() == ["ended"], "stdin is empty without the field"
             await world.ended("once")
             assert (await world.log("once")).split() == ["4", "counted"]

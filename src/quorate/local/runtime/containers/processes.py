@@ -100,7 +100,6 @@ def start(
     attempt: Attempt,
     arguments: Sequence[str],
     environment: Mapping[str, str],
-    status: int,
     streams: Sequence[int],
 ) -> int:
     """Start the process of an attempt and return its id.
@@ -114,7 +113,6 @@ def start(
         stdout=stdout,
         stderr=stderr,
         env={**environment, MARKER: attempt.marker},
-        pass_fds=(status,),
         start_new_session=True,  # a Ctrl-C of the terminal is for the kubelet
         cwd="/",
     )
@@ -197,13 +195,18 @@ async def wait_for_command(attempt: Attempt, process: int, launchers: Container[
         if init_pid is not None:
             for child in children_of(init_pid)[:1]:
                 try:
-                    if os.readlink(f"/proc/{child}/exe") not in launchers:
+                    is_launcher = os.readlink(f"/proc/{child}/exe") in launchers
+                    if not is_launcher and _words(child) != _words(init_pid):  # it is not only forked
                         return True
                 except OSError:
                     continue
         await asyncio.sleep(delay_s)
         delay_s = min(delay_s * 1.5, LONGEST_POLL_S)
     return False
+
+
+def _words(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def is_running(process: int) -> bool:

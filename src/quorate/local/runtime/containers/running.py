@@ -32,7 +32,7 @@ LAUNCHERS: Final = tuple(
     f"{name}: "
     for name in ("bwrap", "nsenter", "unshare", "mount", "mkdir", "ln", "setpriv", "setsid", "sh", "/bin/sh")
 )
-START_EXIT_CODES: Final = (None, 1, 126, 127)  # of a launcher that cannot execute the command
+NOT_EXECUTED: Final = (None, 1, 127)  # exit codes of launchers that cannot execute the command
 NOT_FOUND: Final = re.compile(
     r"(?:bwrap: execvp|(?:nsenter|setpriv|setsid): failed to execute) (.*): No such file or directory"
 )
@@ -62,11 +62,9 @@ class ContainerProcess:
         """Start the process, and return once the command runs.  Raises ``StartFailed`` or OSError."""
         console, streams = Console.create(attempt, container, clock)
         try:
-            status = os.open(attempt.status_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                process = start(attempt, arguments(sandbox, tools, status), environment, status, streams)
-            finally:
-                os.close(status)
+            attempt.status_file.write_bytes(b"")
+            attempt.status_file.chmod(0o600)
+            process = start(attempt, arguments(sandbox, tools, attempt.status_file), environment, streams)
         except BaseException:
             console.close()
             raise
@@ -89,13 +87,12 @@ class ContainerProcess:
         """Return why the command has not run, or an empty string if it has, and has ended at once."""
         self.console.copy()
         text = last_lines(self.attempt.log).strip()
-        if read_status(self.attempt).exit_code not in START_EXIT_CODES or not text.startswith(LAUNCHERS):
-            return ""
-        if (missing := NOT_FOUND.match(text)) is not None:
+        code = read_status(self.attempt).exit_code
+        if code in NOT_EXECUTED and (missing := NOT_FOUND.match(text)) is not None:
             program = missing[1]
             where = "stat " + program if "/" in program else "executable file not found in $PATH"
             return f'exec: "{program}": {where}' + (": no such file or directory" if "/" in program else "")
-        return text
+        return text if code in (None, 1) and text.startswith(LAUNCHERS) else ""
 
     def describe(self, working_directory: str) -> RunningContainer | None:
         """Return what a command needs to enter the container, or None if the container has ended."""

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from quorate.local.runtime.containers.environment import DEFAULT_PATH
+from quorate.local.runtime.containers.unshare_launcher import arguments_without_bubblewrap
 from quorate.local.runtime.volumes.mounts import Mount
 
 OWN_DIRECTORIES: Final = frozenset({"proc", "dev", "sys", "tmp", "run"})
 JOINED_NAMESPACE: Final = "/run/pid-namespace"  # in the container, of the container that it joins
+STATUS_FD: Final = "9"
 LAYERS: Final = ("upper", "work", "merged")
 PYTHONS: Final = ("python", "python3")
 PYTHON_DIRECTORY: Final = "/usr/local/bin"
@@ -28,8 +30,13 @@ PYTHON_DIRECTORY: Final = "/usr/local/bin"
 class Tools:
     """What the kernel and the installed tools permit, found once by ``find_tools``."""
 
-    bwrap: str  # without symbolic links
+    bwrap: str  # without symbolic links; empty: bubblewrap is not installed
     own_proc: bool  # a new /proc can be mounted: processes of the host are not seen
+
+    @property
+    def name(self) -> str:
+        """Return the name of the tool that runs containers."""
+        return "bubblewrap" if self.bwrap else "unshare"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +89,8 @@ def resolve_in(root: Path, path: str) -> str:
     return str(resolved)
 
 
-def arguments(sandbox: Sandbox, tools: Tools, status_fd: int) -> list[str]:
-    """Return the arguments of the process of a container.
-
-    It writes bubblewrap's JSON status to the file descriptor ``status_fd``.
-    """
+def arguments(sandbox: Sandbox, tools: Tools, status: Path) -> list[str]:
+    """Return the arguments of the process of a container, which writes bubblewrap's JSON status to a file."""
     plan = _Root(sandbox)
     launcher: list[str] = []
     if sandbox.network is not None:
@@ -97,12 +101,11 @@ def arguments(sandbox: Sandbox, tools: Tools, status_fd: int) -> list[str]:
         *("set -e", "path=$PATH", f"PATH={DEFAULT_PATH}", *joins),
         *plan.script(),
         *_join_processes(sandbox),
-        'PATH=$path exec "$@"',
+        'PATH=$path exec "$@"' + (f" {STATUS_FD}>>{shlex.quote(str(status))}" if tools.bwrap else ""),
     ]
     launcher += [_tool("unshare"), "--mount", "--", "/bin/sh", "-c", "\n".join(script), "sh"]
     options = [
         *("--unshare-ipc", "--unshare-uts", "--hostname", sandbox.hostname),
-        *("--json-status-fd", str(status_fd)),
         *plan.binds(),
         *_processes(sandbox, tools),
         *("--dev", "/dev", "--ro-bind", "/sys", "/sys"),
@@ -115,7 +118,14 @@ def arguments(sandbox: Sandbox, tools: Tools, status_fd: int) -> list[str]:
         inner += [_tool("nsenter"), f"--pid={JOINED_NAMESPACE}", "--"]
     if sandbox.terminal:
         inner += [_tool("setsid"), "--ctty"]  # in the PID namespace of the command, for its job control
-    return [*launcher, tools.bwrap, *options, "--", *inner, *_as_user(sandbox), *sandbox.command]
+    command = [*inner, *_as_user(sandbox), *sandbox.command]
+    if not tools.bwrap:
+        root = str(sandbox.layers / "root")
+        return [
+            *launcher,
+            *arguments_without_bubblewrap(options, command, root, str(status), _tool("unshare")),
+        ]
+    return [*launcher, tools.bwrap, "--json-status-fd", STATUS_FD, *options, "--", *command]
 
 
 def _processes(sandbox: Sandbox, tools: Tools) -> Sequence[str]:
