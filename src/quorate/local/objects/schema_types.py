@@ -1,17 +1,21 @@
 """Types of objects for structured merge: fields, and how lists and maps merge.
 
-The types of built-in kinds are in `builtin_types.yaml`, which documents its notation. The types of custom
-resources come from their CRD's schema (`crd.schema`).
+The types of built-in kinds are those of their protobuf messages, with the rules of `merge_rules.yaml`. The
+types of custom resources come from their CRD's schema (`crd.schema`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any, TypeAlias
 
+import msgspec
 import yaml
+
+from quorate.local.objects.protobuf.table import Field, FieldType, Message, find_message, message_named
 
 Json: TypeAlias = dict[str, Any]
 
@@ -99,51 +103,97 @@ SCALARS = (
 
 def builtin_type(api_version: str, kind: str) -> MapOf | None:
     """Return the type of a built-in kind, or None."""
-    kinds, types = _builtin_types()
-    name = kinds.get(f"{api_version}/{kind}")
-    return types[name] if name else None
+    message = find_message(api_version, kind)
+    return _type_of(message) if message else None
 
 
 def object_meta_type() -> MapOf:
     """Return the type of `metadata`, which all kinds share."""
-    return _builtin_types()[1]["ObjectMeta"]
+    return _type_of(message_named("meta.ObjectMeta"))
+
+
+class _MergeRules(msgspec.Struct):
+    merge: dict[str, dict[str, str]]
+    atomic: frozenset[str]
+    names: dict[str, str]
+    embedded: frozenset[str]
 
 
 @cache
-def _builtin_types() -> tuple[dict[str, str], dict[str, MapOf]]:
-    text = files(__package__).joinpath("builtin_types.yaml").read_text("utf-8")
-    document = yaml.load(text, Loader=yaml.CSafeLoader)
-    atomic = set(document["atomic"])
-    types = {name: MapOf(name, atomic=name in atomic) for name in document["types"]}
-    for name, fields in document["types"].items():
-        for field_name, notation in fields.items():
-            words = notation.split()
-            types[name].fields[field_name] = _parse_notation(words, types)
-    return document["kinds"], types
+def _merge_rules() -> _MergeRules:
+    text = files(__package__).joinpath("merge_rules.yaml").read_text("utf-8")
+    return msgspec.convert(yaml.load(text, Loader=yaml.CSafeLoader), _MergeRules)
 
 
-def _parse_notation(words: list[str], types: Mapping[str, MapOf]) -> Type:
-    """Parse one field's notation, split into words (see `builtin_types.yaml`)."""
-    match words:
-        case ["list", *rest]:
-            return _parse_list_notation(rest, types)
-        case ["map", *rest]:
-            return MapOf(rest=_parse_notation(rest, types), atomic="atomic" in rest)
-        case ["schema-or", *alternative]:
-            schema, other = types["JSONSchemaProps"], _parse_notation(alternative, types)
-            return SchemaOr(atomic=True, schema=schema, alternative=other)
-        case ["any", *_]:
-            return Untyped(atomic=True)
-        case [name, *_] if name in SCALARS:
+_TYPES: dict[str, MapOf] = {}
+"""By name, filled when they are used."""
+
+
+def _type_of(message: Message) -> MapOf:
+    rules = _merge_rules()
+    name = rules.names.get(message.full_name, message.name)
+    if name not in _TYPES:
+        _TYPES[name] = type_ = MapOf(name, atomic=name in rules.atomic)  # which may contain itself
+        merge = rules.merge.get(name, {})
+        fields = {field.name: _field_type(field, merge.get(field.name, "")) for field in _fields(message)}
+        if name == "DeleteOptions" or ("metadata" in fields and name not in rules.embedded):
+            fields |= {"apiVersion": Scalar("string"), "kind": Scalar("string")}
+        type_.fields.update(sorted(fields.items()))
+    return _TYPES[name]
+
+
+def _fields(message: Message) -> Iterator[Field]:
+    """Yield the fields of a message and of the messages whose fields it has in JSON."""
+    for part in message.fields:
+        if part.name:
+            yield part
+        elif isinstance(part.type, Message):
+            yield from _fields(part.type)
+
+
+def _field_type(part: Field, merge: str) -> Type:
+    if part.is_list:
+        return _list_type(_value_type(part.type), merge.split())
+    if part.is_map:
+        return MapOf(rest=_value_type(part.type), atomic=merge == "atomic")
+    return _value_type(part.type)
+
+
+def _value_type(type_: FieldType) -> Type:
+    if isinstance(type_, str):
+        return Scalar(_JSON_TYPES[type_]) if type_ in _JSON_TYPES else Untyped(atomic=True)
+    if not type_.is_special:
+        return _type_of(type_)
+    match type_.name:
+        case "time" | "micro-time" | "quantity" | "int-or-string" as name:
             return Scalar(name)
-        case [name, *_]:
-            return types[name]
-    raise ValueError("a field without a type")
+        case "strings":
+            return ListOf(Scalar("string"))
+        case "schema-or-array" | "schema-or-bool" | "schema-or-strings" as name:
+            schema = _type_of(message_named("apiextensions.JSONSchemaProps"))
+            return SchemaOr(atomic=True, schema=schema, alternative=_alternative(name, schema))
+    return Untyped(atomic=True)
 
 
-def _parse_list_notation(words: list[str], types: Mapping[str, MapOf]) -> ListOf:
-    item = _parse_notation(words, types)
-    argument = dict(zip(words, [*words[1:], ""], strict=True))
+_JSON_TYPES = {
+    "string": "string",
+    "bytes": "bytes",
+    "bool": "boolean",
+    "int32": "integer",
+    "int64": "integer",
+    "double": "number",
+}
+
+
+def _alternative(name: str, schema: MapOf) -> Type:
+    if name == "schema-or-bool":
+        return Scalar("boolean")
+    return ListOf(schema if name == "schema-or-array" else Scalar("string"))
+
+
+def _list_type(item: Type, words: list[str]) -> ListOf:
+    """Return the type of a list that merges as `merge_rules.yaml` says in these words."""
+    argument = dict(pairwise([*words, ""]))
     keys = argument.get("keys") or argument.get("by") or ""
     relation = ListMergeType.SET if "set" in words else ListMergeType.MAP if keys else ListMergeType.ATOMIC
     return ListOf(
