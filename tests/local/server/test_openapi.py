@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,3 +131,13 @@ def references(part: Any) -> set[str]:
         case list():
             return set().union(*map(references, part))
     return set()
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/api/v1"])
+def test_a_document_is_made_beside_the_event_loop(path: str) -> None:
+    async def scenario(client: ApiClient) -> None:
+        assert not any(thread.name.startswith("asyncio") for thread in threading.enumerate())
+        assert (await client.send("GET", path))[0] == 200
+        assert any(thread.name.startswith("asyncio") for thread in threading.enumerate())
+
+    run_with_server(scenario)

@@ -125,6 +125,7 @@ class ApiServer:
             self._server.registry,
             self._server.timestamp,
             lambda definition: converter_for(definition, converters, self._server.backends, new_uid),
+            self._server.computations,
         )
         self._front_proxy = keys.front_proxy
         self._api_services = ApiServiceController(
@@ -202,15 +203,14 @@ class ApiServer:
         if not info.resource or not self._is_served(info):
             if info.path == metrics.PATH:
                 return _http_response(self._requests.to_response())
-            return _http_response(
-                nonresource.respond(
-                    self._server.registry,
-                    self._server.store,
-                    self._api_services.groups(),
-                    self._health_checks,
-                    request,
-                )
+            response = nonresource.respond(
+                self._server.registry,
+                self._server.store,
+                self._api_services.groups(),
+                self._health_checks,
+                request,
             )
+            return _http_response(await self._encoded(response))
         kind = request_info.resolve_kind(self._server.registry, info, request.method)
         context = RequestContext(
             self._server,
@@ -229,14 +229,17 @@ class ApiServer:
             with self._cancelled_on_stop():
                 return await pod_streams.respond(request, context, self._kubelet)
         try:
-            response = await _find_handler(context)(context)
-            if isinstance(response.body, Encoding):
-                response = replace(
-                    response, body=await context.compute(response.body.size, response.body.encode)
-                )
+            response = await self._encoded(await _find_handler(context)(context))
             return _http_response(response, kind.warning)
         except StatusError as error:
             return _error_response(request, error, context.warnings)
+
+    async def _encoded(self, response: ApiResponse) -> ApiResponse:
+        """Return a response with the bytes of its body, which are computed in a thread if they are many."""
+        match response.body:
+            case Encoding(size, encode):
+                return replace(response, body=await self._server.computations.run(size, encode))
+        return response
 
     def _authorize(self, request: web.BaseRequest, info: RequestInfo) -> User:
         """Return the user of a request.  Raises StatusError: 401, 403."""

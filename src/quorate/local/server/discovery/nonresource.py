@@ -1,13 +1,17 @@
 """Responses to non-resource paths: discovery, version, health, OpenAPI."""
 
+from collections.abc import Callable
+
+import msgspec
 from aiohttp import web
 
+from quorate.api.limits import LARGE_BYTES
 from quorate.local.server.discovery import groups, health, openapi, openapi_v2
 from quorate.local.server.discovery.groups import RemoteGroups
 from quorate.local.server.errors import method_not_allowed
 from quorate.local.server.registry.kinds import Registry
 from quorate.local.server.requests import media_types
-from quorate.local.server.requests.responses import ApiResponse
+from quorate.local.server.requests.responses import ApiResponse, Encoding
 from quorate.local.server.storage.store import Store
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -58,19 +62,30 @@ def _find_response(
         case ["openapi", "v2"] if openapi_v2.PROTOBUF in request.headers.get("Accept", ""):
             # The media type in the request contains an @, which is not valid in a Content-Type.
             media_type = openapi_v2.PROTOBUF.replace("@", ".")
-            return ApiResponse(200, openapi_v2.to_protobuf(openapi_v2.document(registry, store)), media_type)
+            kinds = tuple(registry)
+            return _large_document(
+                lambda: openapi_v2.to_protobuf(openapi_v2.document(kinds, store)), media_type
+            )
         case ["openapi", "v2"]:
-            content = openapi_v2.document(registry, store)
+            kinds = tuple(registry)
+            return _large_document(lambda: msgspec.json.encode(openapi_v2.document(kinds, store)))
         case ["openapi", "v3"]:
             content = openapi.openapi_v3_paths(registry)
             return ApiResponse(
                 200, media_types.AcceptedMediaType().encode(content), "text/plain; charset=utf-8"
             )
         case ["openapi", "v3", *path]:
-            content = openapi.openapi_v3(registry, store, "/".join(path))
+            if not (kinds := openapi.kinds_at(registry, "/".join(path))):
+                return None
+            return _large_document(lambda: msgspec.json.encode(openapi.openapi_v3(kinds, store)))
         case _:
             content = None
     return ApiResponse(200, media_types.AcceptedMediaType().encode(content)) if content is not None else None
+
+
+def _large_document(encode: Callable[[], bytes], media_type: str = media_types.JSON) -> ApiResponse:
+    """Return the response for a document of many schemas, which is made beside the event loop."""
+    return ApiResponse(200, Encoding(LARGE_BYTES, encode), media_type)
 
 
 def _root_discovery(

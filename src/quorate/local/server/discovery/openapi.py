@@ -51,11 +51,13 @@ def _path_of(kind: Kind) -> str:
     return f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}"
 
 
-def openapi_v3(registry: Registry, store: Store, path: str) -> Json | None:
-    """Return the document of a group version; None if there is no such version."""
-    kinds = [kind for kind in registry if _path_of(kind) == path]
-    if not kinds:
-        return None
+def kinds_at(registry: Registry, path: str) -> tuple[Kind, ...]:
+    """Return the kinds of the group version with the path; empty if there is no such version."""
+    return tuple(kind for kind in registry if _path_of(kind) == path)
+
+
+def openapi_v3(kinds: Iterable[Kind], store: Store) -> Json:
+    """Return the document of the kinds of a group version."""
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]},

@@ -12,7 +12,7 @@ import msgspec
 from quorate.local.objects.protobuf.wire import BYTES, write_varint
 from quorate.local.server.discovery.groups import SERVER_VERSION
 from quorate.local.server.discovery.openapi import REFERENCE_PREFIX, paths_of, schemas_of
-from quorate.local.server.registry.kinds import Registry
+from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.storage.store import Store
 
 Json = dict[str, Any]
@@ -22,14 +22,14 @@ _NOT_IN_V2: Final = ("allOf", "anyOf", "oneOf", "not", "nullable")
 _SHAPE: Final = ("type", "items", "properties", "additionalProperties")
 
 
-def document(registry: Registry, store: Store) -> Json:
+def document(kinds: Iterable[Kind], store: Store) -> Json:
     """Return the response of GET /openapi/v2."""
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]},
-        "paths": {path: _path_item(item) for kind in registry for path, item in paths_of(kind).items()},
+        "paths": {path: _path_item(item) for kind in kinds for path, item in paths_of(kind).items()},
         "definitions": {
-            name: _definition(schema, is_root=True) for name, schema in schemas_of(registry, store).items()
+            name: _definition(schema, is_root=True) for name, schema in schemas_of(kinds, store).items()
         },
     }
 

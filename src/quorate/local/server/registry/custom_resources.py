@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from quorate.kube.computations import Computations
 from quorate.kube.object_faults import problem_of
 from quorate.local.objects import decoding
 from quorate.local.objects.crd import definition as definitions
@@ -55,9 +56,10 @@ class CustomResourceController:
         registry: Registry,
         timestamp: Callable[[], str],
         conversion: Callable[[Definition], ConvertAll],
+        computations: Computations,
     ) -> None:
         self._store, self._registry, self._timestamp = store, registry, timestamp
-        self._conversion = conversion
+        self._conversion, self._computations = conversion, computations
         # By name of the definition; a new generation is compiled again.
         self._generations: dict[str, int] = {}
         self._served: dict[str, Definition] = {}
@@ -97,7 +99,7 @@ class CustomResourceController:
         generation = obj["metadata"].get("generation", 0)
         if self._generations.get(name) != generation:
             self._generations[name] = generation
-            self._serve(entry, obj)
+            await self._serve(entry, obj)
         if "deletionTimestamp" in obj["metadata"]:
             self._registry.terminating.add(name)
             await self._finalize(entry, obj)
@@ -118,12 +120,15 @@ class CustomResourceController:
                 obj["metadata"]["finalizers"] = finalizers
                 await self._store.update(entry.key, obj, entry.revision)
 
-    def _serve(self, entry: Entry, obj: Json) -> None:
-        """Register the kinds of a definition; none if it cannot be compiled."""
+    async def _serve(self, entry: Entry, obj: Json) -> None:
+        """Register the kinds of a definition; none if it cannot be compiled.
+
+        Compiling takes 15 ms for a definition of 60 KB, so a large one is compiled beside the event loop.
+        """
         name = entry.key.name
         self._stop_serving(name)
         try:
-            compiled = definitions.compile_definition(obj)
+            compiled = await self._computations.run(len(entry.data), definitions.compile_definition, obj)
             storage = _storage_version(compiled, obj.get("status") or {})
             kinds = tuple(kinds_of(compiled, storage, self._conversion(compiled)))
         except Exception as error:
