@@ -12,6 +12,7 @@ from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key, at_epoch
 from quorate.dashboard.model.model import run_model
 from quorate.dashboard.queries import ADMINISTRATOR
+from quorate.dashboard.views import node_views, overview
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import EVENTS, POD_GROUPS, WORKLOADS, untyped
@@ -104,11 +105,11 @@ def test_a_dashboard_that_may_list_little_shows_the_rest(tmp_path: Path) -> None
         ):
             async with asyncio.timeout(WITHIN_S):
                 await model.ready.wait()
-            found = model.overview(ADMINISTRATOR, clock.now())
+            found = overview.overview(model.data, ADMINISTRATOR, clock.now())
             assert (found.counts.pending, found.pod_groups) == (2, {})
             assert found.nodes is not None
             assert found.nodes.nodes == 0
-            view = model.nodes(ADMINISTRATOR, "", None)
+            view = node_views.nodes(model.data, ADMINISTRATOR, "", None)
             assert view is not None
             assert view.root.domains == ()
 

@@ -10,8 +10,9 @@ from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key
 from quorate.dashboard.history.history import open_history
 from quorate.dashboard.model.model import DashboardModel, run_model
-from quorate.dashboard.queries import ADMINISTRATOR, WorkloadQuery
+from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, WorkloadQuery
 from quorate.dashboard.schema import WorkloadDetail, WorkloadRow
+from quorate.dashboard.views import overview, workload_detail, workload_views
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import JOBS, WORKLOADS
@@ -26,7 +27,10 @@ ALL = WorkloadQuery(sort="name")
 
 def rows(model: DashboardModel) -> dict[str, WorkloadRow]:
     """Return the rows of an administrator by the name of the job."""
-    return {each.job_name: each for each in model.workloads(ADMINISTRATOR, ALL).items}
+    return {
+        each.job_name: each
+        for each in workload_views.workloads(model.data, ADMINISTRATOR, ALL, NO_ESTIMATES).items
+    }
 
 
 def ready(model: DashboardModel) -> Callable[[], Awaitable[bool]]:
@@ -68,12 +72,12 @@ def test_the_model_follows_jobs_from_the_queue_to_their_end() -> None:
             assert row.reason == (
                 "pod set main: cpu of flavor default: needs 1, 0 free, short by 1, at most 1"
             )
-            seen = model.overview(ADMINISTRATOR, clock.now())
+            seen = overview.overview(model.data, ADMINISTRATOR, clock.now())
             assert (seen.counts.pending, seen.counts.running) == (1, 1)
             assert [(each.code, each.workloads) for each in seen.reasons] == [("QuotaShort", 1)]
             assert seen.nodes is not None
             assert (seen.nodes.nodes, seen.nodes.used["cpu"].value) == (2, 1)
-            assert model.workloads(tenant("elsewhere"), ALL).total == 0
+            assert workload_views.workloads(model.data, tenant("elsewhere"), ALL, NO_ESTIMATES).total == 0
             await world.client.delete(JOBS, Key(NAMESPACE, "first"), propagation="Background")
             await world.until("second ends", states(model, {"second": "Finished"}))
 
@@ -95,7 +99,11 @@ def test_a_running_workload_has_its_pods_its_events_and_its_life(tmp_path: Path)
             key = Key(NAMESPACE, rows(model)["train"].name)
 
             async def detail() -> WorkloadDetail:
-                found = await model.workload(ADMINISTRATOR, key, client)
+                uid = model.data.workloads.by_key[key].workload.metadata.uid
+                recorded = await history.of_object(model.data, ADMINISTRATOR, uid)
+                found = await workload_detail.workload(
+                    model.data, ADMINISTRATOR, key, client, recorded, NO_ESTIMATES
+                )
                 assert found is not None
                 return found
 

@@ -110,7 +110,7 @@ async def run_dashboard(
             authorization,
             Reads(model, authorization, forecasts, clock),
             WhatIf(options.cluster),
-            EventStreams(model.changes().subscribe, recheck, clock),
+            EventStreams(model.changes.subscribe, recheck, clock),
             StaticFiles(),
         )
         app = dashboard.application(over_tls=options.tls is not None, on_loopback=options.address.is_loopback)
@@ -158,7 +158,7 @@ def _forecasts(
         lambda: len(sessions) > 0,
         local_queue_of,
         cluster_queue_of,
-        lambda: model.changes().note(Changed("forecast")),
+        lambda: model.changes.note(Changed("forecast")),
     )
 
 

@@ -1,21 +1,34 @@
-"""The operations that read: each answers with what the model shows to the caller."""
+"""The operations that read: each answers with what a view of the model shows to the caller."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 from msgspec.structs import replace
 
-from quorate.api.meta import Key
+from quorate.api.meta import Key, ObjectMeta
 from quorate.dashboard import schema as s
+from quorate.dashboard.history.series import no_series
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.model.model import DashboardModel
+from quorate.dashboard.queries import Viewer
 from quorate.dashboard.serving import parameters as p
 from quorate.dashboard.serving.responses import bad_request, not_found
 from quorate.dashboard.simulation.forecasts import Forecasts
+from quorate.dashboard.views import (
+    node_views,
+    overview,
+    pod_group_views,
+    queue_views,
+    search,
+    workload_detail,
+    workload_views,
+)
 from quorate.kube.clock import Clock
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Resource
+
+_LOSSES_MAX: Final = 50  # evictions and preemptions that are shown of a cluster queue
 
 Handler = Callable[[web.Request, Caller], Awaitable[Any]]
 
@@ -50,50 +63,65 @@ class Reads:
         }
 
     async def _overview(self, request: web.Request, caller: Caller) -> s.Overview:
-        return self._model.overview(caller.viewer, self._clock.now())
+        return overview.overview(self._model.data, caller.viewer, self._clock.now())
 
     async def _cluster_queues(
         self, request: web.Request, caller: Caller
     ) -> tuple[s.ClusterQueueSummary, ...]:
-        return self._model.cluster_queues(caller.viewer)
+        return queue_views.cluster_queues(self._model.data, caller.viewer, self._clock.now())
 
     async def _cluster_queue(self, request: web.Request, caller: Caller) -> s.ClusterQueueDetail:
-        name = request.match_info["name"]
-        found = self._model.cluster_queue(caller.viewer, name)
+        name, data, viewer = request.match_info["name"], self._model.data, caller.viewer
+        history = self._model.history
+        losses = () if history is None else history.losses(data, viewer, name, _LOSSES_MAX)
+        found = queue_views.cluster_queue(data, viewer, name, self._clock.now(), losses)
         if found is None:
             raise not_found(f"the cluster queue {name}")
         return replace(found, may_stop=await self._may_patch(caller, CLUSTER_QUEUES, Key("", name)))
 
     async def _local_queues(self, request: web.Request, caller: Caller) -> tuple[s.LocalQueueSummary, ...]:
-        return self._model.local_queues(caller.viewer)
+        return queue_views.local_queues(self._model.data, caller.viewer, self._clock.now())
 
     async def _workloads(self, request: web.Request, caller: Caller) -> s.WorkloadPage:
-        return self._model.workloads(caller.viewer, p.workload_query(request), self._forecasts.estimates)
+        query, estimates = p.workload_query(request), self._forecasts.estimates
+        return workload_views.workloads(self._model.data, caller.viewer, query, estimates)
 
     async def _workload(self, request: web.Request, caller: Caller) -> s.WorkloadDetail:
-        key = _key(request)
+        key, data, viewer = _key(request), self._model.data, caller.viewer
+        listed = data.workloads.by_key.get(key)
+        if listed is None or not viewer.reads(key):
+            raise not_found(f"the workload {key}")
+        recorded = await self._recorded(viewer, listed.workload.metadata)
         client, estimates = caller.session.client, self._forecasts.estimates
-        found = await self._model.workload(caller.viewer, key, client, estimates)
+        found = await workload_detail.workload(data, viewer, key, client, recorded, estimates)
         if found is None:
             raise not_found(f"the workload {key}")
         return replace(found, may_stop=await self._may_patch(caller, WORKLOADS, key))
 
     async def _pod_groups(self, request: web.Request, caller: Caller) -> s.PodGroupPage:
-        return self._model.pod_groups(caller.viewer, p.pod_group_query(request))
+        return pod_group_views.pod_groups(self._model.data, caller.viewer, p.pod_group_query(request))
 
     async def _pod_group(self, request: web.Request, caller: Caller) -> s.PodGroupDetail:
-        key = _key(request)
-        found = await self._model.pod_group(caller.viewer, key, caller.session.client)
+        key, data, viewer = _key(request), self._model.data, caller.viewer
+        group = data.pod_groups.get(key)
+        if group is None or not viewer.reads_pod_groups_of(key.namespace):
+            raise not_found(f"the pod group {key}")
+        recorded = await self._recorded(viewer, group.metadata)
+        found = await pod_group_views.pod_group(data, viewer, key, caller.session.client, recorded)
         if found is None:
             raise not_found(f"the pod group {key}")
         return found
 
+    async def _recorded(self, viewer: Viewer, metadata: ObjectMeta) -> tuple[s.Transition, ...]:
+        history = self._model.history
+        return () if history is None else await history.of_object(self._model.data, viewer, metadata.uid)
+
     async def _gang_queues(self, request: web.Request, caller: Caller) -> tuple[s.GangQueueRow, ...]:
-        return self._model.gang_queues(caller.viewer)
+        return pod_group_views.gang_queues(self._model.data, caller.viewer)
 
     async def _nodes(self, request: web.Request, caller: Caller) -> s.NodesView:
         topology = p.text(request, "topology")
-        found = self._model.nodes(caller.viewer, topology, p.gang(request))
+        found = node_views.nodes(self._model.data, caller.viewer, topology, p.gang(request))
         if found is None:
             raise not_found(f"the topology {topology}" if topology and caller.viewer.nodes else "the nodes")
         return found
@@ -102,27 +130,38 @@ class Reads:
         gang = p.gang(request)
         if gang is None:
             raise bad_request("pods: write how many pods the gang has, and what each requests: pods=8&cpu=4")
-        found = self._model.gang_placement(caller.viewer, gang)
+        found = node_views.gang_placement(self._model.data, caller.viewer, gang)
         if found is None:
             raise not_found("the nodes")
         return found
 
     async def _search(self, request: web.Request, caller: Caller) -> s.SearchResult:
-        return self._model.search(caller.viewer, p.text(request, "q"), p.number(request, "limit", 20, 100))
+        text, limit = p.text(request, "q"), p.number(request, "limit", 20, 100)
+        return search.search(self._model.data, caller.viewer, text, limit)
 
     async def _overview_history(self, request: web.Request, caller: Caller) -> s.Series:
-        return await self._model.overview_history(caller.viewer, p.range_(request))
+        range_, history = p.range_(request), self._model.history
+        if history is None:
+            return no_series(range_)
+        return await history.overview(self._model.data, caller.viewer, range_)
 
     async def _cluster_queue_history(self, request: web.Request, caller: Caller) -> s.Series:
-        name = request.match_info["name"]
-        found = await self._model.cluster_queue_history(caller.viewer, name, p.range_(request))
+        name, range_, data = request.match_info["name"], p.range_(request), self._model.data
+        history, viewer = self._model.history, caller.viewer
+        if history is not None:
+            found = await history.cluster_queue(data, viewer, name, range_)
+        else:
+            found = no_series(range_) if name in data.cluster_queues(viewer) else None
         if found is None:
             raise not_found(f"the cluster queue {name}")
         return found
 
     async def _transitions(self, request: web.Request, caller: Caller) -> tuple[s.Transition, ...]:
-        limit = p.number(request, "limit", 100, 500)
-        return await self._model.transitions(caller.viewer, p.text(request, "clusterQueue"), limit)
+        limit, history = p.number(request, "limit", 100, 500), self._model.history
+        if history is None:
+            return ()
+        cluster_queue = p.text(request, "clusterQueue")
+        return await history.transitions(self._model.data, caller.viewer, cluster_queue, limit)
 
     async def _forecast(self, request: web.Request, caller: Caller) -> s.Forecast:
         return self._forecasts.seen_by(caller.viewer, p.text(request, "clusterQueue"))
