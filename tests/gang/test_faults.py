@@ -124,7 +124,7 @@ def test_a_pod_that_becomes_unreadable_gives_its_resources_up_for_its_whole_node
     world = two_gangs(2)
     (first, _) = run_session(world.model, SETTINGS, world.now).binds
     world.model.set_unreadable_pod(first.task, first.node)
-    assert world.model.cluster.occupant(Uid(first.uid)) is None
+    assert world.model.cluster.occupants.get(Uid(first.uid)) is None
     assert _free_nodes(world) == {"n1", "n2"} - {first.node}
 
 

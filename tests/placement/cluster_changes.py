@@ -70,7 +70,7 @@ def apply_change(cluster: Cluster, change: Change) -> None:
 
 def hold(cluster: Cluster, change: Hold) -> Undo:
     """Hold a place; return the undo of that."""
-    before = cluster.occupant(change.place)
+    before = cluster.occupants.get(change.place)
     known = None if before is None else (before.shape, before.node, before.pods, before.owner)
     cluster.hold(*change)
     if known is None:
@@ -81,7 +81,7 @@ def hold(cluster: Cluster, change: Hold) -> Undo:
 def change_pod(cluster: Cluster, change: PodChange) -> Undo:
     """Add the pod if it is absent, else remove or update it; return the undo of that."""
     pod, kind, name, state = change
-    if cluster.occupant(pod) is None:
+    if cluster.occupants.get(pod) is None:
         cluster.add_pod(pod, kind, name, state)
         return lambda: cluster.remove_pod(pod)
     if kind is KINDS[0]:

@@ -73,7 +73,7 @@ def test_removing_a_pod_returns_its_allocation() -> None:
     assert cluster.update_pod(A, AllocationState.RELEASING) is AllocationState.USED
     allocation = cluster.remove_pod(A)
     assert (allocation.node, allocation.state) == ("n1", AllocationState.RELEASING)
-    assert cluster.occupant(A) is None
+    assert cluster.occupants.get(A) is None
 
 
 def test_a_pod_of_an_unknown_node_counts_once_the_node_is_set() -> None:
@@ -255,11 +255,11 @@ class World:
             assert node is not None
             cluster.set_node(node)
         for pod in PODS:
-            allocation = self.cluster.occupant(pod)
+            allocation = self.cluster.occupants.get(pod)
             if allocation is not None:
                 cluster.add_pod(pod, allocation.shape, allocation.node, allocation.state)
         for place in PLACES:
-            held = self.cluster.occupant(place)
+            held = self.cluster.occupants.get(place)
             if held is not None:
                 cluster.hold(place, held.shape, held.node, held.pods, held.owner)
         return World(cluster)
@@ -304,7 +304,7 @@ def test_a_held_place_has_one_owner(history: list[Change]) -> None:
         places = [place for place, change in last.items() if change.owner == owner and change.pods]
         assert sorted(map(str, cluster.room_of(owner).places)) == sorted(places)
         cluster.release_all(owner)
-        assert not any(cluster.occupant(place) for place in places)
+        assert not any(cluster.occupants.get(place) for place in places)
     assert not any(audit_cluster(cluster))
 
 

@@ -202,12 +202,12 @@ def leak_a_pod(cluster: Cluster) -> None:
 def count_a_pod_twice(cluster: Cluster) -> None:
     key = Key("default", "p0")
     cluster.prepared().uncount(key)
-    cluster.constraints.add(key, cluster.model.occupants.all[key])
+    cluster.constraints.add(key, cluster.model.occupants.by_name[key])
 
 
 def forget_the_constraints_of_a_pod(cluster: Cluster) -> None:
     key = Key("default", "p0")
-    occupant = cluster.model.occupants.all[key]
+    occupant = cluster.model.occupants.by_name[key]
     cluster.model.occupants.put(key, msgspec.structs.replace(occupant, pod=None))
 
 

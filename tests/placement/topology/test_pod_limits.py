@@ -36,7 +36,7 @@ class Case(NamedTuple):
 
     def place(self, host: int, pods: int) -> None:
         cluster = self.world.cluster
-        held = cluster.occupant(host)
+        held = cluster.occupants.get(host)
         cluster.hold(host, self.shape, cluster.name(host), pods + (held.pods if held else 0))
 
     def domain(self, host: int) -> str:

@@ -265,7 +265,7 @@ class HeldPlaces:
             place
             for owner in self._of_owner
             for place in self._places_of_owner(owner)
-            if self._cluster.occupant(place) is not None
+            if place in self._cluster.occupants
             and is_distinguished(self._pod_of(place).pod.metadata.labels, added)
         ]
         self._release(changed)
@@ -286,7 +286,7 @@ class HeldPlaces:
         if workload is None or workload.owner == self._lent_to or not left:
             self._cluster.release(place)
             return
-        held = self._cluster.occupant(place)
+        held = self._cluster.occupants.get(place)
         if held is None or held.pods != left:
             shape = self._shape(self._pod_of(place))
             self._cluster.hold(place, shape, self._node_of(place), left, workload.owner)

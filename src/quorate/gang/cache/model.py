@@ -283,7 +283,7 @@ class Model:
         if pod is None:
             return
         self._shapes.remove(key, pod)
-        if self.cluster.occupant(pod.metadata.uid) is not None:
+        if pod.metadata.uid in self.cluster.occupants:
             self.cluster.remove_pod(pod.metadata.uid)
         self._foreign_pods.pop(key, None)
         task = self._removed_task = self._tasks.pop(key, None)

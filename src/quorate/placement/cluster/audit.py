@@ -74,7 +74,7 @@ def _amounts(cluster: Cluster, counts: PodCounts) -> dict[str, Vector]:
 
 
 def _room_differences(cluster: Cluster, rooms: dict[Hashable, HeldRoom]) -> Iterator[SumMismatch]:
-    for owner in rooms.keys() | cluster.owners:
+    for owner in rooms.keys() | cluster.rooms.keys():
         room, computed = cluster.room_of(owner), rooms.get(owner, HeldRoom())
         if (room.pods, room.amounts) != (computed.pods, computed.amounts):
             yield SumMismatch(str(owner), "held", str(room.amounts), str(computed.amounts))

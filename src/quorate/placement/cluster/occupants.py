@@ -8,7 +8,6 @@ places.  A held place has at most one owner, and what is held for an owner is kn
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Final
 
@@ -74,18 +73,10 @@ class Occupants:
 
     def __init__(self) -> None:
         self.changes = 0  # how often the number of pods on a node has changed
-        self._occupants: dict[Hashable, Occupant] = {}
-        self._rooms: dict[Hashable, HeldRoom] = {}  # by owner
+        self.occupants: dict[Hashable, Occupant] = {}  # by name
+        self.rooms: dict[Hashable, HeldRoom] = {}  # by owner
         self._pod_counts: dict[str, dict[tuple[Shape, AllocationState], int]] = {}  # by node, without zeros
         self._oversized: Counter[str] = Counter()  # pods with oversized shapes by node, without zeros
-
-    def occupant(self, name: Hashable) -> Occupant | None:
-        return self._occupants.get(name)
-
-    @property
-    def occupants(self) -> Mapping[Hashable, Occupant]:
-        """All occupants by name."""
-        return self._occupants
 
     def counts_on(self, node: str) -> PodCounts:
         """Return the pods on a node, including pipelined ones and those for which places are held."""
@@ -98,14 +89,14 @@ class Occupants:
     # Pods.
 
     def add_pod(self, pod: Hashable, shape: Shape, node: str, state: AllocationState) -> None:
-        known = self._occupants.get(pod)
+        known = self.occupants.get(pod)
         assert known is None, f"{pod} is on {known.node} already and cannot be added to {node}"
-        self._occupants[pod] = Occupant(shape, node, state)
+        self.occupants[pod] = Occupant(shape, node, state)
         self._count(node, shape, state, +1)
 
     def update_pod(self, pod: Hashable, state: AllocationState) -> AllocationState:
         """Set the allocation state of the pod and return the previous one."""
-        occupant = self._occupants[pod]
+        occupant = self.occupants[pod]
         before = occupant.state
         self._count(occupant.node, occupant.shape, before, -1)
         occupant.state = state
@@ -114,7 +105,7 @@ class Occupants:
 
     def remove_pod(self, pod: Hashable) -> Occupant:
         """Remove the pod and return what it was, with which it can be added again."""
-        occupant = self._occupants.pop(pod)
+        occupant = self.occupants.pop(pod)
         self._count(occupant.node, occupant.shape, occupant.state, -1)
         return occupant
 
@@ -122,18 +113,18 @@ class Occupants:
 
     def hold(self, place: Hashable, shape: Shape, node: str, pods: int, owner: Hashable = None) -> None:
         """Hold ``place`` for ``pods`` equal pods of ``owner``, whatever it was held for; 0: for none."""
-        held = self._occupants.get(place)
+        held = self.occupants.get(place)
         if held is not None and (held.shape is not shape or held.node != node or held.owner != owner):
             self._set_held(place, held, 0)
             held = None
         if held is None and pods:
-            held = self._occupants[place] = Occupant(shape, node, AllocationState.USED, 0, owner)
+            held = self.occupants[place] = Occupant(shape, node, AllocationState.USED, 0, owner)
         if held is not None and held.pods != pods:
             self._set_held(place, held, pods)
 
     def release(self, place: Hashable) -> None:
         """Hold ``place`` no longer, if it is held."""
-        held = self._occupants.get(place)
+        held = self.occupants.get(place)
         if held is not None:
             self._set_held(place, held, 0)
 
@@ -142,7 +133,7 @@ class Occupants:
         held.pods = pods
         self._count(held.node, held.shape, held.state, more)
         if not pods:
-            del self._occupants[place]
+            del self.occupants[place]
         if held.owner is None:
             return
         room = self.room_of(held.owner)
@@ -154,22 +145,17 @@ class Occupants:
 
     def room_of(self, owner: Hashable) -> HeldRoom:
         """Return what is held for ``owner``, kept up to date until ``release_all``."""
-        room = self._rooms.get(owner)
+        room = self.rooms.get(owner)
         if room is None:
-            room = self._rooms[owner] = HeldRoom()
+            room = self.rooms[owner] = HeldRoom()
         return room
-
-    @property
-    def owners(self) -> AbstractSet[Hashable]:
-        """All owners of places, and those of which the room is kept."""
-        return self._rooms.keys()
 
     def release_all(self, owner: Hashable) -> None:
         """Hold no place of ``owner`` any longer, and forget it."""
-        room = self._rooms.get(owner, NO_ROOM)
+        room = self.rooms.get(owner, NO_ROOM)
         for place in list(room.places):
-            self._set_held(place, self._occupants[place], 0)
-        self._rooms.pop(owner, None)
+            self._set_held(place, self.occupants[place], 0)
+        self.rooms.pop(owner, None)
 
     def _count(self, node: str, shape: Shape, state: AllocationState, pods: int) -> None:
         """Add ``pods`` to those on ``node``, or remove them if it is negative."""

@@ -261,10 +261,10 @@ def _add_amounts(total: dict[str, int], amounts: Mapping[str, int], times: int) 
 def audit_pods(constraints: PodConstraints) -> Iterator[tuple[ConstraintMismatch, ...]]:
     """Compare the pods without a place with those of the view, one by one, and the sums over all pods."""
     names_in_view = [] if constraints.view is None else constraints.view.pods
-    for _, names in _chunks(list(dict.fromkeys([*constraints.occupants.all, *names_in_view]))):
+    for _, names in _chunks(list(dict.fromkeys([*constraints.occupants.by_name, *names_in_view]))):
         yield tuple(_view_differences(constraints, names))
     sums = PodConstraints({}, constraints.occupants)
-    yield from _add_up(lambda: dict(constraints.occupants.all), sums.count)
+    yield from _add_up(lambda: dict(constraints.occupants.by_name), sums.count)
     for (host, template), pods in constraints.held.items():
         sums.hold(host, template, pods)
     compared = [
@@ -286,7 +286,7 @@ def _view_differences(constraints: PodConstraints, names: Iterable[Name]) -> Ite
     view = constraints.view
     for name in names if view is not None else ():
         if view is not None and name not in view.unread.pods:
-            occupant, seen = constraints.occupants.get(name), view.cluster.occupant(name)
+            occupant, seen = constraints.occupants.by_name.get(name), view.cluster.occupants.get(name)
             node = occupant.node if occupant is not None and constraints.is_in_view(occupant) else None
             if node != (None if seen is None else seen.node):
                 yield ConstraintMismatch(

@@ -81,12 +81,12 @@ class ConstraintView:
 
     def uncount(self, name: Name) -> None:
         self.unread.pods.pop(name, None)
-        if self.cluster.occupant(name) is not None:
+        if name in self.cluster.occupants:
             self.cluster.remove_pod(name)
 
     def hold(self, key: HeldKey, pods: int, shape_of: Callable[[Template], Shape]) -> None:
         """Set how many pods of a template have places on a host; ``shape_of`` is asked for new ones."""
-        held = self.cluster.occupant(key)
+        held = self.cluster.occupants.get(key)
         if held is None and self.unread.nodes:
             self.unread.held[key] = None  # the node of the host may not be known yet
             return

@@ -6,6 +6,7 @@ What is not known is not given away: until all nodes and pods are listed, no pod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Final, Generic, TypeVar
 
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
@@ -23,10 +24,46 @@ from quorate.queueing.nodes.foreign_pods import (
     uses_node,
 )
 from quorate.queueing.nodes.occupants import Name, Nominated, Occupant, Owner, Requests
-from quorate.queueing.nodes.placement_memo import PlacementMemo
 from quorate.queueing.nodes.places import Place
 from quorate.queueing.nodes.pod_constraints import PodConstraints
 from quorate.queueing.nodes.trees import SLICE_SIZE, TopologyTrees
+
+_MAX_MEMO: Final = 20_000  # domains of all results together, each of which counts at least as one
+
+_Result = TypeVar("_Result")
+
+
+class PlacementMemo(Generic[_Result]):
+    """Results of placements by the identity of what was asked for, as long as nothing changes them.
+
+    Many workloads of equal shape ask for places in the same state: the heads of a round, and those that wait
+    for quota.  What was asked for is kept alive, so that its identity stays unique.
+    """
+
+    def __init__(self) -> None:
+        self._results: dict[tuple[object, ...], tuple[Sequence[object], _Result]] = {}
+        self._as_of = 0
+        self._size = 0
+
+    def get(self, key: tuple[object, ...], version: int) -> _Result | None:
+        """Return the result for ``key``, which contains identities; None if it is not known any more."""
+        if self._as_of != version:
+            self.clear()
+            self._as_of = version
+        found = self._results.get(key)
+        return None if found is None else found[1]
+
+    def put(self, key: tuple[object, ...], identified: Sequence[object], result: _Result, size: int) -> None:
+        """Keep a result for the version of the last ``get``; ``size`` is its number of domains."""
+        self._size += 1 + size
+        if self._size > _MAX_MEMO:
+            self.clear()
+        else:
+            self._results[key] = identified, result
+
+    def clear(self) -> None:
+        self._results.clear()
+        self._size = 0
 
 
 class TopologyModel(TopologyTrees):
@@ -119,7 +156,7 @@ class TopologyModel(TopologyTrees):
 
     def put_unreadable_pod(self, key: Key, node: str, requests: Requests) -> tuple[str, ...]:
         """Count a pod of which only the node and ``requests`` are known, whether or not it has a place."""
-        known = self.occupants.get(key)
+        known = self.occupants.by_name.get(key)
         owner, pod = (None, None) if known is None else (known.owner, known.pod)
         return self._put(key, Occupant(node, requests, owner, pod, is_unreadable=True))
 
@@ -163,7 +200,7 @@ class TopologyModel(TopologyTrees):
 
     def _remove(self, name: Name) -> tuple[str, ...]:
         """Return the flavors of the node that the pod leaves, if it counted."""
-        occupant = self.occupants.get(name)
+        occupant = self.occupants.by_name.get(name)
         if occupant is None:
             return ()
         self.constraints.remove(name, occupant)
@@ -212,7 +249,7 @@ class TopologyModel(TopologyTrees):
 
     def owner_of(self, pod: Key) -> Owner | None:
         """Return the workload or pod group of a bound pod; None: it has none that is known."""
-        occupant = self.occupants.get(pod)
+        occupant = self.occupants.by_name.get(pod)
         return None if occupant is None else occupant.owner
 
     # Places.

@@ -59,28 +59,21 @@ class Occupants:
 
     def __init__(self) -> None:
         self.with_places: set[Key] = set()  # workloads of which the places count
-        self._occupants: dict[Name, Occupant] = {}
+        self.by_name: dict[Name, Occupant] = {}
         self._on_nodes: dict[str, dict[Name, Occupant]] = {}  # no empty values
         # By workload and by pod group; no empty values.
         self.of_owners: dict[OwnerKind, dict[Key, dict[Key, Occupant]]] = {"workload": {}, "group": {}}
 
-    def get(self, name: Name) -> Occupant | None:
-        return self._occupants.get(name)
-
-    @property
-    def all(self) -> Mapping[Name, Occupant]:
-        return self._occupants
-
     def put(self, name: Name, occupant: Occupant) -> None:
         self.remove(name)
-        self._occupants[name] = occupant
+        self.by_name[name] = occupant
         self._on_nodes.setdefault(occupant.node, {})[name] = occupant
         if occupant.owner is not None and isinstance(name, Key):
             kind, key = occupant.owner
             self.of_owners[kind].setdefault(key, {})[name] = occupant
 
     def remove(self, name: Name) -> None:
-        occupant = self._occupants.pop(name, None)
+        occupant = self.by_name.pop(name, None)
         if occupant is None:
             return
         on_node = self._on_nodes[occupant.node]

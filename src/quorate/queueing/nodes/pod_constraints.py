@@ -105,8 +105,8 @@ class PodConstraints:
         view = self.view
         if view is None:
             return
-        for name, occupant in self.occupants.all.items():
-            if _uses(occupant.pod, claim) and view.cluster.occupant(name) is not None:
+        for name, occupant in self.occupants.by_name.items():
+            if _uses(occupant.pod, claim) and name in view.cluster.occupants:
                 view.uncount(name)
                 self._count_in(view, name, occupant)
 
@@ -175,7 +175,7 @@ class PodConstraints:
         """Take over what is known of storage, and count ``occupants``; ``old`` is not used any more."""
         self.storage, self.has_storage, self._drivers = old.storage, old.has_storage, old._drivers
         self._nodes, self.occupants = nodes, occupants
-        for occupant in occupants.all.values():
+        for occupant in occupants.by_name.values():
             self.count(occupant, 1)
         self.view = None
         self._expects_constraints |= old._expects_constraints or old.view is not None
@@ -263,7 +263,7 @@ class PodConstraints:
         return self.view
 
     def _empty_view(self) -> ConstraintView:
-        pods = (name for name, occupant in self.occupants.all.items() if self.is_in_view(occupant))
+        pods = (name for name, occupant in self.occupants.by_name.items() if self.is_in_view(occupant))
         view = ConstraintView(Objects(self._nodes, self._drivers, pods, self.held))
         for name, labels in self._namespaces.items():
             view.engine.set_namespace(name, labels)
@@ -279,7 +279,7 @@ class PodConstraints:
             view.set_drivers(self._drivers[name])
             size -= 1
         for pod in list(islice(unread.pods, size)):
-            self._count_in(view, pod, self.occupants.all[pod])
+            self._count_in(view, pod, self.occupants.by_name[pod])
             size -= 1
         for held in list(islice(unread.held, size)):
             self._set_held(view, held, self.held.get(held, 0))
