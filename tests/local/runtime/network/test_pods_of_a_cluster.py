@@ -1,12 +1,24 @@
 """Pods that run as processes reach the API server and each other, by name."""
 
+import asyncio
+import socket
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from quorate.api.meta import Key
 from quorate.kube.resources import untyped
 from tests.local.runtime.network.inside import namespaces_unavailable
-from tests.local.runtime.world import World, container, one_container, run_story, runs_processes
+from tests.local.runtime.world import (
+    DEADLINE_S,
+    PODS,
+    World,
+    container,
+    one_container,
+    run_story,
+    runs_processes,
+)
 
 pytestmark = [runs_processes, pytest.mark.slow]
 needs_namespaces = pytest.mark.skipif(bool(namespaces_unavailable()), reason=namespaces_unavailable() or "-")
@@ -98,3 +110,59 @@ def test_pods_may_all_listen_on_one_port(tmp_path: Path) -> None:
 def _is_ready(pod: dict[str, dict[str, list[dict[str, str]]]]) -> bool:
     conditions = pod["status"].get("conditions", [])
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def fetched(port: int) -> str:
+    """Return what a server at a port of this machine answers, or an empty string if none does."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as response:
+            return str(response.read().decode())
+    except OSError:
+        return ""
+
+
+def free_port() -> int:
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])
+
+
+async def until_port(port: int, answers: bool) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while bool(await asyncio.to_thread(fetched, port)) is not answers:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+@needs_namespaces
+def test_host_ports_and_node_ports_are_ports_of_this_machine(tmp_path: Path) -> None:
+    host_port = free_port()
+    ports = [{"containerPort": 8080, "hostPort": host_port}, {"containerPort": 9, "protocol": "UDP"}]
+    server = "exec python3 -u -m http.server 8080 --directory /usr/share"
+
+    async def story(world: World) -> None:
+        spec = {"type": "NodePort", "selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}
+        service = await world.client.create(SERVICES, {"metadata": {"name": "web"}, "spec": spec}, "default")
+        node_port = service["spec"]["ports"][0]["nodePort"]
+        web = {**one_container(server), "terminationGracePeriodSeconds": 0}
+        web["containers"][0]["ports"] = ports
+        await world.run_pod("web", web, labels={"app": "web"})
+        await world.running("web")
+        for port in (host_port, node_port):
+            await until_port(port, answers=True)
+        await world.client.delete(PODS, Key("default", "web"), grace_period_s=0)
+        for port in (host_port, node_port):
+            await until_port(port, answers=False)
+        with socket.socket() as used:
+            used.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            used.bind(("127.0.0.1", host_port))
+            used.listen()
+            await world.run_pod("late", web)
+            await world.until_event(
+                "late",
+                "FailedCreatePodSandBox",
+                f"Failed to create pod sandbox: cannot open hostPort {host_port}: address already in use",
+            )
+        await world.running("late")
+        await until_port(host_port, answers=True)
+
+    run_story(tmp_path, story)

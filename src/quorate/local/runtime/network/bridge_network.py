@@ -12,6 +12,7 @@ from typing import Final
 
 from quorate.local.runtime.network.egress import DEVICE, Egress, EgressUnavailable, start_egress
 from quorate.local.runtime.network.host_network import HOST_ADDRESS, write_pod_files
+from quorate.local.runtime.network.host_ports import HostPorts
 from quorate.local.runtime.network.namespaces import (
     IpCommandFailed,
     NetworkThreads,
@@ -54,6 +55,7 @@ class BridgeNetwork:
         self._used: set[int] = set()  # places in the network of the addresses of pods
         self._last = FIRST_PLACE - 1
         self._egress: Egress | None = None
+        self._host_ports = HostPorts(self.open_socket)
         self._no_egress = ""  # why pods do not reach other networks
 
     @property
@@ -88,6 +90,7 @@ class BridgeNetwork:
             self._no_egress = str(error)
 
     async def close(self) -> None:
+        self._host_ports.close_all()
         if self._egress is not None:
             await self._egress.close()
         self._threads.close()
@@ -104,11 +107,13 @@ class BridgeNetwork:
                 await self._connect(directory, place)
             address = str(POD_NETWORK[place])
             files = await asyncio.to_thread(write_pod_files, directory, request, address, NODE_ADDRESS)
+            await self._host_ports.open(request.uid, address, request.host_ports)
         except (OSError, IpCommandFailed) as error:
             raise PodNetworkError(f"failed to set up the network of the pod: {error}") from error
         return PodNetworkNamespace(directory / NAMESPACE, address, API_SERVICE_ADDRESS, *files)
 
     async def release(self, uid: str) -> None:
+        self._host_ports.close(uid)
         directory = self._state / uid
         place = await asyncio.to_thread(_recorded_place, directory)
         if place is not None:

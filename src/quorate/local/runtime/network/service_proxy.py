@@ -1,7 +1,7 @@
 """The addresses of services: connections to them go to ready endpoints, as with kube-proxy.
 
 Each port of a service with a ready endpoint is a listening socket in the network of the node; without one the
-kernel refuses connections at once. TCP only.
+kernel refuses connections at once. A node port also listens on the loopback device of the host. TCP only.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from quorate.kube.log import logger
 from quorate.local.controllers.services.types import HEADLESS, Service
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
 from quorate.local.runtime.network.cluster_view import ClusterView, PortedEndpoint
+from quorate.local.runtime.network.host_network import HOST_ADDRESS
 from quorate.local.runtime.network.types import API_SERVICE
 from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, relay
 
@@ -53,7 +54,7 @@ def targets(service: Service, endpoints: list[PortedEndpoint]) -> dict[Address, 
         target = Target(backends, spec.session_affinity == "ClientIP")
         found[spec.cluster_ip, port.port] = target
         if port.node_port:
-            found[NODE_ADDRESS, port.node_port] = target
+            found[NODE_ADDRESS, port.node_port] = found[HOST_ADDRESS, port.node_port] = target
     return found
 
 
@@ -121,7 +122,10 @@ class ServiceProxy:
     async def _listen(self, address: Address) -> bool:
         """Return False, and log why, if the address cannot be used."""
         try:
-            listening = await self._network.run_in_node(lambda: listening_socket(address))
+            if address[0] == HOST_ADDRESS:
+                listening = listening_socket(address)
+            else:
+                listening = await self._network.run_in_node(lambda: listening_socket(address))
         except OSError as error:
             log.warning("service address unusable", address=f"{address[0]}:{address[1]}", error=str(error))
             self._targets.pop(address, None)

@@ -27,6 +27,7 @@ class PodNetworkRequest:
     dns_policy: str = "ClusterFirst"
     dns_config: Json = field(default_factory=dict)
     host_aliases: Sequence[Json] = ()
+    host_ports: Mapping[int, int] = field(default_factory=dict)  # TCP ports of the pod, by port of the host
 
 
 @dataclass(frozen=True, slots=True)

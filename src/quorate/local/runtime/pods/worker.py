@@ -470,4 +470,10 @@ def _network_request(pod: Pod) -> PodNetworkRequest:
         dns_policy=pod.spec.dns_policy,
         dns_config=pod.spec.dns_config,
         host_aliases=pod.spec.host_aliases,
+        host_ports={
+            port.host_port: port.container_port
+            for container in (*pod.spec.init_containers, *pod.spec.containers)
+            for port in container.ports
+            if port.host_port and port.protocol == "TCP"
+        },
     )
