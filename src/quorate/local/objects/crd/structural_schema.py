@@ -1,7 +1,8 @@
 """Validation of CRD schemas: structural form, compilable rules and patterns, valid defaults.
 
 Sources: the API documentation on structural schemas, and the behavior of kube-apiserver. Not supported:
-checking that fields in `allOf` and other combinators are declared. `cel_cost` limits the cost of rules.
+checking that fields in `allOf` and other combinators are declared.  What a rule costs is bounded when it is
+evaluated.
 """
 
 import copy

@@ -167,19 +167,20 @@ def _remote_version(remote: RemoteVersion) -> Json:
     }
 
 
+def _verbs_and_names(kind: Kind) -> Json:
+    verbs = list(kind.verbs) if kind.custom else sorted(kind.verbs)
+    names = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
+    return {"verbs": verbs} | {name: listed for name, listed in names.items() if listed}
+
+
 def _resource_entries(kind: Kind) -> Iterator[Json]:
-    entry: Json = {
+    yield {
         "name": kind.plural,
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": list(kind.verbs) if kind.custom else sorted(kind.verbs),
+        **_verbs_and_names(kind),
     }
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
-    yield entry
     for sub in kind.subresources:
         subresource_entry: Json = {
             "name": f"{kind.plural}/{sub.name}",
@@ -199,12 +200,8 @@ def _aggregated_resource(kind: Kind) -> Json:
         "responseKind": {"group": "", "version": "", "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": list(kind.verbs) if kind.custom else sorted(kind.verbs),
+        **_verbs_and_names(kind),
     }
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
     if kind.subresources:
         entry["subresources"] = [
             {

@@ -39,32 +39,52 @@ def _regex_note(example: str, regex: str) -> str:
     return f"(e.g. {example}, regex used for validation is '{regex}')"
 
 
-def check_format(value: str, path: str, format_function: "Format") -> Iterator[Cause]:
+Format = Callable[[Any], Iterator[str]]
+
+
+def _pattern(regex: re.Pattern[str], message: str, most: int | None = None, unit: str = "bytes") -> Format:
+    """Return the format of texts that match a pattern, with at most ``most`` units."""
+
+    def check(value: Any) -> Iterator[str]:
+        if most is not None and len(value) > most:
+            yield f"must be no more than {most} {unit}"
+        if not regex.fullmatch(value):
+            yield message
+
+    return check
+
+
+subdomain = _pattern(
+    SUBDOMAIN,
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must"
+    " start and end with an alphanumeric character " + _regex_note("'example.com'", SUBDOMAIN.pattern),
+    253,
+)
+label = _pattern(
+    LABEL,
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and"
+    " end with an alphanumeric character " + _regex_note("'my-name',  or '123-abc'", LABEL.pattern),
+    63,
+)
+label_value = _pattern(
+    LABEL_VALUE,
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must"
+    " start and end with an alphanumeric character "
+    + _regex_note("'MyValue',  or 'my_value',  or '12345'", LABEL_VALUE.pattern),
+    63,
+)
+port_name = _pattern(
+    PORT_NAME,
+    "must contain only lower case letters, digits and single hyphens between them, and at least one letter",
+    15,
+    "characters long",
+)
+
+
+def check_format(value: str, path: str, format_function: Format) -> Iterator[Cause]:
     """Yield what is wrong with a value at a path."""
     for message in format_function(value):
         yield invalid_value(path, value, message)
-
-
-def subdomain(value: str) -> Iterator[str]:
-    if len(value) > 253:
-        yield "must be no more than 253 bytes"
-    if not SUBDOMAIN.fullmatch(value):
-        yield (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.',"
-            " and must start and end with an alphanumeric character "
-            + _regex_note("'example.com'", r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-        )
-
-
-def label(value: str) -> Iterator[str]:
-    if len(value) > 63:
-        yield "must be no more than 63 bytes"
-    if not LABEL.fullmatch(value):
-        yield (
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must"
-            " start and end with an alphanumeric character "
-            + _regex_note("'my-name',  or '123-abc'", "[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-        )
 
 
 def path_segment(value: str) -> Iterator[str]:
@@ -102,29 +122,6 @@ def qualified(value: str) -> Iterator[str]:
         )
 
 
-def label_value(value: str) -> Iterator[str]:
-    if len(value) > 63:
-        yield "must be no more than 63 bytes"
-    if not LABEL_VALUE.fullmatch(value):
-        yield (
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.',"
-            " and must start and end with an alphanumeric character "
-            + _regex_note(
-                "'MyValue',  or 'my_value',  or '12345'", "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
-            )
-        )
-
-
-def port_name(value: str) -> Iterator[str]:
-    if len(value) > 15:
-        yield "must be no more than 15 characters long"
-    if not PORT_NAME.fullmatch(value):
-        yield (
-            "must contain only lower case letters, digits and single hyphens between them,"
-            " and at least one letter"
-        )
-
-
 def data_key(value: str) -> Iterator[str]:
     """Check a key of a ConfigMap or a Secret, which becomes a file name."""
     if len(value) > 253:
@@ -133,11 +130,6 @@ def data_key(value: str) -> Iterator[str]:
         yield "a valid key must consist of alphanumeric characters, '-', '_' or '.'"
     if value in (".", "..") or value.startswith(".."):
         yield "must not be '.' nor start with '..'"
-
-
-def environment_name(value: str) -> Iterator[str]:
-    if not ENVIRONMENT_NAME.fullmatch(value):
-        yield "must consist only of printable ASCII characters other than '='"
 
 
 def domain_path(value: str) -> Iterator[str]:
@@ -290,7 +282,7 @@ def certificate_bundle(value: str) -> Iterator[str]:
         yield "unable to load root certificates"
 
 
-def _holds(test: Callable[[Any], bool], message: str) -> "Format":
+def _holds(test: Callable[[Any], bool], message: str) -> Format:
     """Return the format that yields ``message`` for a value that fails the test."""
 
     def check(value: Any) -> Iterator[str]:
@@ -300,8 +292,6 @@ def _holds(test: Callable[[Any], bool], message: str) -> "Format":
     return check
 
 
-Format = Callable[[Any], Iterator[str]]
-
 FORMATS: Mapping[str, Format] = {
     "absolutePath": absolute_path,
     "anyExitCode": _holds(bool, "at least one value is required"),
@@ -309,16 +299,16 @@ FORMATS: Mapping[str, Format] = {
         lambda value: 0 < value <= MAX_API_SERVICE_PRIORITY,
         f"must be positive and less than {MAX_API_SERVICE_PRIORITY}",
     ),
-    "celName": _holds(
-        lambda value: CEL_NAME.fullmatch(value) is not None, "name is not a valid CEL identifier"
-    ),
+    "celName": _pattern(CEL_NAME, "name is not a valid CEL identifier"),
     "certificateBundle": certificate_bundle,
     "certificateRequest": certificate_request,
     "cronSchedule": cron_schedule,
     "dataKey": data_key,
     "distinctKeys": _holds(lambda keys: len(set(keys)) == len(keys), "must not name a key twice"),
     "domainPath": domain_path,
-    "environmentName": environment_name,
+    "environmentName": _pattern(
+        ENVIRONMENT_NAME, "must consist only of printable ASCII characters other than '='"
+    ),
     "eventType": _holds(lambda value: value in ("Normal", "Warning"), "must be Normal or Warning"),
     "groupId": _holds(lambda value: value >= 0, "must not be negative"),
     "ingressHost": ingress_host,
