@@ -6,6 +6,7 @@ import pytest
 
 from quorate.scheduler import bind_gate
 from quorate.scheduler.bind_gate import BindGate
+from quorate.scheduler.limits import MAX_WAIT_S
 
 NEVER_S = 60.0
 
@@ -47,7 +48,7 @@ def test_a_session_waits_less_than_a_write() -> None:
         gate = BindGate()
         gate.close()
         write = asyncio.create_task(gate.wait())
-        await asyncio.wait_for(gate.wait_at_most(bind_gate.MAX_WAIT_S / 100), NEVER_S)
+        await asyncio.wait_for(gate.wait_at_most(MAX_WAIT_S / 100), NEVER_S)
         assert not write.done()
         gate.open()
         await write

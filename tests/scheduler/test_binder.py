@@ -9,7 +9,8 @@ from quorate.gang.outcome import Bind
 from quorate.kube.events import EventRecorder
 from quorate.kube.object_faults import ObjectFault
 from quorate.scheduler.bind_gate import BindGate
-from quorate.scheduler.binder import CONFLICT_S, REFUSED_S, Binder
+from quorate.scheduler.binder import Binder
+from quorate.scheduler.limits import CONFLICT_S, REFUSED_S
 from quorate.scheduler.observer import Bound
 from tests.kube.fake_server import Answer, FakeServer, Request, refusal
 from tests.kube.virtual_clock import VirtualClock, settle

@@ -12,7 +12,8 @@ from quorate.gang.outcome import Counts, GangStatus
 from quorate.kube.informer import Informer
 from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.bind_gate import BindGate
-from quorate.scheduler.pod_group_status import MAX_WRITE_DELAY_S, WRITE_DELAY_S, PodGroupStatusWriter
+from quorate.scheduler.limits import MAX_STATUS_DELAY_S, STATUS_DELAY_S
+from quorate.scheduler.pod_group_status import PodGroupStatusWriter
 from tests.kube.fake_server import Answer, FakeServer, Request, Stream
 from tests.kube.virtual_clock import VirtualClock, settle
 
@@ -107,11 +108,11 @@ def test_a_running_group_is_reported_a_second_after_the_last_bind_was_sent() -> 
     async def story(harness: Harness) -> None:
         harness.gate.close()
         harness.decide(BOUND, "Running")
-        await harness.pass_s(2 * WRITE_DELAY_S)
+        await harness.pass_s(2 * STATUS_DELAY_S)
         harness.decide(WAITING, "Inqueue")
         assert await harness.written(1) == ["waiting Inqueue"]
         harness.gate.open()
-        await harness.pass_s(WRITE_DELAY_S)
+        await harness.pass_s(STATUS_DELAY_S)
         assert await harness.written(2) == ["waiting Inqueue", "bound Running"]
 
     play(story)
@@ -122,7 +123,7 @@ def test_a_running_group_is_reported_although_binds_never_cease() -> None:
     async def story(harness: Harness) -> None:
         harness.gate.close()
         harness.decide(BOUND, "Running")
-        await harness.pass_s(MAX_WRITE_DELAY_S)
+        await harness.pass_s(MAX_STATUS_DELAY_S)
         assert await harness.written(1) == ["bound Running"]
 
     play(story)
@@ -144,7 +145,7 @@ def test_the_delay_of_an_admission_is_bounded() -> None:
     async def story(harness: Harness) -> None:
         harness.gate.close()
         harness.decide(BOUND, "Inqueue", being_bound=True)
-        await harness.pass_s(MAX_WRITE_DELAY_S)
+        await harness.pass_s(MAX_STATUS_DELAY_S)
         assert await harness.written(1) == ["bound Inqueue"]
 
     play(story)

@@ -17,7 +17,8 @@ from quorate.kube.informer import Informer
 from quorate.kube.patches import merged
 from quorate.kube.resources import QUEUES
 from quorate.scheduler.bind_gate import BindGate
-from quorate.scheduler.queues import WRITE_DELAY_S, QueueStatusWriter
+from quorate.scheduler.limits import STATUS_DELAY_S
+from quorate.scheduler.queues import QueueStatusWriter
 from tests.kube.fake_server import Answer, FakeServer, Request, Stream
 from tests.kube.virtual_clock import VirtualClock, settle
 
@@ -128,7 +129,7 @@ def play(
 def test_only_differences_are_written() -> None:
     async def story(harness: Harness) -> None:
         harness.writer.session_ended()
-        await harness.pass_s(WRITE_DELAY_S)
+        await harness.pass_s(STATUS_DELAY_S)
         patches = await harness.written(3)
         assert {name: patch["status"]["allocated"] for name, patch in patches.items()} == {
             "new": HELD,
@@ -153,9 +154,9 @@ def test_one_delayed_write_covers_several_sessions() -> None:
     async def story(harness: Harness) -> None:
         for _ in range(5):
             harness.writer.session_ended()
-            await harness.pass_s(WRITE_DELAY_S / 10)
+            await harness.pass_s(STATUS_DELAY_S / 10)
         assert await harness.written(0) == {}
-        await harness.pass_s(WRITE_DELAY_S / 2)
+        await harness.pass_s(STATUS_DELAY_S / 2)
         assert await harness.written(1) == {"a": {"status": {"allocated": HELD}}}
 
     play({"a": {}}, story)
@@ -163,7 +164,7 @@ def test_one_delayed_write_covers_several_sessions() -> None:
 
 def test_an_overwritten_amount_is_corrected_without_a_session() -> None:
     async def story(harness: Harness) -> None:
-        await harness.pass_s(WRITE_DELAY_S)
+        await harness.pass_s(STATUS_DELAY_S)
         assert await harness.written(1) == {"a": {"status": {"allocated": {"cpu": "1500m"}}}}
 
     play({"a": HELD | {"cpu": "64"}}, story)
@@ -172,14 +173,14 @@ def test_an_overwritten_amount_is_corrected_without_a_session() -> None:
 def test_a_field_that_the_server_drops_is_not_written_again(caplog: pytest.LogCaptureFixture) -> None:
     async def story(harness: Harness) -> None:
         harness.writer.session_ended()
-        await harness.pass_s(WRITE_DELAY_S)
+        await harness.pass_s(STATUS_DELAY_S)
         await harness.written(1)
         async with asyncio.timeout(WITHIN_S):
             while "no field status.allocated" not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         for _ in range(3):
             harness.writer.session_ended()
-            await harness.pass_s(WRITE_DELAY_S)
+            await harness.pass_s(STATUS_DELAY_S)
         await harness.round_trip()
         assert len(await harness.written(1)) == 1
 

@@ -7,9 +7,8 @@ other writes wait; but only for a bounded time, because binds may never cease.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
 
-MAX_WAIT_S: Final = 1.0  # the longest that one write waits for binds
+from quorate.scheduler.limits import MAX_WAIT_S
 
 
 class BindGate:

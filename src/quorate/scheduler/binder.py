@@ -31,12 +31,10 @@ from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import PLACEABLE_PODS, reference
 from quorate.scheduler.bind_gate import BindGate
+from quorate.scheduler.limits import CONFLICT_S, MAX_EVENTS, REFUSED_S
 from quorate.scheduler.observer import Bound
 
 RETRY: Final = Backoff(first_s=0.1, cap_s=10.0)
-CONFLICT_S: Final = 2.0  # within which the watch delivers the cause of a conflict
-REFUSED_S: Final = 5.0  # until a refused bind is undone
-EVENTS_MAX: Final = 5000  # events of binds, recorded once no binds are queued
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Binder:
         self._queue: deque[Bind] = deque()
         self._workers = workers
         self._busy = 0  # at most _workers
-        self._unreported: deque[Bind] = deque(maxlen=EVENTS_MAX)  # events compete with binds for the server
+        self._unreported: deque[Bind] = deque(maxlen=MAX_EVENTS)  # events compete with binds for the server
         self._log = logger(__name__)
 
     def start(self, tasks: asyncio.TaskGroup, binds: Iterable[Bind]) -> None:

@@ -5,7 +5,6 @@ because the missing object is often created at the same time and seen a moment l
 """
 
 from collections.abc import Collection, Iterator
-from typing import Final
 
 from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
@@ -20,8 +19,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, reference_to
-
-REPORT_DELAY_S: Final = 2.0
+from quorate.scheduler.limits import REPORT_DELAY_S
 
 
 class MissingReferences:

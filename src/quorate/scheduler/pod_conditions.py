@@ -7,7 +7,7 @@ keeps the API server's SchedulingGated: nodes do not help it either.
 
 All pods of a gang, possibly thousands, wait for one reason, and its numbers may change with every session.
 A pod's condition is therefore written when the pod is new, when the reason changes, and for changed
-numbers at most once per ``REPEATED_AFTER_S``.
+numbers at most once per ``CONDITION_REPEATED_S``.
 """
 
 from collections.abc import Mapping
@@ -33,9 +33,8 @@ from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PLACEABLE_PODS, reference_to
+from quorate.scheduler.limits import CONDITION_REPEATED_S, FEW_WORKERS
 
-REPEATED_AFTER_S: Final = 60.0
-WORKERS: Final = 4  # few: binds have priority
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULABLE: Final = "Schedulable"
 SCHEDULED: Final = "PodScheduled"
@@ -60,7 +59,7 @@ class PodConditionWriter:
         self._model = model
         self._conditions: dict[Key, _GangCondition] = {}  # by gang that waits
         # By pod: its gang.  The condition of the gang is read when the pod is written.
-        self._writer = LatestValueWriter("pod conditions", self._write, clock, workers=WORKERS)
+        self._writer = LatestValueWriter("pod conditions", self._write, clock, workers=FEW_WORKERS)
 
     async def run(self) -> None:
         await self._writer.run()
@@ -81,7 +80,7 @@ class PodConditionWriter:
             if (
                 old is not None
                 and (old.reason, old.pending) == (new.reason, new.pending)
-                and (old.message == new.message or now < old.at + REPEATED_AFTER_S)
+                and (old.message == new.message or now < old.at + CONDITION_REPEATED_S)
             ):
                 continue
             self._conditions[key] = new

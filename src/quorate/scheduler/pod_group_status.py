@@ -27,10 +27,8 @@ from quorate.kube.informer import Informer
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.bind_gate import BindGate
+from quorate.scheduler.limits import GROUP_WORKERS, MAX_STATUS_DELAY_S, STATUS_DELAY_S
 
-WORKERS: Final = 16
-WRITE_DELAY_S: Final = 1.0
-MAX_WRITE_DELAY_S: Final = 5.0  # while binds are queued
 URGENT_PHASES: Final = (INQUEUE, PENDING)
 
 
@@ -54,7 +52,7 @@ class PodGroupStatusWriter:
         self._gate = gate
         gate.on_open(self._gate_opened)
         self._after_binds: dict[Key, float] = {}  # once no binds are queued: within how many seconds
-        self._writer = LatestValueWriter("pod group statuses", self._write, clock, workers=WORKERS)
+        self._writer = LatestValueWriter("pod group statuses", self._write, clock, workers=GROUP_WORKERS)
 
     async def run(self) -> None:
         await self._writer.run()
@@ -66,10 +64,10 @@ class PodGroupStatusWriter:
             is_urgent = group is None or (
                 status.phase in URGENT_PHASES and group.status.phase != status.phase
             )
-            delay_s = 0.0 if is_urgent else WRITE_DELAY_S
+            delay_s = 0.0 if is_urgent else STATUS_DELAY_S
             if self._gate.is_closed and (not is_urgent or key in being_bound):
                 self._after_binds[key] = min(delay_s, self._after_binds.get(key, delay_s))
-                delay_s = MAX_WRITE_DELAY_S
+                delay_s = MAX_STATUS_DELAY_S
             self._writer.put(key, status, delay_s=delay_s)
 
     def _gate_opened(self) -> None:

@@ -28,10 +28,9 @@ from quorate.kube.events import EventRecorder
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, reference
+from quorate.scheduler.limits import NOMINATION_WORKERS, REFUSED_S
 
 RETRY: Final = Backoff(first_s=0.1, cap_s=10.0)
-REFUSED_S: Final = 5.0  # until a refused eviction is undone, and sessions may choose it again
-NOMINATION_WORKERS: Final = 16
 
 
 class Evictor:

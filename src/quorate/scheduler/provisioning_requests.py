@@ -22,10 +22,9 @@ from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, Json, Resource
 from quorate.placement.resources import is_node_resource
+from quorate.scheduler.limits import RECREATE_S, REQUEST_WORKERS
 
 DEMAND_LABEL: Final = "scheduling.quorate.dev/demand"  # of the requests and templates created here
-RECREATE_S: Final = 600.0  # until a failed request is created again, while the group still waits
-WORKERS: Final = 2
 
 
 class ProvisioningRequester:
@@ -38,7 +37,9 @@ class ProvisioningRequester:
         self._class_name = class_name
         self._wanted: set[Key] = set()
         self._published: set[Key] = set()  # groups for which a request may exist
-        self._reconciler = Reconciler("provisioning requests", self._reconcile, clock, workers=WORKERS)
+        self._reconciler = Reconciler(
+            "provisioning requests", self._reconcile, clock, workers=REQUEST_WORKERS
+        )
         self._log = logger(__name__)
 
     async def run(self) -> None:

@@ -2,7 +2,7 @@
 
 Webhooks and Volcano's tools read ``status.allocated``, the resources of the pods in a queue, but no
 controller waits for it.  It is therefore computed some time after a session, outside of it, and written
-where the stored amounts differ: at most once per ``WRITE_DELAY_S`` and queue, and after binds.  A write
+where the stored amounts differ: at most once per ``STATUS_DELAY_S`` and queue, and after binds.  A write
 contains only the difference and no resource version, so that it does not conflict with what the
 controllers write to the same status.  An amount that was computed from an old copy, or that another client
 overwrites, is written again when the copy shows it.
@@ -28,14 +28,13 @@ from quorate.kube.log import logger
 from quorate.kube.resources import QUEUES
 from quorate.quota.amount import as_quantity
 from quorate.scheduler.bind_gate import BindGate
+from quorate.scheduler.limits import FEW_WORKERS, STATUS_DELAY_S
 
 # The root of the queue tree, and the queue of pod groups that name none.
 BUILT_IN: Final[Mapping[str, QueueSpec]] = {
     ROOT_QUEUE: QueueSpec(reclaimable=False),
     DEFAULT_QUEUE: QueueSpec(parent=ROOT_QUEUE),
 }
-WORKERS: Final = 4  # few: binds have priority
-WRITE_DELAY_S: Final = 1.0
 _ALL: Final = Key("", "")
 
 
@@ -84,7 +83,7 @@ class QueueStatusWriter:
         self._allocated: Mapping[str, Resources] = {}  # by queue, as last computed
         self._is_stored = True  # False once the server drops the field: older definitions do not have it
         self._computation = Reconciler("allocated resources", self._compute, clock, workers=1)
-        self._writer = LatestValueWriter("queue statuses", self._write, clock, workers=WORKERS)
+        self._writer = LatestValueWriter("queue statuses", self._write, clock, workers=FEW_WORKERS)
         self._log = logger(__name__)
         queues.subscribe(self._on_queue)
 
@@ -95,11 +94,11 @@ class QueueStatusWriter:
 
     def session_ended(self) -> None:
         """Compute the allocated resources soon: a session may have changed them."""
-        self._computation.enqueue_in(_ALL, WRITE_DELAY_S)
+        self._computation.enqueue_in(_ALL, STATUS_DELAY_S)
 
     def _on_queue(self, change: Change[Queue]) -> None:
         if change.new is not None and self._difference(change.new, self._allocated_to(change.key)):
-            self._computation.enqueue_in(_ALL, WRITE_DELAY_S)
+            self._computation.enqueue_in(_ALL, STATUS_DELAY_S)
 
     async def _compute(self, _: Key) -> None:
         self._allocated = {

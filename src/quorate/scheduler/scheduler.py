@@ -52,6 +52,7 @@ from quorate.scheduler.feeds import (
     serves,
     subscribe_informers,
 )
+from quorate.scheduler.limits import DISCOVERY_INTERVAL_S, PAUSE_DURING_BINDS_S, REST_PER_SESSION
 from quorate.scheduler.missing_references import MissingReferences
 from quorate.scheduler.observer import (
     Bound,
@@ -71,9 +72,6 @@ from quorate.scheduler.volume_binder import VolumeBinder
 COMPONENT: Final = "quorate-scheduler"
 SCHEDULER_NAMES: Final = ("quorate", "volcano")
 SESSION_RETRY: Final = Backoff(first_s=1.0, cap_s=60.0)  # while sessions fail for an unknown reason
-DISCOVERY_INTERVAL_S: Final = 30.0  # between two requests whether HyperNodes are served by now
-PAUSE_DURING_BINDS_S: Final = 0.1  # after the period, while the decisions would only join the queue of binds
-REST_PER_SESSION: Final = 2.0  # the least pause after a session, in durations of that session
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from quorate.cli.run.estimate import EstimateOfLast, estimate_table
 from quorate.cli.run.outcome import Completed, Outcome
 from quorate.kube.clock import WallClock
 from quorate.processes.local.progress import JobRecord
-from quorate.simulate.estimates.forecast import PLAYS, StartTime
+from quorate.simulate.estimates.forecast import StartTime
+from quorate.simulate.limits import PLAYS
 
 NOW = 1_767_571_200.0  # 2026-01-05T00:00:00Z
 

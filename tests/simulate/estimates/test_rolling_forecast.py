@@ -10,9 +10,9 @@ from quorate.api import codec
 from quorate.api.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
 from quorate.api.meta import at_epoch, epoch
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
-from quorate.simulate.estimates.forecast import PLAYS
 from quorate.simulate.estimates.rolling_forecast import RollingForecast, WaitingStart
 from quorate.simulate.inputs.world import RESOURCES
+from quorate.simulate.limits import PLAYS
 from tests.simulate.inputs.test_existing import running, workload
 from tests.simulate.worlds import queue, world_of
 

@@ -16,10 +16,10 @@ from quorate.kube.resources import WORKLOADS
 from quorate.local.nodes import NodePool
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.records import Outcome
-from quorate.simulate.estimates.run_time_store import MOST_RUN_TIMES
 from quorate.simulate.estimates.snapshot import documents, run_times, snapshot_world
 from quorate.simulate.inputs.existing import existing_jobs
 from quorate.simulate.inputs.world import read_world
+from quorate.simulate.limits import MAX_RUN_TIMES
 from tests.e2e.verbs import CommandLine
 from tests.e2e.world import World, run_story
 
@@ -92,8 +92,8 @@ def test_run_times_are_learned_from_finished_workloads(
 def test_of_many_run_times_the_latest_are_kept() -> None:
     workloads = [workload(str(seconds), "a", seconds) for seconds in range(1000)]
     (learned, kind) = run_times([*workloads, workload("7", "a")], 1.0)
-    assert learned.seconds == tuple(range(1000 - MOST_RUN_TIMES, 1000))
-    assert kind.origin == f"team/a, Workload #: {MOST_RUN_TIMES} finished workloads"
+    assert learned.seconds == tuple(range(1000 - MAX_RUN_TIMES, 1000))
+    assert kind.origin == f"team/a, Workload #: {MAX_RUN_TIMES} finished workloads"
 
 
 def test_a_workload_of_a_known_kind_runs_as_the_others_of_its_kind() -> None:

@@ -12,8 +12,9 @@ from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
 from quorate.inspect.configuration_files import InvalidFiles
 from quorate.simulate.estimates import backtest as backtests
-from quorate.simulate.estimates.backtest import PLAYS, SAMPLES, Backtest
+from quorate.simulate.estimates.backtest import Backtest
 from quorate.simulate.inputs.world import InvalidWorld, read_world
+from quorate.simulate.limits import BACKTEST_SAMPLES, PLAYS
 
 Scenario = Annotated[
     Path,
@@ -30,7 +31,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with every est
 
 
 def backtest(
-    scenario: Scenario, samples: Samples = SAMPLES, plays: Plays = PLAYS, as_json: AsJson = False
+    scenario: Scenario, samples: Samples = BACKTEST_SAMPLES, plays: Plays = PLAYS, as_json: AsJson = False
 ) -> None:
     """Tell how well forecasts would have been for the jobs of a scenario or trace.
 

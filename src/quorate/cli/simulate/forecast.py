@@ -21,8 +21,9 @@ from quorate.inspect.errors import UsageError
 from quorate.inspect.live_cluster import LiveCluster, read_cluster
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
 from quorate.simulate.estimates import forecast as forecasts
-from quorate.simulate.estimates.forecast import PLAYS, StartTime
+from quorate.simulate.estimates.forecast import StartTime
 from quorate.simulate.estimates.snapshot import snapshot_world, with_expected
+from quorate.simulate.limits import PLAYS
 
 Queue = Annotated[
     str,

@@ -22,10 +22,11 @@ from quorate.inspect.errors import user_message
 from quorate.inspect.live_cluster import LiveCluster, read_cluster
 from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.engine.player import play
-from quorate.simulate.estimates.forecast import PLAYS, bounded_forecast
+from quorate.simulate.estimates.forecast import bounded_forecast
 from quorate.simulate.estimates.snapshot import snapshot_world, with_expected
 from quorate.simulate.inputs.scenario import API_VERSION
 from quorate.simulate.inputs.world import InvalidWorld, World, changed_by_text
+from quorate.simulate.limits import PLAYS
 from quorate.simulate.results.comparison import compare
 
 MANIFESTS: Final = "manifests"  # the name of the text in findings

@@ -8,7 +8,6 @@ Events of one instant happen in a fixed order, so a run depends on its world alo
 
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -29,7 +28,7 @@ from quorate.queueing.lifecycle.statuses import finish_status, release_status
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.simulate.engine.job_execution import JobExecution, fails
-from quorate.simulate.engine.recorder import SHOWN, Recorder, Run, Unended
+from quorate.simulate.engine.recorder import Recorder, Run, Unended
 from quorate.simulate.engine.records import JobRecords, Outcome
 from quorate.simulate.engine.simulated_job import SimulatedJob, WorkloadTemplate, stretched_ms
 from quorate.simulate.engine.virtual_time import EventKind, EventQueue, SimulatedEvent, VirtualClock
@@ -37,11 +36,7 @@ from quorate.simulate.inputs.distributions import draw
 from quorate.simulate.inputs.existing import ExistingJob, existing_jobs
 from quorate.simulate.inputs.submissions import MS, Submission, submissions
 from quorate.simulate.inputs.world import World
-
-MOST_IDLE: Final = 1000  # instants in which no job ends, after which it is asked whether one will
-MOST_REQUEUES: Final = 100  # of one job with pods that never become ready, after which it is not tried again
-MOST_STEPS: Final = 1000  # of one instant; more would be a bug of the lifecycle or the cycle
-
+from quorate.simulate.limits import MAX_IDLE_INSTANTS, MAX_REQUEUES, MAX_SHOWN, MAX_STEPS
 
 # Gets the time, the number of the first job that was submitted at that time, and all jobs and records.
 Observer = Callable[[int, int, Mapping[Key, SimulatedJob], JobRecords], object]
@@ -141,7 +136,7 @@ class _Player:
             now_ms = min(due, default=None)
             if now_ms is None or (until_ms is not None and now_ms > until_ms):
                 break
-            if following is None and self._idle >= MOST_IDLE and not self._any_works():
+            if following is None and self._idle >= MAX_IDLE_INSTANTS and not self._any_works():
                 break
             recorder.advance(now_ms, execution.waiting)
             clock.advance(now_ms)
@@ -185,7 +180,7 @@ class _Player:
 
     def _settle(self) -> None:
         """Let lifecycle and cycle act until neither changes anything at this instant."""
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             while self._changed:
                 key = next(iter(self._changed))
                 del self._changed[key]
@@ -201,7 +196,7 @@ class _Player:
             is_complete = wake_at is None or wake_at > self._clock.now
             if is_complete and not self._changed:
                 return
-        raise AssertionError(f"no rest at {self._clock.ms} ms: the same instant takes {MOST_STEPS} steps")
+        raise AssertionError(f"no rest at {self._clock.ms} ms: the same instant takes {MAX_STEPS} steps")
 
     # Jobs
 
@@ -328,7 +323,7 @@ class _Player:
         )
         requeue_state = workload.status.requeue_state
         requeues = 0 if requeue_state is None else requeue_state.count or 0
-        if requeues > MOST_REQUEUES and not job.is_given_up:
+        if requeues > MAX_REQUEUES and not job.is_given_up:
             job.is_given_up = True  # in the outcome it waits
             self._store(job, replace(workload, spec=replace(workload.spec, active=False)))
         elif transition.deactivate:
@@ -378,12 +373,12 @@ class _Player:
             each for each in self._jobs.values()
             if not each.is_running or execution.is_waiting(each)
         ]  # fmt: skip
-        for job in waiting[:SHOWN]:
+        for job in waiting[:MAX_SHOWN]:
             job_class = self._classes[job.submission.class_index]
             hold = why_pending(self._state, job.key)
             reason = execution.why_waiting(job)
             if job.is_given_up:
-                reason = f"its pods were not ready in {MOST_REQUEUES} attempts{reason and f': {reason}'}"
+                reason = f"its pods were not ready in {MAX_REQUEUES} attempts{reason and f': {reason}'}"
             elif not job.workload.spec.active:
                 reason = "deactivated"
             elif hold is not None and hold.message:

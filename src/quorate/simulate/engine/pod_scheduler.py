@@ -35,9 +35,9 @@ from quorate.simulate.engine.simulated_job import SimulatedJob
 from quorate.simulate.inputs.node_pools import PODS
 from quorate.simulate.inputs.scenario import JobClass, PodSetShape
 from quorate.simulate.inputs.world import World
+from quorate.simulate.limits import SESSION_MS
 
 SCHEDULER: Final = "quorate"
-SESSION_MS: Final = 1000
 GATES: Final = frozenset((ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB))  # that the controllers remove
 
 

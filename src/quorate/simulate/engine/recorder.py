@@ -1,14 +1,11 @@
 """The recorder of a run: it counts what happens to the jobs and what they hold, and makes the outcome."""
 
-from typing import Final
-
 import msgspec
 
 from quorate.api.meta import Key
 from quorate.queueing.state import State
 from quorate.simulate.engine.held_amounts import HeldAmounts
 from quorate.simulate.engine.records import (
-    MOST_NODE_SAMPLES,
     NEVER,
     JobRecords,
     Outcome,
@@ -21,8 +18,7 @@ from quorate.simulate.engine.virtual_time import VirtualClock
 from quorate.simulate.inputs.existing import ExistingJob
 from quorate.simulate.inputs.submissions import Submission
 from quorate.simulate.inputs.world import World
-
-FIRST_INTERVAL_MS: Final = 1000  # of samples; doubled as the run gets longer
+from quorate.simulate.limits import FIRST_INTERVAL_MS, MAX_NODE_SAMPLES
 
 
 class Unended(msgspec.Struct, frozen=True, rename="camel"):
@@ -44,10 +40,7 @@ class Run(msgspec.Struct):
     usage: UsageRecords
     node_usage: UsageRecords  # of the pods with places, by host name of the node
     ended_ms: int  # virtual time of the last event
-    waiting: tuple[Unended, ...]  # the first of the jobs that wait at the end, at most ``SHOWN``
-
-
-SHOWN: Final = 20
+    waiting: tuple[Unended, ...]  # the first of the jobs that wait at the end, at most ``MAX_SHOWN``
 
 
 class Recorder:
@@ -55,7 +48,7 @@ class Recorder:
 
     def __init__(self, clock: VirtualClock, state: State) -> None:
         self.jobs = JobRecords()
-        self.node_usage = UsageRecords(FIRST_INTERVAL_MS, MOST_NODE_SAMPLES)
+        self.node_usage = UsageRecords(FIRST_INTERVAL_MS, MAX_NODE_SAMPLES)
         self.ended = 0
         self.unstarted = 0  # workloads that existed and were never admitted
         self._clock = clock

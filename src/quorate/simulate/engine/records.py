@@ -9,10 +9,9 @@ from enum import IntEnum
 from typing import Final
 
 from quorate.quota.amount import FlavorResource, Usage
+from quorate.simulate.limits import MAX_SAMPLES
 
 NEVER: Final = -1
-MOST_SAMPLES: Final = 512  # of a series, for queues; then every second one is dropped
-MOST_NODE_SAMPLES: Final = 64  # as there may be many more nodes than queues
 
 
 class Outcome(IntEnum):
@@ -110,7 +109,7 @@ class UsageRecords:
     interval between samples is exact.
     """
 
-    def __init__(self, interval_ms: int, most_samples: int = MOST_SAMPLES) -> None:
+    def __init__(self, interval_ms: int, most_samples: int = MAX_SAMPLES) -> None:
         self._most_samples = most_samples
         self.interval_ms = interval_ms
         self.sampled_ms: list[int] = []

@@ -8,7 +8,6 @@ run then tells when each job really started.  A p90 that holds for nine of ten i
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
-from typing import Final
 
 import msgspec
 
@@ -24,10 +23,7 @@ from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind, ki
 from quorate.simulate.estimates.snapshot import run_times, with_expected, with_run_times
 from quorate.simulate.inputs.submissions import MS, number_of_jobs
 from quorate.simulate.inputs.world import World
-
-SAMPLES: Final = 40
-PLAYS: Final = 20
-_ASSUMED_S: Final = 3600.0  # a run time, before any job has ended
+from quorate.simulate.limits import ASSUMED_RUN_S, BACKTEST_SAMPLES, PLAYS
 
 
 class Estimate(msgspec.Struct, frozen=True, rename="camel"):
@@ -69,7 +65,7 @@ def _at_median(values: Sequence[float]) -> float | None:
 
 def backtest(
     world: World,
-    samples: int = SAMPLES,
+    samples: int = BACKTEST_SAMPLES,
     plays: int = PLAYS,
     on_progress: Callable[[int], object] = lambda done: None,
 ) -> Backtest:
@@ -153,7 +149,7 @@ class _History:
         )
         objects = {**world.objects, **{(*kind, each.metadata.key): each for each in workloads}}
         snapshot = msgspec.structs.replace(world, scenario=scenario, objects=objects)
-        known = with_run_times(snapshot, run_times(workloads, _ASSUMED_S, self._run_times))
+        known = with_run_times(snapshot, run_times(workloads, ASSUMED_RUN_S, self._run_times))
         waiting = sum(not job.is_running for job in jobs.values())
-        expected = self._arrivals.expected(self._run_times, now, _ASSUMED_S, waiting)
+        expected = self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, waiting)
         return with_expected(known, expected)

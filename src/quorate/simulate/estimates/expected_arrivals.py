@@ -16,19 +16,11 @@ from quorate.api.core.pod_templates import PlaceableTemplate
 from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import epoch
-from quorate.simulate.estimates.run_time_store import (
-    MOST_KINDS,
-    MOST_RUN_TIMES,
-    RunTimeStore,
-    WorkKind,
-    kind_of,
-)
+from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind, kind_of
 from quorate.simulate.inputs.distributions import Choice, Distribution, Exponential
 from quorate.simulate.inputs.scenario import Arrivals, JobClass, PodSetShape
+from quorate.simulate.limits import FEWEST_EXPECTED, HORIZON_S, LEAST_SEEN_S, MAX_KINDS, MAX_RUN_TIMES
 
-HORIZON_S: Final = 7 * 24 * 3600.0  # of a forecast
-FEWEST_EXPECTED: Final = 200  # jobs in one run
-LEAST_SEEN_S: Final = 600.0  # over which submissions are counted: a single burst is no rate
 TIMES_SEEN: Final = 4.0  # what lasted for a time is expected to end within a few times as long
 
 
@@ -45,7 +37,7 @@ class _Kind(msgspec.Struct):
 class ArrivalStore:
     """The recent submissions of each kind of work, in bounded memory."""
 
-    def __init__(self, most_kinds: int = MOST_KINDS, most_submissions: int = MOST_RUN_TIMES) -> None:
+    def __init__(self, most_kinds: int = MAX_KINDS, most_submissions: int = MAX_RUN_TIMES) -> None:
         self._most_kinds = most_kinds
         self._most_submissions = most_submissions
         self._kinds: dict[WorkKind, _Kind] = {}  # the one without a submission for the longest time first

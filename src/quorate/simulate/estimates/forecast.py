@@ -7,7 +7,7 @@ ends once each workload that waits has started.
 import math
 from collections.abc import Callable, Collection, Sequence
 from statistics import median
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,11 +17,7 @@ from quorate.simulate.engine.player import play_until_started
 from quorate.simulate.engine.records import NEVER
 from quorate.simulate.inputs.existing import existing_jobs
 from quorate.simulate.inputs.world import World
-
-PLAYS: Final = 20
-_MANY: Final = 500  # waiting workloads
-_FINE: Final = 200  # parts of the usual run time
-_COARSE: Final = 20
+from quorate.simulate.limits import COARSE_STEPS, FINE_STEPS, MANY_WAITING, PLAYS
 
 
 class StartTime(msgspec.Struct, frozen=True, rename="camel"):
@@ -130,7 +126,7 @@ def play_waiting(
 def _resolution_ms(world: World, waiting: int) -> int:
     """Return a part of the usual run time: starts need not be more exact."""
     runs_ms = [each.submission.runs_ms for each in existing_jobs(world)]
-    return max(1, int(median(runs_ms)) // (_FINE if waiting < _MANY else _COARSE))
+    return max(1, int(median(runs_ms)) // (FINE_STEPS if waiting < MANY_WAITING else COARSE_STEPS))
 
 
 def quantile(times: Sequence[float], part: float) -> float | None:

@@ -9,7 +9,7 @@ While nothing has changed, and no start was expected in the meantime, nothing is
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,12 +19,10 @@ from quorate.api.meta import Key, Uid
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.queueing.conditions import is_finished
 from quorate.simulate.estimates.expected_arrivals import ArrivalStore, can_be_played
-from quorate.simulate.estimates.forecast import PLAYS, play_waiting, quantile, waiting_workloads
+from quorate.simulate.estimates.forecast import play_waiting, quantile, waiting_workloads
 from quorate.simulate.estimates.run_time_store import RunTimeStore, kind_of
 from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_world, with_expected
-
-ASSUMED_RUN_S: Final = 3600.0  # of jobs, while nothing is known of any
-LONGEST_KEPT_S: Final = 900.0  # a run that is older is dropped
+from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS
 
 
 class WaitingStart(msgspec.Struct, frozen=True):

@@ -13,10 +13,8 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, find_condition
 from quorate.queueing import conditions as c
 from quorate.simulate.inputs.existing import granted_part
+from quorate.simulate.limits import FEWEST_RUN_TIMES, MAX_KINDS, MAX_RUN_TIMES
 
-MOST_KINDS: Final = 2000
-MOST_RUN_TIMES: Final = 50  # of a kind: the latest
-FEWEST_RUN_TIMES: Final = 3  # of a kind; with fewer, those of its queue say more
 _SEPARATORS: Final = re.compile(r"([-._])")
 # Kubernetes generates suffixes from these characters, so that they contain no words.
 _GENERATED: Final = re.compile(
@@ -87,7 +85,7 @@ def ran_s(workload: Workload) -> float | None:
 class RunTimeStore:
     """Holds at most ``most_kinds`` kinds, queues included, and the latest run times of each."""
 
-    def __init__(self, most_kinds: int = MOST_KINDS, most_run_times: int = MOST_RUN_TIMES) -> None:
+    def __init__(self, most_kinds: int = MAX_KINDS, most_run_times: int = MAX_RUN_TIMES) -> None:
         self._most_kinds = most_kinds
         self._most_run_times = most_run_times
         # The kind that was learned least recently is first.  Run times by uid of the workload, the oldest

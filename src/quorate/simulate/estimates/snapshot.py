@@ -34,22 +34,11 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.queueing import conditions as c
-from quorate.simulate.estimates.expected_arrivals import (
-    HORIZON_S,
-    Expected,
-    can_be_played,
-    equally_likely,
-)
-from quorate.simulate.estimates.run_time_store import (
-    MOST_RUN_TIMES,
-    RunTimeStore,
-    WorkKind,
-    kind_of,
-    learned_from,
-    queue_of,
-)
+from quorate.simulate.estimates.expected_arrivals import Expected, can_be_played, equally_likely
+from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind, kind_of, learned_from, queue_of
 from quorate.simulate.inputs.scenario import API_VERSION, CLASS_ANNOTATION, Arrivals, JobClass, Scenario
 from quorate.simulate.inputs.world import World
+from quorate.simulate.limits import HORIZON_S, MAX_RUN_TIMES
 
 # In the order of the file.  Nodes are added where a flavor has a Topology.
 KINDS: Final[tuple[Resource[Any], ...]] = (
@@ -254,6 +243,6 @@ def _template(pod_set: PodSet) -> msgspec.Raw:
 
 
 def quantiles(ascending: Sequence[float]) -> tuple[float, ...]:
-    """Return at most ``MOST_RUN_TIMES`` of the values, at equal distances of rank."""
-    count = min(len(ascending), MOST_RUN_TIMES)
+    """Return at most ``MAX_RUN_TIMES`` of the values, at equal distances of rank."""
+    count = min(len(ascending), MAX_RUN_TIMES)
     return tuple(ascending[(2 * at + 1) * len(ascending) // (2 * count)] for at in range(count))

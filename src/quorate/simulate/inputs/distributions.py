@@ -29,6 +29,7 @@ from quorate.api.decoding.strict import (
     section,
 )
 from quorate.api.syntax import InvalidDuration, parse_duration
+from quorate.simulate.limits import MAX_DRAWS
 
 
 class Constant(msgspec.Struct, frozen=True, tag=True):
@@ -59,8 +60,6 @@ class Choice(msgspec.Struct, frozen=True, tag=True):
     cumulated: tuple[float, ...]  # weights, cumulated, the last is their sum
 
 
-_MOST_DRAWS: Final = 100  # until a value is above a bound
-
 Distribution = Constant | Uniform | Exponential | LogNormal | Weibull | Choice
 
 
@@ -88,7 +87,7 @@ def draw_above(least: float, distribution: Distribution, rng: Random) -> float:
     Where the distribution has hardly anything above it, twice ``least``: what lasted that long may last as
     long again.
     """
-    for _ in range(_MOST_DRAWS):
+    for _ in range(MAX_DRAWS):
         value = draw(distribution, rng)
         if value > least:
             return value

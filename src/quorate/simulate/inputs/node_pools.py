@@ -38,8 +38,8 @@ from quorate.api.meta import Condition, ObjectMeta, Uid, find_condition
 from quorate.api.quantity import Quantity
 from quorate.api.syntax import is_dns_label
 from quorate.simulate.inputs.distributions import Constant, Distribution, amount_of_seconds, durations
+from quorate.simulate.limits import MAX_NODES
 
-MOST_NODES: Final = 100_000  # of a pool
 PODS: Final = "pods"
 MOST_PODS: Final = Quantity.of_units(110)  # of a node, unless its capacity says otherwise
 
@@ -75,10 +75,10 @@ def node_pool(fields: Section) -> NodePool:
         fields.at("capacity").reject("is missing (write capacity: {cpu: 64, memory: 256Gi})")
     return NodePool(
         name=name,
-        count=fields.take("count", integer(1, MOST_NODES), 1),
+        count=fields.take("count", integer(1, MAX_NODES), 1),
         capacity=capacity,
         labels=fields.take("labels", labels, {}),
-        labels_by_index=fields.take("labelsByIndex", map_of(integer(1, MOST_NODES)), {}),
+        labels_by_index=fields.take("labelsByIndex", map_of(integer(1, MAX_NODES)), {}),
         taints=fields.take("taints", list_of(section(taint)), ()),
         outages=fields.take("fails", section(_outages), None),
     )

@@ -52,11 +52,11 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration, load_sch
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
 from quorate.simulate.inputs.distributions import Constant, Distribution, amount_of_seconds, counts, durations
 from quorate.simulate.inputs.node_pools import NodePool, node_pool
+from quorate.simulate.limits import MAX_JOBS
 
 API_VERSION: Final = "simulate.quorate.dev/v1alpha1"
 CLASS_ANNOTATION: Final = "simulate.quorate.dev/class"  # of a Workload: the name of its class in ``existing``
 BEGINS_S: Final = 1_767_571_200.0  # virtual time begins at 2026-01-05T00:00:00Z, a Monday
-MOST_JOBS: Final = 10_000_000
 
 
 class Arrivals(msgspec.Struct, frozen=True):
@@ -304,7 +304,7 @@ def _arrivals(fields: Section) -> Arrivals:
         return Arrivals(at=tuple(sorted(at)))
     arrivals = Arrivals(
         every=fields.take("every", durations, Constant(0.0)),
-        count=fields.take("count", integer(1, MOST_JOBS), None),
+        count=fields.take("count", integer(1, MAX_JOBS), None),
         first=fields.take("from", amount_of_seconds, 0.0),
         until=fields.take("until", amount_of_seconds, None),
     )
@@ -403,7 +403,7 @@ def _lublin_feitelson(fields: Section) -> tuple[int, int]:
     for name, example in (("jobs", 5000), ("processors", 128)):
         if name not in fields:
             fields.at(name).reject(f"is missing (write {name}: {example})")
-    return fields.take("jobs", integer(1, MOST_JOBS), 1), fields.take("processors", integer(1, 1_000_000), 1)
+    return fields.take("jobs", integer(1, MAX_JOBS), 1), fields.take("processors", integer(1, 1_000_000), 1)
 
 
 def _probability(field: Field) -> float:

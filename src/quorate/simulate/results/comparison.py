@@ -1,16 +1,16 @@
 """The difference between runs of one scenario: which jobs wait less, which wait longer."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.simulate.engine.recorder import Run
+from quorate.simulate.limits import NOTICED_MS
 from quorate.simulate.results.summary import NO_JOBS, Mask, Numbers, Summary, Waits, summarize, waits_ms
 
-NOTICED_MS: Final = 1000.0  # a smaller difference between two waits is none
 Indexes = NDArray[np.unsignedinteger[Any]]
 
 
