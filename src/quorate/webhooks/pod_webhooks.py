@@ -6,7 +6,7 @@ its pods are queued.  The rules of the kinds are in ``controllers.pods`` and ``c
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -41,22 +41,10 @@ from quorate.controllers.serving.set_templates import (
     stateful_set_findings,
 )
 from quorate.kube.patches import json_patch
-from quorate.kube.resources import PLACEABLE_PODS, Json, Resource, untyped
+from quorate.kube.resources import PLACEABLE_PODS, Json, Resource
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, AdmissionWebhook
 from quorate.webhooks.cluster_reader import ClusterReader
 from quorate.webhooks.decoding import decode_object, yield_to_loop
-
-DEPLOYMENTS: Final = untyped("apps", "v1", "deployments", "Deployment", True)
-STATEFUL_SETS: Final = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
-LEADER_WORKER_SETS: Final = untyped(
-    "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", True
-)
-
-_SETS: Final[Mapping[str, Resource[Any]]] = {
-    DEPLOYMENT.framework: DEPLOYMENTS,
-    STATEFUL_SET.framework: STATEFUL_SETS,
-    LEADER_WORKER_SET.framework: LEADER_WORKER_SETS,
-}
 
 
 class _Decoded(msgspec.Struct, frozen=True):
@@ -256,14 +244,14 @@ def pod_webhooks(
     settings = _Settings(reader, configuration)
     gates = configuration.webhook_gates
     of_groups = partial(leader_worker_set_findings, immutable_size=gates.immutable_group_size)
-    sets: tuple[tuple[Resource[Any], SetKind, SetFindings], ...] = (
-        (DEPLOYMENTS, DEPLOYMENT, lambda new, old, _: set_findings(DEPLOYMENT, new, old)),
-        (STATEFUL_SETS, STATEFUL_SET, stateful_set_findings),
-        (LEADER_WORKER_SETS, LEADER_WORKER_SET, lambda new, old, _: of_groups(new, old)),
-    )
+    findings: Mapping[str, SetFindings] = {
+        DEPLOYMENT.framework: lambda new, old, _: set_findings(DEPLOYMENT, new, old),
+        STATEFUL_SET.framework: stateful_set_findings,
+        LEADER_WORKER_SET.framework: lambda new, old, _: of_groups(new, old),
+    }
     webhooks: dict[Resource[Any], AdmissionWebhook] = {
-        resource: SetWebhook(kind, resource, findings, reader, settings, configuration)
-        for resource, kind, findings in sets
+        row.resource: SetWebhook(row.templates, row.resource, findings[name], reader, settings, configuration)
+        for name, row in SETS.items()
     }
     webhooks[PLACEABLE_PODS] = PodWebhook(reader, configuration)
     return {each: webhooks[each] for each in pod_resources(configuration.integrations.frameworks)}
@@ -271,5 +259,5 @@ def pod_webhooks(
 
 def pod_resources(frameworks: Collection[str]) -> tuple[Resource[Any], ...]:
     """Return the kinds that ``frameworks`` queues; the pods of a queued set are queued, too."""
-    sets = tuple(resource for name, resource in _SETS.items() if name in frameworks)
+    sets = tuple(row.resource for name, row in SETS.items() if name in frameworks)
     return (*sets, PLACEABLE_PODS) if sets or "pod" in frameworks else ()
