@@ -18,7 +18,7 @@ from quorate.local.controllers.apps.deployment import (
     rollout_step,
 )
 from quorate.local.controllers.apps.replica_set import pods_to_delete
-from quorate.local.controllers.apps.stateful_set import next_changes, revision_name
+from quorate.local.controllers.apps.stateful_set import PodChanges, next_changes, revision_name
 from quorate.local.controllers.apps.types import Deployment, DeploymentStatus, ReplicaSet, StatefulSet
 from quorate.local.controllers.pod_control import BURST_REPLICAS, REVISION_LABEL
 from quorate.local.nodes import NodePool
@@ -154,6 +154,17 @@ def test_a_stateful_set_updates_pods_from_the_highest_ordinal() -> None:
     assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods).delete] == ["db-1"]
     pods = [a_pod("db-0", revision="old"), a_pod("db-1", revision=NOW_REVISION)]
     assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods).delete] == ["db-0"]
+
+
+def test_a_parallel_stateful_set_updates_one_pod_at_a_time() -> None:
+    parallel = a_stateful_set(2, "Parallel")
+    pods = [a_pod("db-0", "waiting", revision="old"), a_pod("db-1", revision="old")]
+    assert [pod.metadata.name for pod in next_changes(parallel, pods).delete] == ["db-1"]
+    pods[1] = a_pod("db-1", "waiting", revision=NOW_REVISION)
+    assert next_changes(parallel, pods) == PodChanges()
+    pods[1] = a_pod("db-1", revision=NOW_REVISION)
+    assert [pod.metadata.name for pod in next_changes(parallel, pods).delete] == ["db-0"]
+    assert next_changes(parallel, pods[:1]) == PodChanges(create=(1,))
 
 
 def test_the_ordinals_of_a_stateful_set_begin_where_it_says() -> None:

@@ -64,8 +64,9 @@ def next_changes(stateful_set: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
     surplus = [by_ordinal[each] for each in sorted(by_ordinal, reverse=True) if each not in wanted]
     if stateful_set.spec.pod_management_policy == "Parallel":
         going = tuple(pod for pod in surplus if pod.metadata.deletion_timestamp is None)
-        missing = (each for each in wanted if each not in by_ordinal)
-        return PodChanges(tuple(islice(missing, BURST_REPLICAS)), (*ended, *going)[:BURST_REPLICAS])
+        missing = tuple(islice((each for each in wanted if each not in by_ordinal), BURST_REPLICAS))
+        deleted = (*ended, *going)[:BURST_REPLICAS]
+        return PodChanges(missing, deleted or (() if missing else _outdated(stateful_set, by_ordinal)))
     if ended:
         return PodChanges(delete=ended[:1])
     for each in wanted:
@@ -85,6 +86,7 @@ def _first_to_delete(surplus: Sequence[Pod]) -> tuple[Pod, ...]:
 
 
 def _outdated(stateful_set: StatefulSet, by_ordinal: dict[int, Pod]) -> tuple[Pod, ...]:
+    """Return the outdated pod with the highest ordinal, unless a later pod is not ready."""
     strategy = stateful_set.spec.update_strategy
     if strategy.type != "RollingUpdate":
         return ()
@@ -92,8 +94,12 @@ def _outdated(stateful_set: StatefulSet, by_ordinal: dict[int, Pod]) -> tuple[Po
     first_updated = stateful_set.spec.ordinals.start + strategy.rolling_update.partition
     for ordinal in sorted(by_ordinal, reverse=True):
         pod = by_ordinal[ordinal]
-        if ordinal >= first_updated and pod.metadata.labels.get(REVISION_LABEL) != name:
+        if ordinal < first_updated:
+            break
+        if pod.metadata.labels.get(REVISION_LABEL) != name:
             return (pod,) if is_active(pod) else ()
+        if not (is_active(pod) and is_ready(pod)):
+            break
     return ()
 
 
