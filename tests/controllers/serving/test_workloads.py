@@ -278,6 +278,12 @@ def test_without_webhooks_a_set_is_scaled_down_and_gated(obj: ServingSet, want: 
     assert changed == want
 
 
+def test_a_set_is_not_scaled_up_while_a_pod_is_left_that_its_status_does_not_count() -> None:
+    scaled_down = a_set(0, annotations={REPLICAS_BEFORE_GATING: "2"}, status={"conditions": [AVAILABLE]})
+    resource = LEADER_WORKER_SET.resource
+    assert gate_plan(LEADER_WORKER_SET.templates, resource, scaled_down, has_pods=True) == Plan()
+
+
 def test_a_managed_set_without_a_queue_name_is_gated_once() -> None:
     queued = a_set(0, marked=False)
     nameless = msgspec.structs.replace(queued, metadata=msgspec.structs.replace(queued.metadata, labels={}))

@@ -87,7 +87,8 @@ class SetController:
         informers.workloads.subscribe(self._workload_changed)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
-        key = None if change.new is None else self._kind.set_key_of(change.new)
+        pod = change.new or change.old
+        key = None if pod is None else self._kind.set_key_of(pod)
         if key is not None:
             self.reconciler.enqueue(key)
 
@@ -192,7 +193,7 @@ class SetController:
         kind = self._kind
         try:
             topology = self._options.topology is not None
-            plan = gate_plan(kind.templates, kind.resource, obj, topology=topology)
+            plan = gate_plan(kind.templates, kind.resource, obj, has_pods=bool(pods), topology=topology)
             if plan is not None:
                 return (plan,)
             if kind.serving is None:

@@ -31,17 +31,23 @@ _REPLICAS: Final = re.compile(r"[0-9]{1,9}")  # users may write the annotation, 
 
 
 def gate_plan(
-    kind: SetKind, resource: Resource[ServingSet], obj: ServingSet, *, topology: bool = False
+    kind: SetKind,
+    resource: Resource[ServingSet],
+    obj: ServingSet,
+    *,
+    has_pods: bool = False,
+    topology: bool = False,
 ) -> Plan | None:
     """Return what a set needs before its pods can be admitted; None: it is gated.
 
+    ``has_pods``: a pod of the set exists, which its status may not count yet.
     ``topology``: pods may get places in topologies, for which they wait behind a gate of its own.
     Raises ``InvalidTemplate``.
     """
     document = obj.document
     before = obj.metadata.annotations.get(REPLICAS_BEFORE_GATING)
     if before is not None:
-        if not _is_scaled_down(document):
+        if not _is_scaled_down(document, has_pods):
             return Plan()
         scaled_up = {
             "metadata": {"annotations": {REPLICAS_BEFORE_GATING: None}},
@@ -75,18 +81,19 @@ def _is_marked(template: Json) -> bool:
     return look_up(template, ("metadata", "annotations", constants.SUSPENDING_PARENT)) is not None
 
 
-def _is_scaled_down(document: Json) -> bool:
+def _is_scaled_down(document: Json, has_pods: bool) -> bool:
     """Return True if the set's own controller has observed the scale to 0 and no pod is left.
 
     The status of a LeaderWorkerSet has no ``observedGeneration``. It is available without a ready group only
-    once its controller has observed the scale to 0.
+    once its controller has observed the scale to 0, perhaps before its StatefulSet has.
     """
     if read_field(document, ("status", "replicas"), int, 0) > 0:
         return False
     observed = read_field(document, ("status", "observedGeneration"), int, -1)
     if observed < 0:
         conditions = read_entries(document, ("status", "conditions"))
-        return {("Available", "True")} <= {(each.get("type"), each.get("status")) for each in conditions}
+        states = {(each.get("type"), each.get("status")) for each in conditions}
+        return not has_pods and ("Available", "True") in states
     return bool(observed >= document["metadata"].get("generation", 0))
 
 
