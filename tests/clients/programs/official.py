@@ -30,10 +30,14 @@ def refused(call: Callable[[], object]) -> ApiException:
 
 def a_queued_job_waits_runs_and_ends() -> None:
     batch = client.BatchV1Api(connect())
+    before = batch.list_namespaced_job(NAMESPACE).metadata.resource_version
     batch.create_namespaced_job(NAMESPACE, job("first", duration="3s"))
     batch.create_namespaced_job(NAMESPACE, job("second"))
     history: dict[str, list[str]] = {"first": [], "second": []}
-    for event in watch.Watch().stream(batch.list_namespaced_job, NAMESPACE, timeout_seconds=60):
+    changes = watch.Watch().stream(
+        batch.list_namespaced_job, NAMESPACE, resource_version=before, timeout_seconds=60
+    )
+    for event in changes:
         current = event["object"]
         conditions = [each.type for each in current.status.conditions or [] if each.status == "True"]
         state = "Active" if current.status.active else (conditions or ["-"])[-1]
