@@ -143,7 +143,7 @@ def _type_of(message: Message) -> MapOf:
 
 
 def _fields(message: Message) -> Iterator[Field]:
-    """Yield the fields of a message and of the messages whose fields it has in JSON."""
+    """Yield the fields of a message, and the fields of each message that JSON inlines into it."""
     for part in message.fields:
         if part.name:
             yield part
