@@ -6,7 +6,8 @@ from collections.abc import Container
 import pytest
 
 from quorate.api.meta import Key
-from quorate.dashboard.model.changes import INTERVAL_S, JOURNAL_MAX, TOPICS_MAX, Changed, ChangeFeed
+from quorate.dashboard.limits import JOURNAL_MAX, NOTICE_INTERVAL_S, TOPICS_MAX
+from quorate.dashboard.model.changes import Changed, ChangeFeed
 from quorate.dashboard.queries import ADMINISTRATOR, Viewer
 from quorate.dashboard.schema import ChangeNotice
 from tests.dashboard.objects import tenant
@@ -97,7 +98,7 @@ def test_changes_within_half_a_second_are_one_notice() -> None:
         await clock.advance_to(began + 10)
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
-        assert len(found) <= 4 / INTERVAL_S + 2
+        assert len(found) <= 4 / NOTICE_INTERVAL_S + 2
         topics = [topic for notice in found for topic in notice.topics]
         assert {f"workloads/red/w{moment}" for moment in range(40)} <= set(topics)
         assert not any("blue" in topic for topic in topics)

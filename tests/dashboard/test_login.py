@@ -169,7 +169,7 @@ def test_a_revoked_token_ends_the_session_within_seconds(
 
 
 def test_a_session_ends_when_it_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "IDLE_S", 1.0)
+    monkeypatch.setattr(sessions, "SESSION_IDLE_S", 1.0)
 
     async def story(dashboard: Served) -> None:
         browser, kept = await dashboard.logged_in("red"), dict[str, str]()

@@ -3,6 +3,7 @@
 from quorate.api import codec
 from quorate.api.kueue import Cohort
 from quorate.api.meta import Key
+from quorate.dashboard.limits import MAX_DEPTH
 from quorate.dashboard.queries import ADMINISTRATOR
 from quorate.dashboard.schema import CohortNode, Counts, QuotaUse
 from quorate.dashboard.views import overview, queue_views
@@ -109,7 +110,7 @@ def test_a_deep_tree_of_cohorts_is_shown_with_a_bounded_depth() -> None:
         return 1 + max(map(depth, node.cohorts), default=0)
 
     trees = overview.overview(cluster.data, ADMINISTRATOR, NOW).cohorts
-    assert max(map(depth, trees)) == overview.MAX_DEPTH + 1
+    assert max(map(depth, trees)) == MAX_DEPTH + 1
     shown = [trees[-1]]
     for node in shown:
         shown.extend(node.cohorts)

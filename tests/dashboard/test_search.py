@@ -2,8 +2,9 @@
 
 import pytest
 
+from quorate.dashboard.limits import MAX_HITS
 from quorate.dashboard.queries import ADMINISTRATOR
-from quorate.dashboard.views.search import MAX_HITS, search
+from quorate.dashboard.views.search import search
 from tests.dashboard.objects import Cluster, a_workload, tenant, two_tenants
 
 

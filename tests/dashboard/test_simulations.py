@@ -61,7 +61,7 @@ def test_a_comparison_shows_what_a_smaller_quota_delays(tmp_path: Path) -> None:
 def test_comparisons_wait_for_each_other_up_to_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(what_if, "_MOST_WAITING", 1)
+    monkeypatch.setattr(what_if, "MOST_WAITING", 1)
 
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in()

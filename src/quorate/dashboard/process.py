@@ -13,6 +13,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
 from quorate.dashboard.history.history import History, open_history
+from quorate.dashboard.limits import MAX_REVIEWS
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.login.login import Login, LoginOptions
@@ -39,7 +40,6 @@ from quorate.observe.serving import serving
 LIMITS: Final = ServerLimits(
     connections=2000, buffered_bytes=128 * 2**20, transfer_s=10.0, idle_s=75.0, header_bytes=32 * 1024
 )
-_DECISIONS: Final = 100_000  # of reviews, 0.5 KB each: 200 users with 500 namespaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ async def run_dashboard(
         run_model(client, clock, configuration, history) as model,
     ):
         forecasts = _forecasts(model, sessions, options, client, clock)
-        auth = DelegatedAuth(client, clock, _DECISIONS)
+        auth = DelegatedAuth(client, clock, MAX_REVIEWS)
         authorization = Authorization(auth, lambda: _namespaces(model))
         login = Login(
             LoginOptions(

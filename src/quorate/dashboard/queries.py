@@ -9,8 +9,6 @@ import msgspec
 from quorate.api.meta import Key
 from quorate.queueing.explanation.scope import Scope
 
-PAGE_MAX: Final = 500
-
 
 class Viewer(msgspec.Struct, frozen=True):
     """What a caller may list; every answer is cut to it.

@@ -20,6 +20,7 @@ from quorate.api.volcano import PodGroup
 from quorate.dashboard.history.recorder import OVERVIEW, Recorder, queue_subject
 from quorate.dashboard.history.series import Range, first_interval, series_of, sum_of_queues
 from quorate.dashboard.history.store import RAW_S, HistoryStore, StoredSample, StoredTransition
+from quorate.dashboard.limits import COMPACT_EVERY, MAX_LISTED_TRANSITIONS, MAX_RECENT, MAX_UNWRITTEN
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.queries import Viewer
 from quorate.dashboard.schema import Series, Transition
@@ -29,10 +30,6 @@ from quorate.kube.log import logger
 
 T = TypeVar("T")
 
-COMPACT_EVERY: Final = 6  # samples: a minute
-MAX_UNWRITTEN: Final = 100_000  # transitions that wait for the disk; beyond, the oldest are dropped
-MAX_RECENT: Final = 5_000  # evictions and preemptions that are kept in memory
-MAX_TRANSITIONS: Final = 500  # in one answer
 LOSSES: Final = ("Preempted", "Evicted", "Deactivated")
 
 
@@ -143,14 +140,14 @@ class History:
                 cluster_queue=cluster_queue,
                 namespaces=readable,
                 steps=LOSSES,
-                limit=max(1, min(MAX_TRANSITIONS, limit)),
+                limit=max(1, min(MAX_LISTED_TRANSITIONS, limit)),
             )
         )
         return tuple(as_read_by(viewer, data, each) for each in found)
 
     async def of_object(self, data: ClusterData, viewer: Viewer, uid: Uid) -> tuple[Transition, ...]:
         """Return the recorded transitions of one object that the viewer may read."""
-        found = await self._reader.run(lambda store: store.transitions(uid=uid, limit=MAX_TRANSITIONS))
+        found = await self._reader.run(lambda store: store.transitions(uid=uid, limit=MAX_LISTED_TRANSITIONS))
         return tuple(as_read_by(viewer, data, each) for each in found)
 
     def losses(

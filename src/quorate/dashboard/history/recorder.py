@@ -9,6 +9,7 @@ from quorate.api.meta import Key, epoch
 from quorate.api.quantity import NANOS
 from quorate.api.volcano import PENDING, PodGroup
 from quorate.dashboard.history.store import RAW_S, StoredSample, StoredTransition
+from quorate.dashboard.limits import MAX_WAITS
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.views.timeline import true_steps
 from quorate.observe.workload_transitions import transition_samples
@@ -19,7 +20,6 @@ OVERVIEW: Final = "overview"
 PENDING_COUNT: Final = "pending"
 ADMITTED_COUNT: Final = "admitted"
 WAITS: Final = {"wait p50": 0.5, "wait p90": 0.9}
-MAX_WAITS: Final = 10_000  # of one interval
 _ADMISSION_WAIT: Final = "admission_wait_time_seconds"
 
 

@@ -9,9 +9,10 @@ from aiohttp import web
 
 from quorate.api.meta import at_epoch
 from quorate.dashboard import schema as s
+from quorate.dashboard.limits import LOGIN_PENDING_S, MOST_LOGINS_AT_ONCE, TOKEN_BYTES
 from quorate.dashboard.login import cookies
 from quorate.dashboard.login.authorization import Authorization
-from quorate.dashboard.login.oidc import PENDING_S, OidcError, OidcLogins, expiry_of
+from quorate.dashboard.login.oidc import OidcError, OidcLogins, expiry_of
 from quorate.dashboard.login.one_time_links import OneTimeLinks
 from quorate.dashboard.login.sessions import InvalidCredentials, Session, Sessions
 from quorate.dashboard.serving.responses import Refused, answer, bad_request, plain_text, read_body
@@ -20,8 +21,6 @@ from quorate.kube.log import logger
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 
-_MOST_AT_ONCE: Final = 16  # logins that the API server reviews
-_TOKEN_BYTES: Final = 16 * 1024
 CALLBACK: Final = "/login/oidc/callback"
 
 
@@ -44,7 +43,7 @@ class Login:
         self._sessions = sessions
         self._authorization = authorization
         self._clock = clock
-        self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._slots = asyncio.Semaphore(MOST_LOGINS_AT_ONCE)
 
     @property
     def methods(self) -> s.LoginMethods:
@@ -79,7 +78,7 @@ class Login:
         token = (await read_body(request, s.TokenLogin)).token.strip()
         if (
             not token
-            or len(token) > _TOKEN_BYTES
+            or len(token) > TOKEN_BYTES
             or not token.isascii()
             or not token.isprintable()
             or " " in token
@@ -121,7 +120,7 @@ class Login:
         except OidcError as error:
             return _failed(error)
         response = _redirect(url)
-        cookies.set_login_cookie(response, state, PENDING_S)
+        cookies.set_login_cookie(response, state, LOGIN_PENDING_S)
         return response
 
     async def from_issuer(self, request: web.Request) -> web.Response:

@@ -11,18 +11,14 @@ import hashlib
 import secrets
 import ssl
 from collections import OrderedDict
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import msgspec
 
+from quorate.dashboard.limits import ISSUER_BYTES, ISSUER_TIMEOUT_S, LOGIN_PENDING_S, MOST_PENDING_LOGINS
 from quorate.kube.clock import Clock
-
-PENDING_S: Final = 600.0
-_MOST_PENDING: Final = 1000
-_TIMEOUT_S: Final = 10.0
-_MOST_BYTES: Final = 256 * 1024
 
 
 class OidcError(Exception):
@@ -92,8 +88,8 @@ class OidcLogins:
         """Return the state of a new login, and the URL to which the browser goes.  Raises ``OidcError``."""
         discovery = await self._discovered()
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        self._pending[state] = _Pending(verifier, nonce, redirect_url, self._clock.now() + PENDING_S)
-        while len(self._pending) > _MOST_PENDING:
+        self._pending[state] = _Pending(verifier, nonce, redirect_url, self._clock.now() + LOGIN_PENDING_S)
+        while len(self._pending) > MOST_PENDING_LOGINS:
             self._pending.popitem(last=False)
         query = {
             "response_type": "code",
@@ -158,11 +154,11 @@ class OidcLogins:
         tls: ssl.SSLContext | bool = self.settings.authority if self.settings.authority is not None else True
         try:
             async with (
-                asyncio.timeout(_TIMEOUT_S),
+                asyncio.timeout(ISSUER_TIMEOUT_S),
                 aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls)) as client,
                 client.request(method, url, data=form, allow_redirects=False) as response,
             ):
-                body = await response.content.read(_MOST_BYTES)
+                body = await response.content.read(ISSUER_BYTES)
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             raise OidcError(f"{url}: no answer: {str(error) or 'timeout'}") from error
         try:

@@ -6,11 +6,9 @@ A terminal shows the link to the user that started the process, which could use 
 import hashlib
 import secrets
 from collections.abc import Callable
-from typing import Final
 
+from quorate.dashboard.limits import LINK_VALID_S
 from quorate.kube.clock import Clock
-
-VALID_S: Final = 3600.0
 
 
 class OneTimeLinks:
@@ -25,7 +23,7 @@ class OneTimeLinks:
     def renew(self) -> None:
         code = secrets.token_urlsafe(32)
         self._digest = _digest(code)
-        self._ends_at = self._clock.now() + VALID_S
+        self._ends_at = self._clock.now() + LINK_VALID_S
         self._announce(code)
 
     def redeem(self, code: str) -> bool:

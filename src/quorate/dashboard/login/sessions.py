@@ -12,17 +12,13 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Final
 
+from quorate.dashboard.limits import MOST_OF_A_USER, MOST_SESSIONS, REVIEW_S, SESSION_IDLE_S, SESSION_S
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Unauthorized
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.serving.delegated_auth import User, review_self
 
-REVIEW_S: Final = 10.0
-IDLE_S: Final = 3600.0
-LIFETIME_S: Final = 12 * 3600.0
-MOST_SESSIONS: Final = 10_000
-MOST_OF_A_USER: Final = 20
 _ID_BYTES: Final = 32
 
 
@@ -47,7 +43,7 @@ class Session:
 
 
 class Sessions:
-    def __init__(self, clock: Clock, rng: random.Random, lifetime_s: float = LIFETIME_S) -> None:
+    def __init__(self, clock: Clock, rng: random.Random, lifetime_s: float = SESSION_S) -> None:
         self._clock = clock
         self._rng = rng
         self._lifetime_s = lifetime_s
@@ -94,7 +90,7 @@ class Sessions:
         if session is None:
             return None
         now = self._clock.now()
-        if now >= min(session.expires_at, session.used_at + IDLE_S):
+        if now >= min(session.expires_at, session.used_at + SESSION_IDLE_S):
             self.end(session)
             return None
         session.used_at = now

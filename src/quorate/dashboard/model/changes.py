@@ -12,14 +12,11 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from quorate.api.meta import Key, at_epoch
+from quorate.dashboard.limits import GATHER_S, JOURNAL_MAX, NOTICE_INTERVAL_S, TOPICS_MAX
 from quorate.dashboard.queries import Viewer
 from quorate.dashboard.schema import ChangeNotice
 from quorate.kube.clock import Clock
 
-JOURNAL_MAX: Final = 4_096  # changes that are kept
-TOPICS_MAX: Final = 200  # of one notice
-INTERVAL_S: Final = 0.5  # between two notices to one client
-GATHER_S: Final = 0.05  # after the first change: others often follow at once
 EVERYTHING: Final = "*"
 
 _CLUSTER: Final = Key("", "")
@@ -50,13 +47,13 @@ class ChangeFeed:
             waiting.set()
 
     async def subscribe(self, viewer: Viewer) -> AsyncIterator[ChangeNotice]:
-        """Yield notices of what the viewer may see, from now on, at most one in ``INTERVAL_S``."""
+        """Yield notices of what the viewer may see, from now on, at most one in ``NOTICE_INTERVAL_S``."""
         steady, seen = self._clock.steady, self._end
-        last = steady.now() - INTERVAL_S
+        last = steady.now() - NOTICE_INTERVAL_S
         while True:
             if seen == self._end:
                 await self._next_change()
-            await steady.sleep_until(max(last + INTERVAL_S, steady.now() + GATHER_S))
+            await steady.sleep_until(max(last + NOTICE_INTERVAL_S, steady.now() + GATHER_S))
             topics, seen, last = self.topics_since(seen, viewer), self._end, steady.now()
             if topics:
                 yield ChangeNotice(at=at_epoch(self._clock.now()), topics=topics)

@@ -8,11 +8,12 @@ that the dashboard may not list, are looked for again from time to time; the vie
 import asyncio
 from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 from quorate.api.configuration import Configuration
 from quorate.controllers.informers import synced
 from quorate.dashboard.history.history import History
+from quorate.dashboard.limits import LOOK_AGAIN_S
 from quorate.dashboard.model.changes import Changed, ChangeFeed
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.informers import informers_of, record_changes
@@ -24,8 +25,6 @@ from quorate.kube.log import logger
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import Resource
 from quorate.scheduler.feeds import serves
-
-LOOK_AGAIN_S: Final = 60.0  # for kinds that were not served
 
 
 class DashboardModel:

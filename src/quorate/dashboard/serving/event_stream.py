@@ -15,6 +15,7 @@ from aiohttp import web
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch
+from quorate.dashboard.limits import CHECK_S, HEARTBEAT_S, MOST_OF_A_SESSION, MOST_STREAMS
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.model.changes import EVERYTHING
 from quorate.dashboard.queries import Viewer
@@ -23,10 +24,6 @@ from quorate.dashboard.serving.responses import Refused
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable
 
-HEARTBEAT_S: Final = 15.0
-CHECK_S: Final = 5.0  # how often the rights of the caller are looked at
-MOST_STREAMS: Final = 1000
-MOST_OF_A_SESSION: Final = 12  # tabs of a browser
 # Sets the event that a browser names when it connects again, and how soon it does.
 _PROLOGUE: Final = b"id: 1\nretry: 2000\n\n"
 

@@ -7,23 +7,20 @@ from aiohttp import web
 
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.dashboard.history.series import RANGES, Range
-from quorate.dashboard.queries import PAGE_MAX, Gang, PodGroupQuery, WorkloadQuery
+from quorate.dashboard.limits import OFFSET_MAX, PAGE_MAX, PODS_MAX, RESOURCES_MAX, TEXT_MAX
+from quorate.dashboard.queries import Gang, PodGroupQuery, WorkloadQuery
 from quorate.dashboard.serving.responses import bad_request
 from quorate.dashboard.views.pod_group_views import SORTS as POD_GROUP_SORTS
 from quorate.dashboard.views.workload_views import SORTS as WORKLOAD_SORTS
 from quorate.quota.amount import base_units
 
-_OFFSET_MAX: Final = 10_000_000
-_PODS_MAX: Final = 1_000_000
-_TEXT_MAX: Final = 512
-_RESOURCES_MAX: Final = 20
 _NO_RESOURCES: Final = {"pods", "topology"}
 
 
 def text(request: web.Request, name: str) -> str:
     value = request.query.get(name, "")
-    if len(value) > _TEXT_MAX:
-        raise bad_request(f"{name}: {len(value)} characters, and at most {_TEXT_MAX} are read")
+    if len(value) > TEXT_MAX:
+        raise bad_request(f"{name}: {len(value)} characters, and at most {TEXT_MAX} are read")
     return value
 
 
@@ -71,7 +68,7 @@ def pod_group_query(request: web.Request) -> PodGroupQuery:
 
 def gang(request: web.Request) -> Gang | None:
     """Return the gang; parameters named by resources are what each pod requests.  None: no pods."""
-    pods = number(request, "pods", 0, _PODS_MAX)
+    pods = number(request, "pods", 0, PODS_MAX)
     if not pods:
         return None
     requests: dict[str, int] = {}
@@ -82,8 +79,8 @@ def gang(request: web.Request) -> Gang | None:
             raise bad_request(f"{name}: {error.value!r} is not a quantity (write 4, 500m or 16Gi)") from error
         if requests[name] < 0:
             raise bad_request(f"{name}: a request is not below zero")
-    if not requests or len(requests) > _RESOURCES_MAX:
-        raise bad_request(f"write what each pod requests, of 1 to {_RESOURCES_MAX} resources, such as cpu=2")
+    if not requests or len(requests) > RESOURCES_MAX:
+        raise bad_request(f"write what each pod requests, of 1 to {RESOURCES_MAX} resources, such as cpu=2")
     return Gang(pods, requests)
 
 
@@ -96,4 +93,4 @@ def _sort(request: web.Request, known: Iterable[str]) -> str:
 
 def _page(request: web.Request) -> dict[str, Any]:
     limit = min(PAGE_MAX, number(request, "limit", 100, 1_000_000))
-    return {"offset": number(request, "offset", 0, _OFFSET_MAX), "limit": limit}
+    return {"offset": number(request, "offset", 0, OFFSET_MAX), "limit": limit}

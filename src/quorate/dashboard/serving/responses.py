@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 
 from quorate.api import codec
+from quorate.dashboard.limits import BODY_BYTES
 from quorate.dashboard.schema import Answer, Problem
 from quorate.kube.errors import ApiError, Unauthorized, Unreachable
 from quorate.kube.serving.bounded_server import read_body as read_bounded_body
@@ -14,7 +15,6 @@ from quorate.kube.serving.bounded_server import read_body as read_bounded_body
 T = TypeVar("T", bound=Answer)
 
 JSON: Final = "application/json"
-BODY_BYTES: Final = 64 * 1024
 
 
 class Refused(Exception):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.api.configuration.webhooks import TlsOptions
+from quorate.dashboard.limits import RELOAD_S
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.serving.certificates import (
@@ -16,7 +17,6 @@ from quorate.kube.serving.certificates import (
 )
 from quorate.kube.serving.tls import load_certificate, server_context
 
-RELOAD_S: Final = 60.0
 _HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from quorate.api.explanation import StartEstimate as ServedEstimate
 from quorate.api.meta import Key
+from quorate.dashboard.limits import BUDGET_S, DEADLINE_S, FORECAST_REST, SHORTEST_PERIOD_S
 from quorate.dashboard.queries import NO_ESTIMATES, Estimates, Viewer
 from quorate.dashboard.schema import Forecast, StartEstimate
 from quorate.dashboard.simulation.simulation_process import Cluster, Failure, Forecasted, ForecastTask
@@ -24,10 +25,6 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import Unreachable
 from quorate.kube.log import logger
 
-BUDGET_S: Final = 8.0  # of processor time for the runs; reading 10,000 workloads takes another second or two
-DEADLINE_S: Final = 120.0
-SHORTEST_PERIOD_S: Final = 30.0
-_REST: Final = 2.0  # times the duration of the last one
 _NONE: Final = Forecast(at=None, plays=0, horizon_s=None, took_s=0.0, problem="", starts=())
 
 
@@ -62,7 +59,7 @@ class Forecasts:
             begin = self._clock.now()
             if self._is_used():
                 await self._refresh()
-                period_s = max(SHORTEST_PERIOD_S, (self._clock.now() - begin) * (1 + _REST))
+                period_s = max(SHORTEST_PERIOD_S, (self._clock.now() - begin) * (1 + FORECAST_REST))
             else:
                 period_s = 1.0
             await self._clock.sleep_until(begin + period_s)

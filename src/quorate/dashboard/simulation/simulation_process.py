@@ -16,6 +16,7 @@ import msgspec
 
 from quorate.api.decoding.documents import InvalidYaml, read_documents
 from quorate.api.meta import at_epoch
+from quorate.dashboard.limits import MOST_FINDINGS, NICENESS
 from quorate.dashboard.schema import Forecast, StartEstimate, WhatIfAnswer
 from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import user_message
@@ -30,8 +31,6 @@ from quorate.simulate.limits import PLAYS
 from quorate.simulate.results.comparison import compare
 
 MANIFESTS: Final = "manifests"  # the name of the text in findings
-_MOST_FINDINGS: Final = 100
-_NICENESS: Final = 10  # the server has priority
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +76,7 @@ Outcome = Failure | Forecasted | Compared
 
 def main() -> None:
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
-    os.nice(_NICENESS)
+    os.nice(NICENESS)
     limit = task.cluster.memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     seconds = int(task.cluster.processor_s) + 1
@@ -153,7 +152,7 @@ def _what_if(live: LiveCluster, text: str) -> WhatIfAnswer:
         findings = list(error.findings)
     return answer(
         comparison=None,
-        findings=tuple(findings[:_MOST_FINDINGS]),
+        findings=tuple(findings[:MOST_FINDINGS]),
         took_s=time.perf_counter() - begin_s,
     )
 

@@ -3,16 +3,12 @@
 import asyncio
 import os
 import sys
-from typing import Final
 
 import msgspec
 
+from quorate.dashboard.limits import MEMORY_BYTES, MOST_LOGGED, PROCESSOR_S
 from quorate.dashboard.simulation.simulation_process import Cluster, Failure, Outcome, Task
 from quorate.kube.log import logger
-
-MEMORY_BYTES: Final = 2 * 2**30
-PROCESSOR_S: Final = 180.0
-_MOST_LOGGED: Final = 2000
 
 
 async def simulate(task: Task, deadline_s: float) -> Outcome:
@@ -37,7 +33,7 @@ async def simulate(task: Task, deadline_s: float) -> Outcome:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        written = err.decode(errors="replace").strip()[-_MOST_LOGGED:]
+        written = err.decode(errors="replace").strip()[-MOST_LOGGED:]
         logger(__name__).error("simulation failed", code=process.returncode, written=written)
         return Failure("the simulation ended with an error; the log of the dashboard has it")
     outcome: Outcome = msgspec.json.decode(out, type=Outcome)

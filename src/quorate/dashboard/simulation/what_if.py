@@ -2,21 +2,17 @@
 
 import asyncio
 from http import HTTPStatus
-from typing import Final
 
 from aiohttp import web
 from msgspec.structs import replace
 
 from quorate.api.syntax import InvalidDuration, parse_duration
+from quorate.dashboard.limits import COMPARED_BYTES, DEADLINE_S, MOST_WAITING
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.schema import WhatIfAnswer, WhatIfRequest
 from quorate.dashboard.serving.responses import Refused, bad_request, forbidden, read_body
 from quorate.dashboard.simulation.simulation_process import Cluster, Compared, Failure, WhatIfTask
 from quorate.dashboard.simulation.simulations import simulate
-
-DEADLINE_S: Final = 120.0
-_BODY_BYTES: Final = 2**20
-_MOST_WAITING: Final = 4  # one runs at a time
 
 
 class WhatIf:
@@ -32,14 +28,14 @@ class WhatIf:
                 "a comparison shows all workloads: it needs the permission to list workloads and "
                 "clusterqueues (kueue.x-k8s.io) in all namespaces"
             )
-        requested = await read_body(request, WhatIfRequest, _BODY_BYTES)
+        requested = await read_body(request, WhatIfRequest, COMPARED_BYTES)
         try:
             parse_duration(requested.run_duration)
         except InvalidDuration as error:
             raise bad_request(
                 f"runDuration: {requested.run_duration!r} is not a duration (write 10m, 1h30m or 500ms)"
             ) from error
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting >= MOST_WAITING:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "TooManyRequests",

@@ -15,6 +15,7 @@ from quorate.api.events import Event
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key, at_epoch, is_true
+from quorate.dashboard.limits import MAX_LIVE_PODS, MAX_SHOWN_EVENTS
 from quorate.dashboard.schema import EventRow, PodRow
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.inspect.explain.served import NotServed, served_explanation
@@ -23,8 +24,6 @@ from quorate.kube.errors import Forbidden, Invalid, NotFound
 from quorate.kube.resources import EVENTS
 from quorate.queueing.explanation.pods import wait_text
 
-MAX_PODS: Final = 2_000  # of one object, those that do not run first
-MAX_EVENTS: Final = 200
 _PHASES: Final = ("Failed", "Pending", "Unknown", "Running", "Succeeded")
 
 
@@ -58,7 +57,7 @@ async def events_of(
             continue
         rows.extend(map(_event_row, found))
     rows.sort(key=lambda row: row.at, reverse=True)
-    return tuple(rows[:MAX_EVENTS])
+    return tuple(rows[:MAX_SHOWN_EVENTS])
 
 
 def _event_row(event: Event) -> EventRow:
@@ -94,7 +93,7 @@ def pod_rows(pods: Iterable[StartedPod]) -> tuple[PodRow, ...]:
     ]
     rank = {phase: number for number, phase in enumerate(_PHASES)}
     rows.sort(key=lambda row: (rank.get(row.phase, 0), row.name))
-    return tuple(rows[:MAX_PODS])
+    return tuple(rows[:MAX_LIVE_PODS])
 
 
 def first_created(pods: Iterable[StartedPod]) -> datetime | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import is_true
+from quorate.dashboard.limits import MAX_GANG_PODS, MAX_PLACES
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import amount_of
 from quorate.dashboard.queries import Gang, Viewer
@@ -28,8 +29,6 @@ from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.topology.placing import Placement, PodSetToPlace, place_pod_sets, pod_set_request
 
 NODE_LEVEL: Final = "node"
-MAX_PLACES: Final = 1_000  # of a gang in an answer
-MAX_PODS: Final = 100_000  # of a gang
 
 Amounts = dict[str, int]  # by resource, in base units
 
@@ -282,7 +281,7 @@ def _largest_gangs(model: TopologyModel, found: Sequence[_Trees], gang: Gang) ->
         for level, label in enumerate(tree.levels):
             best = int(np.add.reduceat(fitting, _first_leaves(tree, level)).max())
             name = label if trees.flavor else NODE_LEVEL
-            result[name] = max(result.get(name, 0), min(best, MAX_PODS))
+            result[name] = max(result.get(name, 0), min(best, MAX_GANG_PODS))
     return result
 
 
@@ -293,8 +292,8 @@ def gang_placement(data: ClusterData, viewer: Viewer, gang: Gang) -> GangPlaceme
     """
     if not viewer.nodes:
         return None
-    if not 0 < gang.pods <= MAX_PODS:
-        return GangPlacement(fits=False, reason=f"pods must be 1 to {MAX_PODS}", places=())
+    if not 0 < gang.pods <= MAX_GANG_PODS:
+        return GangPlacement(fits=False, reason=f"pods must be 1 to {MAX_GANG_PODS}", places=())
     model, reason = data.topology, "there are no nodes"
     for trees in [each for name in (*sorted(data.topologies), "") for each in _trees(data, name)]:
         levels = trees.tree.levels

@@ -1,12 +1,12 @@
 """The overview: cohorts and cluster queues as a tree, counts, and why workloads wait."""
 
 from collections import Counter
-from typing import Final
 
 from msgspec.structs import replace
 
 from quorate.api.meta import at_epoch, is_true
 from quorate.api.volcano import PENDING
+from quorate.dashboard.limits import FREQUENT_REASONS, MAX_DEPTH
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import amount_of, quota_of_cohort
 from quorate.dashboard.model.workload_index import ADMITTED_STATES, WAITING_STATES
@@ -16,9 +16,6 @@ from quorate.dashboard.views.queue_views import Reasons, reasons_by_cluster_queu
 from quorate.placement.resources import in_base_units
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.quota.tree import Node
-
-MOST_FREQUENT: Final = 5  # reasons
-MAX_DEPTH: Final = 16  # of the tree in an answer; cohorts below are listed with the last one above
 
 
 def overview(data: ClusterData, viewer: Viewer, now: float) -> Overview:
@@ -35,7 +32,7 @@ def _overview(data: ClusterData, viewer: Viewer, now: float) -> Overview:
         at=at_epoch(now),
         counts=_counts(data, viewer),
         cohorts=_cohorts(data, viewer, now),
-        reasons=reasons.most_frequent(MOST_FREQUENT),
+        reasons=reasons.most_frequent(FREQUENT_REASONS),
         pod_groups=_pod_groups(data, viewer),
         nodes=_nodes(data) if viewer.nodes else None,
     )

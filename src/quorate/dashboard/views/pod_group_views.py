@@ -9,9 +9,10 @@ from quorate.api.core import Resources
 from quorate.api.meta import Key, at_epoch
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, OPEN, PENDING, ROOT_QUEUE, RUNNING, PodGroup
 from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.dashboard.limits import PAGE_MAX
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import from_quantity
-from quorate.dashboard.queries import PAGE_MAX, PodGroupQuery, Viewer
+from quorate.dashboard.queries import PodGroupQuery, Viewer
 from quorate.dashboard.schema import (
     Amount,
     GangQueueRow,

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
 
 from quorate.api.kueue import ACTIVE
 from quorate.api.meta import find_condition
+from quorate.dashboard.limits import FREQUENT_REASONS_OF_QUEUE
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import borrowers, lenders, quota_of_queue
 from quorate.dashboard.queries import Viewer
@@ -17,8 +17,6 @@ from quorate.dashboard.schema import (
     Transition,
 )
 from quorate.queueing.cluster_queue import ClusterQueueState
-
-MOST_FREQUENT: Final = 3  # reasons of a queue
 
 
 class Reasons:
@@ -88,7 +86,7 @@ def summary_of(
         admitted=status.admitted_workloads,
         quota=quota_of_queue(queue),
         weighted_share=None if sharing is None else float(sharing.weighted_share),
-        reasons=() if reasons is None else reasons.most_frequent(MOST_FREQUENT),
+        reasons=() if reasons is None else reasons.most_frequent(FREQUENT_REASONS_OF_QUEUE),
     )
 
 

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
 
 from quorate.api.meta import Key
+from quorate.dashboard.limits import MAX_HITS
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.queries import Viewer
 from quorate.dashboard.schema import SearchHit, SearchResult
 from quorate.dashboard.views.pod_group_views import searched_text
-
-MAX_HITS: Final = 100
 
 
 def search(data: ClusterData, viewer: Viewer, text: str, limit: int) -> SearchResult:

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
 
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import TopologyAssignment
 from quorate.api.meta import Key
+from quorate.dashboard.limits import MAX_DOMAINS
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.workload_index import owner_of
 from quorate.dashboard.queries import Estimates, Viewer
@@ -32,8 +32,6 @@ from quorate.queueing.explanation.pods import is_pod_of, selector_of
 from quorate.queueing.explanation.scope import scoped
 from quorate.queueing.explanation.workload import explain_workload
 from quorate.quota.amount import as_quantity
-
-MAX_DOMAINS: Final = 1_000  # of a pod set
 
 
 async def workload(

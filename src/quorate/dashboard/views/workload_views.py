@@ -5,9 +5,10 @@ from operator import attrgetter
 from typing import Any, Final
 
 from quorate.api.meta import Key
+from quorate.dashboard.limits import PAGE_MAX
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.workload_index import Group, Listed, owner_of
-from quorate.dashboard.queries import PAGE_MAX, Estimates, Viewer, WorkloadQuery
+from quorate.dashboard.queries import Estimates, Viewer, WorkloadQuery
 from quorate.dashboard.schema import WorkloadPage, WorkloadRow
 
 DEFAULT_SORT: Final = "-created"
