@@ -35,6 +35,7 @@ from quorate.dashboard.views.workload_detail import pod_set_rows
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 from quorate.kube.rest.config import RestConfig
+from quorate.kube.selection import Selection, Watched
 from tests.dashboard.objects import NOW, tenant
 from tests.fuzz.attacks import _object
 from tests.fuzz.kinds import KINDS, NAMESPACE, FuzzedKind
@@ -112,12 +113,18 @@ def answers(data: ClusterData, viewer: Viewer) -> list[object]:
     return found
 
 
+def filled_by(watched: list[Watched]) -> list[Informer[Any]]:
+    """Return the informers, each once, of which some are read by selections."""
+    informers = (each.informer if isinstance(each, Selection) else each for each in watched)
+    return list(dict.fromkeys(informers))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_every_view_of_hostile_objects_can_be_encoded(seed: int) -> None:
     rng = random.Random(seed)
     data, notes = ClusterData(default_configuration()), list[Changed]()
     client = Client(RestConfig("http://127.0.0.1:9"), random.Random(1))  # never entered: it sends nothing
-    informers = informers_of(data, client, VirtualClock(NOW), notes.append)
+    informers = filled_by(informers_of(data, client, VirtualClock(NOW), notes.append))
     assert put_hostile_objects(informers, rng) > OBJECTS // 3
     data.state.nodes.set_has_nodes(True)
     assert len(data.workloads.by_key) > 10
@@ -137,7 +144,7 @@ def test_the_groups_of_workloads_are_those_of_the_remaining_objects() -> None:
     rng = random.Random(7)
     data = ClusterData(default_configuration())
     client = Client(RestConfig("http://127.0.0.1:9"), random.Random(1))
-    informers = informers_of(data, client, VirtualClock(NOW), lambda change: None)
+    informers = filled_by(informers_of(data, client, VirtualClock(NOW), lambda change: None))
     put_hostile_objects(informers, rng)
     index = data.workloads
     assert {key for members in index.groups.values() for key in members} == index.by_key.keys()

@@ -35,12 +35,14 @@ from quorate.controllers.pods.reconciler import PodController
 from quorate.controllers.provisioning.provisioning_controller import run_provisioning
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.reconciler import run_sets
+from quorate.controllers.topology.placed_pods import WorkloadPods
 from quorate.controllers.topology.placed_workloads import run_placed_workloads
-from quorate.controllers.volcano.manager import run_volcano
+from quorate.controllers.volcano.manager import pods_of_gang_schedulers, run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
-from quorate.kube.resources import JOBS, NODES, PLACEABLE_PODS, Resource, T
+from quorate.kube.resources import JOBS, NODES, Resource, T
+from quorate.kube.selection import Watched
 from quorate.observe.replica import Replica
 
 # The name of a controller, and what runs it until it is cancelled.
@@ -68,8 +70,8 @@ class ControllerRun:
         self._informers: dict[Resource[Any], Informer[Any]] = {}
 
     @property
-    def informers(self) -> list[Informer[Any]]:
-        return [*self.context.informers.all, *self._informers.values()]
+    def informers(self) -> list[Watched]:
+        return [*self.context.informers.watched, *self._informers.values()]
 
     def informer(self, resource: Resource[T]) -> Informer[T]:
         """Return the informer of all objects of a kind that every cluster serves."""
@@ -137,27 +139,37 @@ def _other_jobs(run: ControllerRun) -> Iterator[Controller]:
 
 
 def _pods(run: ControllerRun) -> list[Controller]:
-    return _of(*PodController(run.context, run.informer(PLACEABLE_PODS), run.ancestors).reconcilers)
+    return _of(
+        *PodController(run.context, run.context.informers.pods.all("plain"), run.ancestors).reconcilers
+    )
 
 
 def _sets(run: ControllerRun) -> Iterator[Controller]:
     for row in run.integrations:
         if (framework := SETS.get(row.name)) is not None:
-            run_framework = partial(
-                run_sets, run.context, framework, run.informer(PLACEABLE_PODS), run.ancestors
-            )
+            pods = run.context.informers.pods.all(row.name)
+            run_framework = partial(run_sets, run.context, framework, pods, run.ancestors)
             yield f"sets {row.resource.plural}", run_framework
 
 
 def _recovery(run: ControllerRun) -> list[Controller]:
-    return _of(RecoveryController(run.context, run.informer(PLACEABLE_PODS), run.informer(NODES)).reconciler)
+    pods = run.context.informers.pods.all("recovered")
+    return _of(RecoveryController(run.context, pods, run.informer(NODES)).reconciler)
+
+
+def _placed_workloads(run: ControllerRun) -> Iterator[Controller]:
+    feeds = run.driver.node_feeds
+    if run.context.configuration.topology_gates is not None:
+        pods = WorkloadPods(run.context.informers.pods, feeds.pods)
+        yield "placed workloads", partial(run_placed_workloads, run.context, feeds, pods)
 
 
 def _volcano(run: ControllerRun) -> Iterator[Controller]:
     kinds = [row.kind for row in run.integrations if row.kind is not None]
     queueing = {kind.resource: partial(run.queue, kind) for kind in kinds}
     jobs = run.informer(JOBS) if JOBS in queueing else None
-    yield "volcano", partial(run_volcano, run.gang_context, run.memberships, queueing, jobs)
+    pods = pods_of_gang_schedulers(run.context)
+    yield "volcano", partial(run_volcano, run.gang_context, run.memberships, queueing, jobs, pods)
 
 
 CONTROLLERS: Final = (
@@ -174,9 +186,7 @@ CONTROLLERS: Final = (
     ControllerRow(_other_jobs),
     ControllerRow(_sets),
     ControllerRow(lambda run: [("unserved kinds", partial(run_unserved, run.context))]),
-    ControllerRow(
-        lambda run: [("placed workloads", partial(run_placed_workloads, run.context, run.driver.node_feeds))]
-    ),
+    ControllerRow(_placed_workloads),
     ControllerRow(lambda run: [("provisioning", partial(run_provisioning, run.context))]),
     ControllerRow(_volcano),
     ControllerRow(lambda run: [("auditor", Auditor(run.context, run.driver, run.replica).run)]),

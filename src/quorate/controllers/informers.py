@@ -7,6 +7,7 @@ from typing import Any, Final
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION, Admission, Workload
 from quorate.api.meta import Key, ObjectMeta, Uid, epoch
+from quorate.controllers.pod_informers import PodInformers, PodSelector
 from quorate.controllers.unreadable_workloads import reserving_part
 from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer
@@ -19,7 +20,6 @@ from quorate.kube.resources import (
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
-    PLACEABLE_PODS,
     PRIORITY_CLASSES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
@@ -31,6 +31,7 @@ from quorate.kube.resources import (
     T,
     metadata_of,
 )
+from quorate.kube.selection import Selection, Watched
 
 POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
 WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
@@ -40,13 +41,13 @@ _WORKLOAD = "workload"  # index of unscheduled pods by the key of their workload
 _SLICES = "slices"  # index of unscheduled pods by what ``slices_of`` returns
 
 
-def _unscheduled_pods(client: Client) -> Informer[Pod]:
-    """Watch only pods of admitted workloads without a node: a bound pod leaves the selection."""
-    pods = Informer(
-        client,
-        PLACEABLE_PODS,
-        label_selector=POD_SET,
-        field_selector="spec.nodeName=,status.phase=Pending",
+def select_unscheduled(informers: PodInformers) -> Selection[Pod]:
+    """Select only pods of admitted workloads without a node: a bound pod leaves the selection."""
+    pods = informers.select(
+        "unscheduled",
+        PodSelector(POD_SET, "spec.nodeName=,status.phase=Pending"),
+        lambda pod: POD_SET in pod.metadata.labels and not pod.node_name and pod.status.phase == "Pending",
+        is_small=True,
     )
     pods.add_index(_WORKLOAD, workloads_of)
     pods.add_index(_SLICES, lambda pod: slices_of(pod.metadata))
@@ -64,11 +65,11 @@ def slices_of(metadata: ObjectMeta) -> tuple[Key, ...]:
     return () if name is None else (Key(metadata.namespace, name),)
 
 
-def unscheduled_of_slices(pods: Informer[Pod], slices: Key) -> list[Pod]:
+def unscheduled_of_slices(pods: Selection[Pod], slices: Key) -> list[Pod]:
     return pods.by_index(_SLICES, slices)
 
 
-def unscheduled_since(pods: Informer[Pod], workload: Key) -> float | None:
+def unscheduled_since(pods: Selection[Pod], workload: Key) -> float | None:
     """Return when the oldest unscheduled pod was created (epoch seconds); None: no pod."""
     created = [
         epoch(pod.metadata.creation_timestamp)
@@ -79,7 +80,8 @@ def unscheduled_since(pods: Informer[Pod], workload: Key) -> float | None:
 
 
 class Informers:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, reads_all_pods: bool = False) -> None:
+        self.pods = PodInformers(client, reads_all=reads_all_pods)
         self.namespaces = Informer(client, NAMESPACES)
         self.limit_ranges = Informer(client, LIMIT_RANGES)
         self.limit_ranges.add_index(LIMIT_RANGES_OF, lambda each: (each.metadata.namespace,))
@@ -100,7 +102,7 @@ class Informers:
         self.workloads.add_index(WORKLOADS_OF, _job_uid)
         self.unreadable_workloads: dict[Key, Workload] = {}  # with quota, the readable parts
         self.workloads.subscribe(_ignore_change, self._workload_unusable)
-        self.unscheduled_pods = _unscheduled_pods(client)
+        self.unscheduled_pods = select_unscheduled(self.pods)
 
     def _workload_unusable(self, key: Key, fault: ObjectFault | None) -> None:
         reserving = None if fault is None else reserving_part(fault, Admission())
@@ -123,6 +125,10 @@ class Informers:
         return next(each for each in known if each.resource is resource)
 
     @property
+    def watched(self) -> tuple[Watched, ...]:
+        return (*self.all, self.unscheduled_pods)
+
+    @property
     def all(self) -> tuple[Informer[Any], ...]:
         return (
             self.namespaces,
@@ -137,7 +143,6 @@ class Informers:
             self.workload_classes,
             self.pod_classes,
             self.workloads,
-            self.unscheduled_pods,
         )
 
 
@@ -164,7 +169,7 @@ class CacheSyncTimeout(Exception):
         )
 
 
-async def synced(*informers: Informer[Any], within_s: float | None = None) -> None:
+async def synced(*informers: Watched, within_s: float | None = None) -> None:
     """Return once each informer has listed all objects; before, a missing object may exist.
 
     Raises ``CacheSyncTimeout`` after ``within_s``; None: wait without a limit.

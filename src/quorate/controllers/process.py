@@ -15,6 +15,7 @@ from quorate.controllers.context import ControllerContext, event_recorder
 from quorate.controllers.controller_table import ControllerRun
 from quorate.controllers.feeds import counts_devices, queueing_feeds
 from quorate.controllers.informers import CacheSyncTimeout, Informers, synced
+from quorate.controllers.jobs.integrations import queues_pods
 from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -83,16 +84,18 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
     state = State(configuration)
     for feed in queueing_feeds(state, clock.now):
         feed.subscribe(informers.of(feed.resource), lambda: None)
-    nodes = NodeFeeds(client, clock, informers.flavors, informers.workloads, state, lambda: None)
+    nodes = NodeFeeds(
+        client, clock, informers.flavors, informers.workloads, informers.pods, state, lambda: None
+    )
     devices = _run_devices(client, clock, informers, configuration)
     view = _view(state, informers, nodes, replica)
     within_s = configuration.controllers.cache_sync_timeout_s
     async with asyncio.TaskGroup() as tasks:
-        for informer in informers.all:
+        for informer in informers.watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         tasks.create_task(nodes.run(), name="nodes of topologies")
         tasks.create_task(devices, name="devices")
-        await synced(*informers.all, within_s=within_s)
+        await synced(*informers.watched, within_s=within_s)
         await synced(*nodes.needed, within_s=within_s)
         replica.set_view(view)
 
@@ -167,7 +170,8 @@ async def _run_devices(
 def _context(
     client: Client, clock: Clock, configuration: Configuration, rng: random.Random, recorder: Recorder
 ) -> ControllerContext:
-    events, informers = event_recorder(client, clock), Informers(client)
+    reads_all = queues_pods(configuration.integrations) or configuration.gates.failure_recovery_policy
+    events, informers = event_recorder(client, clock), Informers(client, reads_all_pods=reads_all)
     return ControllerContext(
         client, clock, events, configuration, informers, rng, recorder.record, recorder.forget
     )

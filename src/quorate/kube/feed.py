@@ -14,6 +14,7 @@ from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault, fault_of
 from quorate.kube.resources import Resource, T, metadata_of
+from quorate.kube.selection import Selection
 
 
 def _always(old: object, new: object) -> bool:
@@ -46,9 +47,19 @@ class Feed(Generic[T]):
     # with None once it can be used, or is deleted.
     set_aside: Callable[[Key, ObjectFault | None], object] = _forget
 
-    def subscribe(self, informer: Informer[T], changed: Callable[[], object] = _ignore) -> None:
+    def subscribe(
+        self, informer: Informer[T] | Selection[T], changed: Callable[[], object] = _ignore
+    ) -> None:
         """Pass every relevant change to the model and call ``changed`` after the decisive ones."""
+        informer.subscribe(*self._callbacks(changed))
 
+    async def subscribe_in_slices(self, selection: Selection[T]) -> None:
+        """Pass every relevant change to the model; see ``Informer.subscribe_in_slices``."""
+        await selection.subscribe_in_slices(*self._callbacks(_ignore))
+
+    def _callbacks(
+        self, changed: Callable[[], object]
+    ) -> tuple[Callable[[Change[T]], None], Callable[[Key, ObjectFault | None], None]]:
         def on_change(change: Change[T]) -> None:
             old, new = change.old, change.new
             if new is None:
@@ -63,7 +74,7 @@ class Feed(Generic[T]):
             self.set_aside(key, fault)
             changed()
 
-        informer.subscribe(on_change, on_unusable)
+        return on_change, on_unusable
 
 
 def cluster_feed(

@@ -58,6 +58,7 @@ class Informer(Generic[T]):
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()  # set once subscribers have seen the first list
+        self.is_running = False
         self._client = client
         self._scope = (namespace, label_selector, field_selector)
         self._reconnect = reconnect
@@ -83,12 +84,17 @@ class Informer(Generic[T]):
         """Iterate in key order, which costs O(n log n), so that decisions are deterministic."""
         return iter([self._objects[key] for key in sorted(self._objects)])
 
-    def add_index(self, name: str, values_of: Callable[[T], Iterable[Hashable]]) -> None:
-        """Index the objects by each value of ``values_of(object)``, for ``by_index(name, value)``."""
+    def add_index(
+        self, name: str, values_of: Callable[[T], Iterable[Hashable]], among: Iterable[T] | None = None
+    ) -> None:
+        """Index the objects by each value of ``values_of(object)``, for ``by_index(name, value)``.
+
+        ``among``: the cached objects that have values; None: any may have some.
+        """
         assert name not in self._indexes, f"index {name} of {self.resource.plural} exists"
         index = self._indexes[name] = _Index(values_of)
-        for key, obj in self._objects.items():
-            self._update_index(index, key, None, obj)
+        for obj in self._objects.values() if among is None else among:
+            self._update_index(index, metadata_of(obj).key, None, obj)
 
     def by_index(self, name: str, value: Hashable) -> list[T]:
         """Return the objects with that value in key order."""
@@ -98,18 +104,43 @@ class Informer(Generic[T]):
         self,
         on_change: Callable[[Change[T]], None],
         on_unusable: Callable[[Key, ObjectFault | None], None] | None = None,
+        among: Iterable[T] | None = None,
     ) -> None:
         """Call ``on_change`` now with each cached object, and from now on with every change.
 
         ``on_unusable`` is called with each object that cannot be decoded or that ``on_change`` cannot use,
-        after its removal; with None once it can be used, or is deleted.
+        after its removal; with None once it can be used, or is deleted.  ``among``: the cached objects that
+        ``on_change`` does not ignore; None: all.
         """
         subscriber = _Subscriber(on_change, on_unusable)
         self._subscribers.append(subscriber)
-        for obj in self:
+        for obj in self if among is None else among:
             self._deliver(subscriber, metadata_of(obj).key, Change(None, obj))
         for fault in self._undecodable.values():
             self._set_aside(subscriber, fault)
+
+    async def subscribe_in_slices(
+        self,
+        on_change: Callable[[Change[T]], None],
+        on_unusable: Callable[[Key, ObjectFault | None], None] | None = None,
+    ) -> None:
+        """Subscribe, and return once ``on_change`` has been called with each cached object, in no order.
+
+        Between two slices of them other tasks run, and changes are delivered at once.
+        """
+        subscriber = _Subscriber(on_change, on_unusable)
+        subscriber.left_out.update(self._objects)
+        self._subscribers.append(subscriber)
+        for fault in self._undecodable.values():
+            self._set_aside(subscriber, fault)
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        for key in list(self._objects):
+            if key in subscriber.left_out and (obj := self._objects.get(key)) is not None:
+                self._deliver(subscriber, key, Change(None, obj))
+            if clock() - began > WATCH_SLICE_S:
+                await asyncio.sleep(0)
+                began = clock()
 
     def reconcile_failed(self, key: Key, error: Exception) -> None:
         """Report that a controller raised ``error`` on the object ``key``."""
@@ -117,6 +148,14 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Keep the cache up to date until cancelled."""
+        assert not self.is_running, f"the informer of {self.resource.plural} runs already"
+        self.is_running = True
+        try:
+            await self._run()
+        finally:
+            self.is_running = False
+
+    async def _run(self) -> None:
         clock = asyncio.get_running_loop().time
         while True:
             began = clock()

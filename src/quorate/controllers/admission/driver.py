@@ -79,6 +79,7 @@ class AdmissionDriver:
             context.clock,
             context.informers.flavors,
             context.informers.workloads,
+            context.informers.pods,
             self.state,
             self._changed.set,
         )

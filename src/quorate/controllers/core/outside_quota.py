@@ -17,8 +17,9 @@ from quorate.controllers.jobframework.ancestors import AncestorFinder, OwnerNotF
 from quorate.controllers.limits import FEW_WORKERS, OUTSIDE_DELAY_S, OUTSIDE_GRACE_S, POD_OWNER_RETRY_S
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Forbidden
-from quorate.kube.informer import Change, Informer
+from quorate.kube.informer import Change
 from quorate.kube.resources import PODS, WORKLOADS, reference_to
+from quorate.kube.selection import Selection
 from quorate.kube.writes import Delete, Patch, Write, send, status_patch
 from quorate.queueing.conditions import OUTSIDE_QUOTA, new_condition, with_conditions, without_condition
 from quorate.queueing.outside_quota import ANNOTATION, as_annotation, is_larger, recorded_use
@@ -36,7 +37,7 @@ class OutsideQuotaController:
     """
 
     def __init__(
-        self, context: ControllerContext, state: State, pods: Informer[Pod], ancestors: AncestorFinder
+        self, context: ControllerContext, state: State, pods: Selection[Pod], ancestors: AncestorFinder
     ) -> None:
         self._client, self._clock, self._events = context.client, context.clock, context.events
         self._configuration, self._workloads = context.configuration, context.informers.workloads

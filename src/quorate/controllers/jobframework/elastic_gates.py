@@ -22,8 +22,8 @@ from quorate.controllers.jobframework.podset_info import (
 )
 from quorate.controllers.jobframework.workload_slices import in_replacement_order
 from quorate.kube.client import Client
-from quorate.kube.informer import Informer
 from quorate.kube.resources import PLACEABLE_PODS
+from quorate.kube.selection import Selection
 from quorate.kube.writes import Patch, send
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 from quorate.queueing.topology.ungating import PodPlace, choose_domains
@@ -35,7 +35,7 @@ _NO_DOMAIN: Final[Mapping[str, str]] = {}
 
 async def ungate_elastic_pods(
     client: Client,
-    unscheduled: Informer[Pod],
+    unscheduled: Selection[Pod],
     kind: JobKind[J],
     job: J,
     workloads: Iterable[Workload],

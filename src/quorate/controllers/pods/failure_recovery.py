@@ -19,6 +19,7 @@ from quorate.controllers.pods.queued_pod import is_forcefully_deletable
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PLACEABLE_PODS, Json, reference_to
+from quorate.kube.selection import Selection
 from quorate.kube.writes import Apply, Delete
 
 CONDITION: Final = "KueueFailureRecovery"
@@ -65,7 +66,7 @@ def recovery_plan(pod: Pod, node: Node | None, now: float) -> Plan:
 
 
 class RecoveryController:
-    def __init__(self, context: ControllerContext, pods: Informer[Pod], nodes: Informer[Node]) -> None:
+    def __init__(self, context: ControllerContext, pods: Selection[Pod], nodes: Informer[Node]) -> None:
         self._clock = context.clock
         self._pods = pods
         self._nodes = nodes

@@ -21,8 +21,9 @@ from quorate.controllers.pods.queued_pod import group_name_of, is_gated
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
-from quorate.kube.informer import Change, Informer
+from quorate.kube.informer import Change
 from quorate.kube.resources import PLACEABLE_PODS
+from quorate.kube.selection import Selection
 
 _GROUP: Final = "group"  # index of pods by the key of their group
 _CONTROLLED_BY_POD: Final = "controlled by a pod"  # index of workloads by the key of their pod
@@ -31,7 +32,7 @@ _NAMESPACE: Final = "namespace"
 
 
 class SinglePods(JobSource[Pod]):
-    def __init__(self, context: ControllerContext, pods: Informer[Pod], ancestors: AncestorFinder) -> None:
+    def __init__(self, context: ControllerContext, pods: Selection[Pod], ancestors: AncestorFinder) -> None:
         self._client = context.client
         self._ancestors = ancestors
         self._labels_deployment = context.configuration.gates.deployment_job_uid_label
@@ -76,7 +77,7 @@ class SinglePods(JobSource[Pod]):
 
 
 class PodGroups(JobSource[PodGroup]):
-    def __init__(self, context: ControllerContext, pods: Informer[Pod]) -> None:
+    def __init__(self, context: ControllerContext, pods: Selection[Pod]) -> None:
         self._clock = context.clock
         self._gates = context.configuration.gates
         self._pods = pods
@@ -113,7 +114,7 @@ class PodGroups(JobSource[PodGroup]):
 class PodController:
     """Reconciles managed pods, single or in groups, and adopts pods that name a queue."""
 
-    def __init__(self, context: ControllerContext, pods: Informer[Pod], ancestors: AncestorFinder) -> None:
+    def __init__(self, context: ControllerContext, pods: Selection[Pod], ancestors: AncestorFinder) -> None:
         self._context = context
         self._pods = pods
         self._workloads = context.informers.workloads

@@ -33,6 +33,7 @@ from quorate.kube.errors import AlreadyExists, ApiError, is_refusal
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS, reference_to
 from quorate.kube.rest.discovery import wait_until_served
+from quorate.kube.selection import Selection
 from quorate.kube.writes import Create
 
 _COMPOSING: Final = ("ErrWorkloadCompose", "no Workload can be made of the set as it is")
@@ -40,7 +41,7 @@ _CHANGING: Final = ("UpdateRefused", "the set or its pods cannot be changed")
 
 
 async def run_sets(
-    context: ControllerContext, kind: ServingFramework, pods: Informer[Pod], ancestors: AncestorFinder
+    context: ControllerContext, kind: ServingFramework, pods: Selection[Pod], ancestors: AncestorFinder
 ) -> None:
     """Wait until the kind is served, then reconcile its sets until cancelled."""
     await wait_until_served(kind.resource, context.client, context.clock)
@@ -61,7 +62,7 @@ class SetController:
         context: ControllerContext,
         kind: ServingFramework,
         sets: Informer[ServingSet],
-        pods: Informer[Pod],
+        pods: Selection[Pod],
         ancestors: AncestorFinder,
     ) -> None:
         self._context = context

@@ -148,10 +148,13 @@ class NodeFailureController:
         )
         nodes.add_index(_HOST, lambda node: (host_name(node),))
         nodes.subscribe(self._node_changed, self._node_unusable)
-        pods.labelled.subscribe(self._pod_changed)
-        pods.unlabelled.subscribe(self._pod_changed)
-        pods.bound.subscribe(self._bound_pod_changed)
         self._workloads.subscribe(self._workload_changed)
+
+    async def watch_pods(self) -> None:
+        """Follow the pods from now on; return once all that exist have been seen."""
+        await self._pods.labelled.subscribe_in_slices(self._pod_changed)
+        await self._pods.unlabelled.subscribe_in_slices(self._pod_changed)
+        await self._pods.bound.subscribe_in_slices(self._bound_pod_changed)
 
     # Changes.
 

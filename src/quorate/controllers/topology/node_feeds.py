@@ -16,6 +16,7 @@ from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.meta import Key, find_condition
 from quorate.controllers.feeds import counts_devices, queueing_feeds
 from quorate.controllers.informers import synced
+from quorate.controllers.pod_informers import UNFINISHED, PodInformers
 from quorate.controllers.topology.volume_feeds import VolumeFeeds, volume_feeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -23,18 +24,15 @@ from quorate.kube.errors import Forbidden
 from quorate.kube.feed import Feed, cluster_feed, load
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault
-from quorate.kube.resources import RESOURCE_CLAIM_TEMPLATES, Resource
+from quorate.kube.resources import PLACEABLE_PODS, RESOURCE_CLAIM_TEMPLATES, Resource
 from quorate.kube.rest.discovery import plural_of
+from quorate.kube.selection import Watched
 from quorate.kube.unreadable_pods import occupied_node
 from quorate.queueing.nodes.pod_templates import has_claims
 from quorate.queueing.state import State
 
 HOST_NODES: Final[Resource[Node]] = Resource("", "v1", "nodes", "Node", False, HostNode)
-BOUND_PODS: Final = Resource("", "v1", "pods", "Pod", True, Pod)
-NOMINATED_PODS: Final = Resource("", "v1", "pods", "Pod", True, Pod)
 RETRY_S: Final = 1.0  # changes of nodes and pods within this time cause one evaluation
-_NOMINATED: Final = "spec.nodeName=,status.nominatedNodeName!="
-_USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
 class NodeFeeds:
@@ -46,6 +44,7 @@ class NodeFeeds:
         clock: Clock,
         flavors: Informer[ResourceFlavor],
         workloads: Informer[Workload],
+        pods: PodInformers,
         state: State,
         changed: Callable[[], object],
     ) -> None:
@@ -56,12 +55,8 @@ class NodeFeeds:
         self._freed: set[str] = set()  # flavors with more room since the last evaluation
         self._has_freed = asyncio.Event()
         self.nodes = Informer(client, HOST_NODES)
-        self.pods = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
-        self._nominated = Informer(client, NOMINATED_PODS, field_selector=_NOMINATED)
-        nodes, pods, nominated = node_feeds(state, self._note)
-        nodes.subscribe(self.nodes)
-        pods.subscribe(self.pods)
-        nominated.subscribe(self._nominated)
+        self.pods = pods.select("on nodes", UNFINISHED, lambda pod: pod.uses_node)
+        self._nominated = pods.select("nominated", UNFINISHED, is_nominated, is_small=True)
         state.nodes.set_has_nodes(False)
         self._volumes = VolumeFeeds(client, workloads, state, self._note)
         flavors.subscribe(self._flavor_changed)
@@ -78,7 +73,7 @@ class NodeFeeds:
             self._has_freed.set()
 
     @property
-    def needed(self) -> tuple[Informer[Any], ...]:
+    def needed(self) -> tuple[Watched, ...]:
         """The informers on which decisions depend now, given all flavors."""
         return (self.nodes, self.pods, self._nominated) if self._needed.is_set() else ()
 
@@ -89,6 +84,10 @@ class NodeFeeds:
             for informer in self.needed:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for places")
             await synced(*self.needed)
+            nodes, pods, nominated = node_feeds(self._state, self._note)
+            nodes.subscribe(self.nodes)
+            await pods.subscribe_in_slices(self.pods)
+            await nominated.subscribe_in_slices(self._nominated)
             self._state.nodes.set_has_nodes(True)
             self._changed()
             tasks.create_task(self._volumes.run(self._changed), name="volumes of checked pods")
@@ -99,6 +98,10 @@ class NodeFeeds:
                 self._state.nodes.retry_flavors(self._freed)
                 self._freed.clear()
                 self._changed()
+
+
+def is_nominated(pod: Pod) -> bool:
+    return bool(pod.status.nominated_node_name) and not pod.node_name and not pod.has_ended
 
 
 def node_feeds(
@@ -121,14 +124,14 @@ def node_feeds(
             _nodes_differ,
         ),
         Feed(
-            BOUND_PODS,
+            PLACEABLE_PODS,
             lambda pod: note(state.nodes.put_pod(pod)),
             lambda key: note(state.nodes.remove_pod(key)),
             _pods_differ,
             set_aside=set_aside_pod,
         ),
         Feed(
-            NOMINATED_PODS,
+            PLACEABLE_PODS,
             lambda pod: note(state.nodes.put_nominated_pod(pod)),
             lambda key: note(state.nodes.remove_nominated_pod(key)),
             _pods_differ,

@@ -7,9 +7,8 @@ from quorate.api.core.pod import Pod
 from quorate.api.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION, Workload
 from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Key, ObjectMeta
-from quorate.kube.client import Client
-from quorate.kube.informer import Informer
-from quorate.kube.resources import PLACEABLE_PODS
+from quorate.controllers.pod_informers import PodInformers, PodSelector
+from quorate.kube.selection import Selection
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 
 PODS_OF: Final = "pods of"  # index by what ``pods_key`` returns
@@ -26,18 +25,21 @@ def can_be_ungated(pod: Pod) -> bool:
 class WorkloadPods:
     """The pods of workloads: with the label ``podset``, or only with an annotation that names the workload.
 
-    The informers of pods are of their own, since others do not keep the node selectors of ungated pods.  Of
-    pods without the label, those without a node are few; the others are in ``bound``.
+    Of pods without the label, those without a node are few; the others are in ``bound``.
     """
 
-    def __init__(self, client: Client, bound: Informer[Pod]) -> None:
-        self.labelled = Informer(client, PLACEABLE_PODS, label_selector=POD_SET)
-        self.unlabelled = Informer(
-            client, PLACEABLE_PODS, label_selector=f"!{POD_SET}", field_selector="spec.nodeName="
+    def __init__(self, pods: PodInformers, bound: Selection[Pod]) -> None:
+        self.labelled = pods.select(
+            "labelled", PodSelector(POD_SET), lambda pod: POD_SET in pod.metadata.labels
+        )
+        self.unlabelled = pods.select(
+            "unlabelled",
+            PodSelector(f"!{POD_SET}", "spec.nodeName="),
+            lambda pod: POD_SET not in pod.metadata.labels and not pod.node_name,
         )
         self.bound = bound
-        for pods in (self.labelled, self.unlabelled):
-            pods.add_index(PODS_OF, lambda pod: pods_key(pod.metadata))
+        for selection in (self.labelled, self.unlabelled):
+            selection.add_index(PODS_OF, lambda pod: pods_key(pod.metadata))
         self.labelled.add_index(GATED_PODS_OF, _key_of_gated)
         self.bound.add_index(PODS_OF, _key_of_unlabelled)
 

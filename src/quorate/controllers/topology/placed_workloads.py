@@ -12,16 +12,15 @@ from quorate.controllers.topology.ungater import Ungater
 from quorate.kube.informer import Change
 
 
-async def run_placed_workloads(context: ControllerContext, feeds: NodeFeeds) -> None:
+async def run_placed_workloads(context: ControllerContext, feeds: NodeFeeds, pods: WorkloadPods) -> None:
     """Wait until a flavor has a topology or a workload places, then run until cancelled.
 
-    Their pods are not watched before.
+    Their pods are not watched before, unless another controller reads all pods.
 
     ``feeds`` must be those by which places are chosen: in another cache the newest nodes may be missing.
     """
     gates = context.configuration.topology_gates
-    if gates is None:
-        return
+    assert gates is not None, "workloads have places only with topology-aware scheduling"
     needed = asyncio.Event()
 
     def workload_changed(change: Change[Workload]) -> None:
@@ -36,14 +35,15 @@ async def run_placed_workloads(context: ControllerContext, feeds: NodeFeeds) -> 
     context.informers.flavors.subscribe(flavor_changed)
     await needed.wait()
     context.informers.workloads.add_index(WORKLOADS_OF, placed_pods_key)
-    pods = WorkloadPods(context.client, feeds.pods)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(pods.labelled.run(), name="watch pods with places")
         await synced(pods.labelled)
         ungater = Ungater(context, pods.labelled)
+        await ungater.watch_pods()
         tasks.create_task(ungater.reconciler.run(), name=ungater.reconciler.name)
         if gates.detect_node_failures:
             tasks.create_task(pods.unlabelled.run(), name="watch unlabelled pods")
             await synced(pods.unlabelled, feeds.nodes, feeds.pods)
-            failures = NodeFailureController(context, pods, feeds.nodes, ungater.set_blocked_hosts).reconciler
-            tasks.create_task(failures.run(), name=failures.name)
+            failures = NodeFailureController(context, pods, feeds.nodes, ungater.set_blocked_hosts)
+            await failures.watch_pods()
+            tasks.create_task(failures.reconciler.run(), name=failures.reconciler.name)

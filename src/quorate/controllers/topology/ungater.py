@@ -44,9 +44,10 @@ from quorate.kube.errors import (
     Unreadable,
     may_have_succeeded,
 )
-from quorate.kube.informer import Change, Informer
+from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS
+from quorate.kube.selection import Selection
 from quorate.kube.writes import Patch, send, send_for_metadata, status_patch
 from quorate.queueing.conditions import ADMITTED, transition_time
 from quorate.queueing.topology.ungating import PodPlace, choose_domains, pod_rank, pod_set_ranks
@@ -194,7 +195,7 @@ def _of_pod_set(
 class Ungater:
     """Watches workloads with places and their pods; see the module docstring."""
 
-    def __init__(self, context: ControllerContext, pods: Informer[Pod]) -> None:
+    def __init__(self, context: ControllerContext, pods: Selection[Pod]) -> None:
         self._context = context
         self._pods = pods
         self._workloads = context.informers.workloads
@@ -211,7 +212,10 @@ class Ungater:
             report=self._workloads.reconcile_failed,
         )
         self._workloads.subscribe(self._workload_changed)
-        pods.subscribe(self._pod_changed)
+
+    async def watch_pods(self) -> None:
+        """Follow the pods from now on; return once all that exist have been seen."""
+        await self._pods.subscribe_in_slices(self._pod_changed)
 
     def set_blocked_hosts(self, workload: Key, hosts: frozenset[str]) -> None:
         """Keep the pods of these hosts gated: their nodes do not take pods now."""

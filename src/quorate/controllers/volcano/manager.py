@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from quorate.api.batch import Job
 from quorate.api.configuration.gang import ManagedKind
+from quorate.api.core.pod import Pod
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Command
@@ -13,6 +15,7 @@ from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import synced
 from quorate.controllers.jobframework.reconciler import JobController
+from quorate.controllers.pod_informers import PodSelector
 from quorate.controllers.volcano.hyper_nodes.hyper_node_controller import NODE_LABELS, HyperNodeController
 from quorate.controllers.volcano.job.job_controller import VolcanoJobController
 from quorate.controllers.volcano.job.job_pods import JOB_POD_SELECTOR, JOB_PODS
@@ -29,13 +32,13 @@ from quorate.kube.resources import (
     COMMANDS,
     HYPER_NODES,
     JOBS,
-    PLACEABLE_PODS,
     POD_GROUPS,
     QUEUES,
     VOLCANO_JOBS,
     Resource,
 )
 from quorate.kube.rest.discovery import wait_until_served
+from quorate.kube.selection import Selection, Watched
 
 # Makes the controller that queues the objects of an informer, for each kind that is queued.
 QueueingControllers = Mapping[Resource[Any], Callable[[Informer[Any]], JobController[Any]]]
@@ -46,10 +49,12 @@ async def run_volcano(
     memberships: BatchJobMemberships,
     queueing: QueueingControllers,
     batch_jobs: Informer[Job] | None,
+    pods: list[Selection[Pod]],
 ) -> None:
     """Wait until pod groups are served, then run the configured controllers.
 
-    ``batch_jobs``: the informer of batch/v1 Jobs if this process queues them.
+    ``batch_jobs``: the informer of batch/v1 Jobs if this process queues them.  ``pods``: those of
+    ``pods_of_gang_schedulers``.
     """
     rules = context.configuration.gang
     if "batchJobs" not in rules.managed_kinds:
@@ -60,7 +65,7 @@ async def run_volcano(
     runs: Mapping[ManagedKind, Callable[[], Coroutine[None, None, None]]] = {
         "volcanoJobs": lambda: _run_jobs(context, groups, commands, queueing),
         "queues": lambda: _run_queues(context, groups, commands),
-        "pods": lambda: _run_pods(context, groups, queueing),
+        "pods": lambda: _run_pods(context, groups, queueing, pods),
         "hyperNodes": lambda: _run_hyper_nodes(context),
         "batchJobs": lambda: _run_batch(context, groups, memberships, batch_jobs),
     }
@@ -71,14 +76,30 @@ async def run_volcano(
             tasks.create_task(runs[name](), name=f"volcano {name}")
 
 
+def pods_of_gang_schedulers(context: ControllerContext) -> list[Selection[Pod]]:
+    """Select the pods of each gang scheduler, before the informers run."""
+    return [
+        context.informers.pods.select(
+            f"of {name}",
+            PodSelector(fields=f"spec.schedulerName={name}"),
+            partial(_is_of_scheduler, name),
+            is_small=True,
+        )
+        for name in context.configuration.gang.scheduler_names
+    ]
+
+
+def _is_of_scheduler(name: str, pod: Pod) -> bool:
+    return pod.spec.scheduler_name == name
+
+
 async def _run_pods(
-    context: ControllerContext, groups: Informer[PodGroup], queueing: QueueingControllers
+    context: ControllerContext,
+    groups: Informer[PodGroup],
+    queueing: QueueingControllers,
+    pods: list[Selection[Pod]],
 ) -> None:
     rules = context.configuration.gang
-    pods = [
-        Informer(context.client, PLACEABLE_PODS, field_selector=f"spec.schedulerName={name}")
-        for name in rules.scheduler_names
-    ]
     async with asyncio.TaskGroup() as tasks:
         await _start_informers(context, tasks, *pods)
         controller = PodGroupController(context, pods, groups, inherit=rules.inherit_owner_annotations)
@@ -170,9 +191,7 @@ def _is_never_queued(job: VolcanoJob) -> bool:
     return False
 
 
-async def _start_informers(
-    context: ControllerContext, tasks: asyncio.TaskGroup, *informers: Informer[Any]
-) -> None:
+async def _start_informers(context: ControllerContext, tasks: asyncio.TaskGroup, *informers: Watched) -> None:
     """Run ``informers`` in ``tasks`` and return once all of them have synced."""
     for informer in informers:
         tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
@@ -10,7 +10,8 @@ from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import Topology
 from quorate.api.volcano import PodGroup, Queue
 from quorate.controllers.feeds import queueing_feeds
-from quorate.controllers.topology.node_feeds import BOUND_PODS, HOST_NODES, node_feeds
+from quorate.controllers.pod_informers import UNFINISHED, PodInformers
+from quorate.controllers.topology.node_feeds import HOST_NODES, is_nominated, node_feeds
 from quorate.dashboard.history.history import History
 from quorate.dashboard.model.changes import Changed
 from quorate.dashboard.model.cluster_data import ClusterData
@@ -21,6 +22,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
+    PLACEABLE_PODS,
     POD_GROUPS,
     QUEUES,
     RESOURCE_FLAVORS,
@@ -28,16 +30,13 @@ from quorate.kube.resources import (
     WORKLOADS,
     Resource,
 )
+from quorate.kube.selection import Watched
 from quorate.queueing.nodes.foreign_pods import workload_of
-
-_USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-_NOMINATED: Final = "spec.nodeName=,status.nominatedNodeName!="
-
 
 Note = Callable[[Changed], object]
 
 
-def informers_of(data: ClusterData, client: Client, clock: Clock, note: Note) -> list[Informer[Any]]:
+def informers_of(data: ClusterData, client: Client, clock: Clock, note: Note) -> list[Watched]:
     """Return informers of all kinds, which feed ``data``; none of them runs yet.
 
     ``note`` is called after each change.
@@ -105,7 +104,7 @@ def _queueing_informers(data: ClusterData, client: Client, clock: Clock, note: N
     return informers
 
 
-def record_changes(informers: Iterable[Informer[Any]], data: ClusterData, history: History) -> None:
+def record_changes(informers: Iterable[Watched], data: ClusterData, history: History) -> None:
     """Let ``history`` record the changes of workloads and pod groups, after ``data`` has them."""
     for informer in informers:
         if informer.resource is WORKLOADS:
@@ -124,7 +123,7 @@ def _specs_differ(change: Change[ClusterQueue] | Change[LocalQueue]) -> bool:
     )
 
 
-def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Informer[Any], ...]:
+def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Watched, ...]:
     def nodes_changed() -> None:
         data.node_revision += 1
         note(Changed("node"))
@@ -143,8 +142,9 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Info
                 note(Changed("workload", key))  # its state may be another one, and its pods are
 
     nodes: Informer[Node] = Informer(client, HOST_NODES)
-    pods: Informer[Pod] = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
-    nominated: Informer[Pod] = Informer(client, BOUND_PODS, field_selector=_NOMINATED)
+    unfinished = PodInformers(client, reads_all=False)
+    pods = unfinished.select("on nodes", UNFINISHED, lambda pod: pod.uses_node)
+    nominated = unfinished.select("nominated", UNFINISHED, is_nominated, is_small=True)
     of_nodes, of_pods, of_nominated = node_feeds(data.state, lambda _: None)
     of_nodes.subscribe(nodes, nodes_changed)
     without_pods = data.without_pods
@@ -153,7 +153,7 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Info
     )
     of_pods.subscribe(pods)
     of_nominated.subscribe(nominated)
-    Feed(BOUND_PODS, data.pods.put_pod, data.pods.remove_pod, _pods_differ).subscribe(pods, pods_changed)
+    Feed(PLACEABLE_PODS, data.pods.put_pod, data.pods.remove_pod, _pods_differ).subscribe(pods, pods_changed)
     pods.subscribe(pod_changed)
     return nodes, pods, nominated
 

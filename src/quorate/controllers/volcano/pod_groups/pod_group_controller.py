@@ -26,6 +26,7 @@ from quorate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound, Req
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, Resource, reference_to
+from quorate.kube.selection import Selection
 from quorate.kube.writes import Delete, send
 
 BY_GROUP: Final = "pods by group"  # index of pods of groups made for them, by the key of the group
@@ -87,7 +88,7 @@ class PodGroupController:
     def __init__(
         self,
         context: ControllerContext,
-        pods: list[Informer[Pod]],
+        pods: list[Selection[Pod]],
         groups: Informer[PodGroup],
         *,
         inherit: bool,

@@ -24,6 +24,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PLACEABLE_PODS
+from quorate.kube.selection import Selection
 from quorate.kube.writes import Patch, send
 
 _GATED: Final = "gated pods"  # index of pods with a gate to remove, by the key of their group
@@ -68,7 +69,7 @@ class SchedulingGateController:
     """Removes the gates of pods once their group is admitted."""
 
     def __init__(
-        self, context: ControllerContext, pods: Sequence[Informer[Pod]], groups: Informer[PodGroup]
+        self, context: ControllerContext, pods: Sequence[Selection[Pod]], groups: Informer[PodGroup]
     ) -> None:
         self._client = context.client
         self._pods = pods

@@ -22,6 +22,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS
+from quorate.kube.selection import Selection
 from quorate.kube.writes import Delete, send
 
 _PLACED: Final = "placed pods"  # index of pods with a node that have not finished, by the key of their group
@@ -31,7 +32,7 @@ class SuspendedGroupController:
     """Deletes the placed pods of suspended groups; ``pods``: the informers of the pod group controller."""
 
     def __init__(
-        self, context: ControllerContext, pods: Sequence[Informer[Pod]], groups: Informer[PodGroup]
+        self, context: ControllerContext, pods: Sequence[Selection[Pod]], groups: Informer[PodGroup]
     ) -> None:
         self._client = context.client
         self._pods = pods
@@ -79,7 +80,7 @@ def _is_suspended(group: PodGroup) -> bool:
     return group.metadata.annotations.get(SUSPENDED) == "true"
 
 
-def _placed_pods(pods: Informer[Pod], group: Key) -> Iterator[Pod]:
+def _placed_pods(pods: Selection[Pod], group: Key) -> Iterator[Pod]:
     yield from pods.by_index(_PLACED, group)
     if group.name.startswith(POD_GROUP_PREFIX):
         yield from (pod for pod in pods.by_index(BY_GROUP, group) if pod.uses_node)
