@@ -32,7 +32,7 @@ from quorate.quota.amount import FlavorResource, Usage
 
 
 class Ledger(ReservationPlaces):
-    """See the module docstring."""
+    """The pending workloads and quota reservations of all queues, and the counts and sums of these."""
 
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)

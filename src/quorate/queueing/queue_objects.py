@@ -36,7 +36,7 @@ from quorate.quota.tree import Node
 
 
 class QueueObjects:
-    """See the module docstring."""
+    """Applies flavors, topologies, checks, queues and cohorts to the ledger, and requeues workloads."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration

@@ -13,7 +13,7 @@ from quorate.quota.tree import Node
 
 
 class QueueTrees:
-    """See the module docstring."""
+    """The trees of cohorts and cluster queues, and the roots of trees in which a round may decide."""
 
     def __init__(self) -> None:
         self.quota = QuotaTree()

@@ -31,7 +31,7 @@ def update_units(workload: Workload) -> int:
 
 
 class RequestUpdates:
-    """See the module docstring."""
+    """Updates requests that are out of date: of heads when they are popped, of other workloads in slices."""
 
     def __init__(self, ledger: Ledger, slice_units: int = SLICE_UNITS) -> None:
         self.slice_units = slice_units

@@ -38,7 +38,7 @@ class PendingKeys(msgspec.Struct, frozen=True):
 
 
 class State(QueueObjects):
-    """See the module docstring.  The state decides nothing: ``scheduling.cycle`` does."""
+    """Applies workloads and all other objects to the ledger; ``scheduling.cycle`` decides about them."""
 
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)

@@ -38,7 +38,7 @@ class UnusableHistory(Exception):
 
 
 class History:
-    """See the module docstring; create it with ``open_history``."""
+    """Records the changes of the model, and answers callers; ``open_history`` creates it."""
 
     def __init__(
         self,

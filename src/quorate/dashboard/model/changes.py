@@ -31,7 +31,10 @@ class Changed(NamedTuple):
 
 
 class ChangeFeed:
-    """See the module docstring.  ``visible``: the cluster queues of which a caller may see totals."""
+    """The journal of the latest changes, with a position for each client.
+
+    ``visible`` returns the cluster queues with totals that a caller may see.
+    """
 
     def __init__(self, clock: Clock, visible: Callable[[Viewer], Container[str]]) -> None:
         self._clock = clock

@@ -27,7 +27,7 @@ _KEPT_BY_DEFAULT: Final = 1_024
 
 
 class ClusterData:
-    """See the module docstring.  The model writes it, the views read it."""
+    """The objects of a cluster.  The model writes them, and the views read them."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.state = State(configuration)

@@ -73,7 +73,7 @@ class Listed:
 
 
 class WorkloadIndex:
-    """See the module docstring."""
+    """All workloads, grouped by queue, state and reason."""
 
     def __init__(self) -> None:
         self.revision = 0  # incremented by every change

@@ -47,7 +47,7 @@ from quorate.placement.cluster import Cluster
 
 
 class AdmissionChecks:
-    """See the module.  No group is charged at first."""
+    """Checks whether pending groups can be admitted, and charges admitted groups."""
 
     def __init__(self, session: Session, plans: EvictionPlans) -> None:
         self._session = session

@@ -48,7 +48,7 @@ class _Member(NamedTuple):
 
 
 class HeldPlaces:
-    """See the module docstring."""
+    """Holds the places of admitted workloads on nodes until their pods are there."""
 
     def __init__(self, cluster: Cluster, shapes: Shapes) -> None:
         self._cluster, self._shapes = cluster, shapes

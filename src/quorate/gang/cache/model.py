@@ -59,7 +59,10 @@ from quorate.placement.shapes import Shape, is_distinguished
 
 
 class Model:
-    """See the module.  ``schedulers``: the scheduler names of the pods to place."""
+    """The newest objects, and the decisions being written.
+
+    ``schedulers`` are the scheduler names of the pods to place.
+    """
 
     def __init__(self, schedulers: Collection[str]) -> None:
         self.cluster = Cluster()

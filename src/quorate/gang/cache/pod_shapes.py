@@ -17,7 +17,7 @@ from quorate.placement.shapes import Shape, Shapes
 
 
 class PodShapes:
-    """See the module."""
+    """The shape of each pod, and the pods that a changed claim, volume, class or selector concerns."""
 
     def __init__(self, storage: StorageIndex, devices: DeviceIndex) -> None:
         self.shapes = Shapes()  # shared with those of pods that do not exist yet

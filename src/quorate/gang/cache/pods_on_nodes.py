@@ -16,7 +16,7 @@ _NO_TASKS: Final[Mapping[Uid, Task]] = {}
 
 
 class PodsOnNodes:
-    """See the module."""
+    """The tasks of each node, and the amounts that they hold there."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -33,7 +33,7 @@ class LargePod(NamedTuple):
 
 
 class UnreadablePods:
-    """See the module."""
+    """Counts large pods with their requests, and closes nodes with pods of unknown requests."""
 
     def __init__(self, cluster: Cluster, constraints: ConstraintEngine) -> None:
         self._cluster, self._constraints = cluster, constraints

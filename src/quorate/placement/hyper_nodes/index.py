@@ -43,7 +43,7 @@ class Tier:
 
 
 class HyperNodeIndex:
-    """See the module.  Results are valid after ``refresh`` until nodes or HyperNodes change."""
+    """The nodes of each HyperNode.  Call ``refresh`` after a change of nodes or HyperNodes."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -40,7 +40,7 @@ VOLUMES_UNKNOWN: Final = "the volumes of the cluster are not known yet"
 
 
 class PodConstraints:
-    """See the module docstring."""
+    """Evaluates ports, volumes, pod affinity and spread of pods for the hosts of a topology."""
 
     def __init__(self, nodes: Mapping[str, Node], occupants: Occupants) -> None:
         """``nodes`` and ``occupants`` are those of the topology model."""

@@ -25,7 +25,7 @@ class WithFlavors(Protocol):
 
 
 class TopologyFlavors:
-    """See the module docstring."""
+    """The flavors with a topology, and for every flavor the mode in which pods are checked against nodes."""
 
     def __init__(self, gates: TopologyGates | None, node_fit: NodeFitMode) -> None:
         self.gates = gates or TopologyGates()

@@ -55,7 +55,10 @@ class ShapeQueue:
 
 
 class PendingQueue:
-    """See the module docstring.  The ledger decides which workloads enter and when they are requeued."""
+    """The pending workloads of one cluster queue, by shape.
+
+    The ledger decides which workloads enter and when they are requeued.
+    """
 
     _SLACK: Final = 32
 

@@ -55,7 +55,7 @@ class _Waiting:
 
 
 class SecondPassQueue:
-    """See the module docstring."""
+    """The workloads with quota that wait for places of their pods, and when each is tried next."""
 
     def __init__(self) -> None:
         self._waiting: dict[Key, _Waiting] = {}

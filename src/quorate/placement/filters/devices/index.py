@@ -43,7 +43,7 @@ class _Evaluated:
 
 
 class DeviceIndex:
-    """See the module.  ``version`` is incremented with every change."""
+    """The devices in use, by claims and by placed pods.  Every change increments ``version``."""
 
     def __init__(self, nodes: NodeColumns) -> None:
         self.version = 0

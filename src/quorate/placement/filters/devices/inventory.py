@@ -71,7 +71,7 @@ _NO_DEVICES: Final[tuple[PublishedDevice, ...]] = ()
 
 
 class DeviceInventory:
-    """See the module.  ``version`` is incremented with every change."""
+    """The devices that resource slices publish, by node.  Every change increments ``version``."""
 
     def __init__(self) -> None:
         self.version = 0
