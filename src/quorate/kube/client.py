@@ -398,8 +398,12 @@ class Client:
                     for line in lines.feed(chunk):
                         event = decode_frame(resource, request, line)
                         if isinstance(event, ObjectFault):
-                            found = await read_undecodable(resource, event)
-                            event = found if isinstance(found, ObjectFault) else WatchEvent("MODIFIED", found)
+                            decoded = await read_undecodable(resource, event)
+                            event = (
+                                decoded
+                                if isinstance(decoded, ObjectFault)
+                                else WatchEvent("MODIFIED", decoded)
+                            )
                         yield event
         except Unauthorized:
             await self.config.credentials.refresh(authorization)  # for the caller's next attempt

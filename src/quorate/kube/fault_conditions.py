@@ -52,7 +52,9 @@ class FaultConditionWriter:
     ) -> None:
         self._client = client
         self._clock = clock
-        self._conditions = {(each.group, each.plural): condition for each, condition in conditions.items()}
+        self._conditions = {
+            (resource.group, resource.plural): condition for resource, condition in conditions.items()
+        }
         self._writers = {
             kind: LatestValueWriter(f"conditions of unreadable {kind[1]}", self._write, clock, workers=1)
             for kind in self._conditions

@@ -40,9 +40,9 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def key(self) -> Key:
-        known = self.new if self.new is not None else self.old
-        assert known is not None, "a change from nothing to nothing"
-        return metadata_of(known).key
+        version = self.new if self.new is not None else self.old
+        assert version is not None, "a change from nothing to nothing"
+        return metadata_of(version).key
 
 
 class Informer(Generic[T]):

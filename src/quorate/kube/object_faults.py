@@ -100,8 +100,8 @@ class ObjectFaults:
         try:
             yield
         finally:
-            for each in on_fault:
-                self._subscribers.remove(each)
+            for subscriber in on_fault:
+                self._subscribers.remove(subscriber)
 
     def _write(self, fault: ObjectFault) -> None:
         log = self._log.bind(

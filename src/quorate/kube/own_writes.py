@@ -72,10 +72,10 @@ class OwnWrites:
         if resource in self._kept:
             self._stored[_name(resource, key)] = stored
 
-    def newest(self, resource: Resource[Any], known: Known) -> Known:
+    def newest(self, resource: Resource[Any], cached: Known) -> Known:
         """Return the object as our last write stored it, or ``known`` if that is not older."""
-        stored: Any = self._stored.get(_name(resource, known.metadata.key))
-        return stored if stored is not None and is_older(known.metadata, stored.metadata) else known
+        stored: Any = self._stored.get(_name(resource, cached.metadata.key))
+        return stored if stored is not None and is_older(cached.metadata, stored.metadata) else cached
 
 
 def _name(resource: Resource[Any], key: Key) -> _Object:

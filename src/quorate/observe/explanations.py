@@ -93,8 +93,8 @@ class Explainer:
         if view is None:
             return refusal(503, "ServiceUnavailable", "not synced with the API server yet")
         namespace = request.match_info.get("namespace", "")
-        found = self._replica.estimates.in_namespace(view.state, namespace)
-        return web.Response(body=codec.encode(found), content_type="application/json")
+        estimates = self._replica.estimates.in_namespace(view.state, namespace)
+        return web.Response(body=codec.encode(estimates), content_type="application/json")
 
     def _handler(self, plural: str, explain: Explain) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
@@ -103,13 +103,13 @@ class Explainer:
                 return refusal(503, "ServiceUnavailable", "not synced with the API server yet")
             key = Key(request.match_info.get("namespace", ""), request.match_info["name"])
             try:
-                found = await explain(view, key, request)
+                explanation = await explain(view, key, request)
             except (ApiError, Unreachable) as error:
                 logger(__name__).warning("not explained", path=request.path, problem=str(error))
                 return refusal(503, "ServiceUnavailable", "the API server did not answer")
-            if found is None:
+            if explanation is None:
                 return refusal(404, "NotFound", f'{plural}.{_GROUPS[plural]} "{key.name}" not found')
-            return web.Response(body=codec.encode(found), content_type="application/json")
+            return web.Response(body=codec.encode(explanation), content_type="application/json")
 
         return answer
 
@@ -134,13 +134,13 @@ class Explainer:
 
     async def _cluster_queue(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         first = await _in_steps(first_pending(view.state, key.name))
-        scope = await self._scope(request.get(USER), {each.namespace for each in first})
+        scope = await self._scope(request.get(USER), {workload.namespace for workload in first})
         return explain_cluster_queue(view.state, key.name, first, scope)
 
     async def _local_queue(self, view: View, key: Key, request: web.Request) -> Explanation | None:
-        known = view.state.ledger.local_queues.get(key)
-        first = await _in_steps(first_pending(view.state, known.cluster_queue)) if known is not None else ()
-        scope = await self._scope(request.get(USER), {each.namespace for each in first})
+        queue = view.state.ledger.local_queues.get(key)
+        first = await _in_steps(first_pending(view.state, queue.cluster_queue)) if queue is not None else ()
+        scope = await self._scope(request.get(USER), {workload.namespace for workload in first})
         return explain_local_queue(view.state, key, first, scope)
 
     async def _pod_group(self, view: View, key: Key, request: web.Request) -> Explanation | None:
@@ -167,9 +167,9 @@ class Explainer:
         requested = sorted(set(namespaces))
         answers = await asyncio.gather(
             self._may_list(user, "clusterqueues"),
-            *(self._may_list(user, "workloads", each) for each in requested),
+            *(self._may_list(user, "workloads", namespace) for namespace in requested),
         )
-        readable = frozenset(each for each, may in zip(requested, answers[1:], strict=True) if may)
+        readable = frozenset(namespace for namespace, may in zip(requested, answers[1:], strict=True) if may)
         return Scope(readable, cluster_queues=answers[0])
 
     async def _may_list(self, user: User, plural: str, namespace: str = "") -> bool:

@@ -57,10 +57,10 @@ class GangMetrics(SchedulerObserver):
         self._count_times(times)
         self._count_admission(outcome)
         self._count_placements(outcome, model)
-        preempted = [each for each in outcome.evictions if each.action == "preempt"]
+        preempted = [eviction for eviction in outcome.evictions if eviction.action == "preempt"]
         if preempted:
             self._victims.set(len(preempted))
-            self._count("total_preemption_attempts", by=len({each.beneficiary for each in preempted}))
+            self._count("total_preemption_attempts", by=len({eviction.beneficiary for eviction in preempted}))
         if len(self.records) > 2 * len(model.gangs):  # bounded without scrapes, too
             self._keep_groups(model.gangs.values())
 
@@ -134,11 +134,13 @@ class GangMetrics(SchedulerObserver):
         """Drop series of deleted queues and pod groups; a follower has none of either."""
         model = self._status.model
         self._keep_groups(() if model is None else model.gangs.values())
-        known: Collection[str] = () if model is None else model.queues
+        queues: Collection[str] = () if model is None else model.queues
         for name, counter in self._counters.items():
             if "queue" in BY_NAME[name].labels:
-                counted = {sample.labels["queue"] for each in counter.collect() for sample in each.samples}
-                for queue in counted.difference(known):
+                counted = {
+                    sample.labels["queue"] for metric in counter.collect() for sample in metric.samples
+                }
+                for queue in counted.difference(queues):
                     counter.remove_by_labels({"queue": queue})
 
     def _keep_groups(self, gangs: Iterable[Gang]) -> None:

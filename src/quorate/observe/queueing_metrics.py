@@ -76,11 +76,11 @@ class _Gauges(Collector):
         families["quorate_estimates_timestamp_seconds"].add_metric([role], estimates.computed_at)
         families["quorate_estimates_processor_seconds"].add_metric([role], estimates.processor_s)
         family = BY_NAME["quorate_pending_start_seconds"]
-        for each in estimates.median_waits(state):
-            given = {"cluster_queue": each.cluster_queue, "percentile": each.percentile, ROLE: role}
+        for wait in estimates.median_waits(state):
+            given = {"cluster_queue": wait.cluster_queue, "percentile": wait.percentile, ROLE: role}
             labels = {**recorder.custom.of(family.sources, given), **given}
             values = [labels[label] for label in recorder.labels_of(family)]
-            families[family.name].add_metric(values, each.seconds)
+            families[family.name].add_metric(values, wait.seconds)
 
 
 class Reading(NamedTuple):
@@ -201,8 +201,8 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
     yield Reading("local_queue_finished_workloads", of_queue, view.finished_in_local_queue[key])
     condition = find_condition(queue.object.status.conditions, ACTIVE)
     status = condition.status if condition is not None else "Unknown"
-    for each in ("True", "False", "Unknown"):
-        yield Reading("local_queue_status", of_queue | {"active": each}, float(each == status))
+    for value in ("True", "False", "Unknown"):
+        yield Reading("local_queue_status", of_queue | {"active": value}, float(value == status))
     yield from _amounts("local_queue_resource_reservation", of_queue, queue.totals.reserved_usage)
     yield from _amounts("local_queue_resource_usage", of_queue, queue.totals.admitted_usage)
     rules = view.state.configuration.admission_fair_sharing

@@ -86,13 +86,13 @@ class Recorder:
         if not cycle.decisions:
             return  # no workload was evaluated
         self.preemption_skips = Counts(cycle.preemption_skips)
-        admits = any(isinstance(each, Reserve) for each in cycle.decisions)
+        admits = any(isinstance(decision, Reserve) for decision in cycle.decisions)
         result = {"result": "success" if admits else "inadmissible"}
         self.record("kueue_admission_attempts_total", result)
         self.record("kueue_admission_attempt_duration_seconds", result, seconds)
 
-        for each in cycle.recomputations:
-            labels = {"cluster_queue": each.cluster_queue, "result": each.result}
+        for recomputation in cycle.recomputations:
+            labels = {"cluster_queue": recomputation.cluster_queue, "result": recomputation.result}
             self.record("kueue_preemption_target_recomputations_total", labels)
         for kind, count in Counts(map(type, cycle.decisions)).items():
             self.record("quorate_cycle_decisions_total", {"decision": kind.__name__.lower()}, count=count)

@@ -56,8 +56,8 @@ class View:
     def workload(self, key: Key) -> Workload | None:
         """Return the object that the model has; without one, that of a workload that may not queue."""
         ledger = self.state.ledger
-        known = ledger.entries.get(key) or ledger.reservations.get(key)
-        return self._workloads.get(key) if known is None else known.workload
+        entry = ledger.entries.get(key) or ledger.reservations.get(key)
+        return self._workloads.get(key) if entry is None else entry.workload
 
     def cohort_changed(self, change: Change[Cohort]) -> None:
         """Call it after the model has the change, like ``cluster_queue_changed``."""
@@ -74,7 +74,7 @@ class View:
     def _changed_below(self, cohort: str) -> None:
         node = self.state.ledger.quota.cohorts.get(cohort)
         above = () if node is None else node.path()
-        self.deleted_cohorts -= {cohort, *(each.name for each in above)}
+        self.deleted_cohorts -= {cohort, *(ancestor.name for ancestor in above)}
 
     def _changed(self, change: Change[Workload]) -> None:
         for workload, sign in ((change.old, -1), (change.new, 1)):
@@ -120,8 +120,8 @@ def local_queue_of(workload: Workload) -> Key:
 
 def _reason(workload: Workload, type_: str, unset: str) -> str:
     """Return the reason of a condition, ``unset`` if the workload does not have it."""
-    found = find_condition(workload.status.conditions, type_)
-    return unset if found is None else found.reason
+    condition = find_condition(workload.status.conditions, type_)
+    return unset if condition is None else condition.reason
 
 
 def local_queue_labels(key: Key) -> dict[str, str]:

@@ -63,7 +63,9 @@ def pending_in_local_queue(state: State, key: Key, page_: Page) -> tuple[Pending
     cluster_queue = state.ledger.cluster_queues.get(queue.cluster_queue)
     if cluster_queue is None:
         return ()
-    return _select((each for each in _positions(cluster_queue) if each.entry.local_queue == key), page_)
+    return _select(
+        (position for position in _positions(cluster_queue) if position.entry.local_queue == key), page_
+    )
 
 
 class _Position(NamedTuple):
@@ -99,8 +101,8 @@ def _identity(workload: Workload) -> ObjectMeta:
         namespace=metadata.namespace,
         creation_timestamp=metadata.creation_timestamp,
         owner_references=tuple(
-            OwnerReference(api_version=each.api_version, kind=each.kind, name=each.name, uid=each.uid)
-            for each in metadata.owner_references
+            OwnerReference(api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid)
+            for owner in metadata.owner_references
         ),
     )
 
@@ -115,13 +117,13 @@ def visibility(replica: Replica, explainer: Explainer | None = None) -> web.Appl
     def add(prefix: str, version: str) -> None:
         async def of_cluster_queue(request: web.Request) -> web.Response:
             name = request.match_info["name"]
-            found = pending_in_cluster_queue(_state(replica), name, _page_of(request))
-            return _answer(version, "clusterqueues", name, found)
+            pending = pending_in_cluster_queue(_state(replica), name, _page_of(request))
+            return _answer(version, "clusterqueues", name, pending)
 
         async def of_local_queue(request: web.Request) -> web.Response:
             key = Key(request.match_info["namespace"], request.match_info["name"])
-            found = pending_in_local_queue(_state(replica), key, _page_of(request))
-            return _answer(version, "localqueues", key.name, found)
+            pending = pending_in_local_queue(_state(replica), key, _page_of(request))
+            return _answer(version, "localqueues", key.name, pending)
 
         app.router.add_get(f"{prefix}/clusterqueues/{{name}}/pendingworkloads", of_cluster_queue)
         app.router.add_get(
@@ -182,8 +184,10 @@ def _number(request: web.Request, name: str) -> int:
         raise web.HTTPBadRequest(text=body.decode(), content_type="application/json") from None
 
 
-def _answer(version: str, plural: str, name: str, found: tuple[PendingWorkload, ...] | None) -> web.Response:
-    if found is None:
+def _answer(
+    version: str, plural: str, name: str, pending: tuple[PendingWorkload, ...] | None
+) -> web.Response:
+    if pending is None:
         return refusal(404, "NotFound", f'{plural}.{GROUP} "{name}" not found')
-    body = codec.encode(PendingWorkloadsSummary(api_version=f"{GROUP}/{version}", items=found))
+    body = codec.encode(PendingWorkloadsSummary(api_version=f"{GROUP}/{version}", items=pending))
     return web.Response(body=body, content_type="application/json")

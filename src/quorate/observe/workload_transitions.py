@@ -93,7 +93,7 @@ def _eviction(
 def _evictions(workload: Workload) -> dict[tuple[str, str], int]:
     stats = workload.status.scheduling_stats
     counts = stats.evictions if stats is not None else ()
-    return {(each.reason, each.underlying_cause): each.count for each in counts}
+    return {(eviction.reason, eviction.underlying_cause): eviction.count for eviction in counts}
 
 
 def _plain_reason(evicted: Condition) -> str:
@@ -107,4 +107,6 @@ def _timed(name: str, labels: dict[str, str], since: float, until: Condition) ->
 
 
 def _true_conditions(workload: Workload) -> dict[str, Condition]:
-    return {each.type: each for each in workload.status.conditions if each.status == "True"}
+    return {
+        condition.type: condition for condition in workload.status.conditions if condition.status == "True"
+    }

@@ -56,11 +56,13 @@ def _of_tree(root: Node, pair: FlavorResource, usage: Mapping[Node, Usage]) -> d
         kept = 0 if isinstance(own.lending, Unlimited) else max(0, subtree_quota[node] - own.lending)
         guaranteed[node] = kept
         used[node] = usage.get(node, {}).get(pair, 0) + taken
-    found: dict[Node, Quantities] = {}
+    quantities: dict[Node, Quantities] = {}
     for node in nodes:
-        of_parent = None if node.parent is None else found[node.parent]
-        found[node] = _quantities(node, pair, subtree_quota[node], guaranteed[node], used[node], of_parent)
-    return found
+        of_parent = None if node.parent is None else quantities[node.parent]
+        quantities[node] = _quantities(
+            node, pair, subtree_quota[node], guaranteed[node], used[node], of_parent
+        )
+    return quantities
 
 
 def _quantities(
@@ -105,11 +107,11 @@ def audit(
     roots = {node.root: None for node in nodes}
     differences: list[Difference] = []
     for pair in sorted(pairs_of(usage) if pairs is None else pairs):
-        known: dict[Node, Quantities] = {}  # parents first
+        by_definition: dict[Node, Quantities] = {}  # parents first
         for root in roots:
-            known |= _of_tree(root, pair, usage)
+            by_definition |= _of_tree(root, pair, usage)
         in_tree: dict[Node, Quantities] = {}
-        for node, computed in known.items():
+        for node, computed in by_definition.items():
             stored = in_tree[node] = _in_tree(node, pair, in_tree)
             if stored == computed or node not in nodes:
                 continue

@@ -122,8 +122,8 @@ def available(node: Node, pair: FlavorResource) -> int:
         root = node.parent
         return available_below(node, pair, root.subtree_quota.get(pair, 0) - root.usage.get(pair, 0))
     free = 0
-    for each in _from_root(node):
-        free = available_below(each, pair, free)
+    for below in _from_root(node):
+        free = available_below(below, pair, free)
     return free
 
 
@@ -156,8 +156,8 @@ def potential_available(node: Node, pair: FlavorResource) -> int:
     if node.parent.parent is None:  # most cohorts have no parent
         return potential_available_below(node, pair, node.parent.subtree_quota.get(pair, 0))
     most = 0
-    for each in _from_root(node):
-        most = potential_available_below(each, pair, most)
+    for below in _from_root(node):
+        most = potential_available_below(below, pair, most)
     return most
 
 
@@ -187,10 +187,10 @@ def borrows_any(node: Node, usage: Usage) -> bool:
 
 def borrowers(node: Node, pairs: Iterable[FlavorResource]) -> Iterable[Node]:
     """Return the children that use more of one of ``pairs`` than their subtree quota."""
-    found: dict[Node, None] = {}
+    borrowing: dict[Node, None] = {}
     for pair in pairs:
-        found.update(node.borrowers.get(pair, {}))
-    return found
+        borrowing.update(node.borrowers.get(pair, {}))
+    return borrowing
 
 
 def has_borrowers(nodes: Iterable[Node], pairs: Iterable[FlavorResource]) -> bool:
@@ -205,7 +205,7 @@ def has_borrowers(nodes: Iterable[Node], pairs: Iterable[FlavorResource]) -> boo
 def borrowing_nodes(node: Node, pairs: Iterable[FlavorResource]) -> frozenset[tuple[Node, FlavorResource]]:
     """Return ``node`` and its ancestors that use more than their subtree quota, with of what."""
     nodes = (node, *node.path())
-    return frozenset((each, pair) for each in nodes for pair in pairs if borrows_with(each, pair, 0))
+    return frozenset((member, pair) for member in nodes for pair in pairs if borrows_with(member, pair, 0))
 
 
 def is_within_quota(node: Node, pairs: Iterable[FlavorResource]) -> bool:
@@ -330,9 +330,9 @@ def set_parent(node: Node, parent: Node | None) -> None:
 
 def _set_root(node: Node, root: Node) -> None:
     nodes = [node]
-    for each in nodes:
-        each.root = root
-        nodes.extend(each.children)
+    for member in nodes:
+        member.root = root
+        nodes.extend(member.children)
 
 
 def _contribution(node: Node, pair: FlavorResource) -> tuple[int, int]:

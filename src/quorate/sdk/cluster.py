@@ -199,17 +199,17 @@ class Cluster:
         ``queue`` is the LocalQueue of all jobs that name none.  Raises ``InvalidFiles`` with all refusals.
         """
         objects = _manifests(manifests)
-        for each in objects if queue else ():
-            if (each.api_version, each.kind) in _JOB_KINDS:
-                each.body["metadata"].setdefault("labels", {}).setdefault(QUEUE_NAME, queue)
+        for manifest in objects if queue else ():
+            if (manifest.api_version, manifest.kind) in _JOB_KINDS:
+                manifest.body["metadata"].setdefault("labels", {}).setdefault(QUEUE_NAME, queue)
 
         async def submit() -> tuple[str, ...]:
             async with self.connect() as (client, own):
                 stored = await apply_manifests(client, objects, namespace or own)
-            kinds = [(each["apiVersion"], each["kind"]) for each in stored]
+            kinds = [(obj["apiVersion"], obj["kind"]) for obj in stored]
             return tuple(
-                f"{_JOB_KINDS[kind]}/{each['metadata']['name']}"
-                for kind, each in zip(kinds, stored, strict=True)
+                f"{_JOB_KINDS[kind]}/{obj['metadata']['name']}"
+                for kind, obj in zip(kinds, stored, strict=True)
                 if kind in _JOB_KINDS
             )
 
@@ -224,9 +224,9 @@ class Cluster:
         if not slash:
             raise ValueError(f"{job!r} is no job (write KIND/NAME, such as job/train)")
         obj = self.wait_for(kind, name, lambda obj: ending(obj) is not None, timeout, namespace=namespace)
-        found = ending(obj)
-        assert found is not None, "what was awaited"
-        return Ended(job, *found)
+        outcome = ending(obj)
+        assert outcome is not None, "what was awaited"
+        return Ended(job, *outcome)
 
     def explain(self, *names: str, namespace: str = "") -> tuple[Explanation, ...]:
         """Return why workloads, jobs, pods or queues are in their state, and what would let them start.
@@ -241,12 +241,12 @@ class Cluster:
                 connection = Connection(client, namespace or own)
                 answers = Answers(connection, None)
                 targets: list[Target] = [
-                    each for name in names for each in await named_targets(connection, name)
+                    target for name in names for target in await named_targets(connection, name)
                 ]
                 if not names:
                     workloads = (await client.list(WORKLOADS, connection.namespace)).items
-                    targets = [OfWorkload(each) for each in workloads if not is_finished(each)]
-                return tuple([await answers.of(each) for each in targets])
+                    targets = [OfWorkload(workload) for workload in workloads if not is_finished(workload)]
+                return tuple([await answers.of(target) for target in targets])
 
         return run_blocking(explain)
 
@@ -260,10 +260,10 @@ class Cluster:
 
 
 async def _resource(client: Client, kind: str) -> Resource[Json]:
-    found = await find_kind(client, kind)
-    if found is None:
+    resource = await find_kind(client, kind)
+    if resource is None:
         raise UnknownKind(kind, client.config.server)
-    return found
+    return resource
 
 
 def _key(resource: Resource[Json], namespace: str, name: str) -> Key:
@@ -287,5 +287,5 @@ def _manifests(manifests: Manifests) -> tuple[Manifest, ...]:
             return read_manifest_text(manifests, "manifests")
         case Mapping():
             return read_manifest_text(codec.encode(manifests).decode(), "manifests")
-    text = "\n---\n".join(codec.encode(each).decode() for each in manifests)
+    text = "\n---\n".join(codec.encode(manifest).decode() for manifest in manifests)
     return read_manifest_text(text, "manifests")

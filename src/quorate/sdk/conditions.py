@@ -27,15 +27,18 @@ def predicate(written: str | Callable[[Json], object]) -> Predicate:
         return lambda obj: obj is not None and _text(_field(obj, name.split("."))) == value
     wanted = (name, value or "True")
     return lambda obj: (
-        obj is not None and any((each.get("type"), each.get("status")) == wanted for each in conditions(obj))
+        obj is not None
+        and any((condition.get("type"), condition.get("status")) == wanted for condition in conditions(obj))
     )
 
 
 def conditions(obj: Json) -> list[Json]:
     """Return the conditions in the status of an object."""
     status = obj.get("status")
-    found = status.get("conditions") if isinstance(status, dict) else None
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    listed = status.get("conditions") if isinstance(status, dict) else None
+    return (
+        [condition for condition in listed if isinstance(condition, dict)] if isinstance(listed, list) else []
+    )
 
 
 def describe(obj: Json | None) -> str:
@@ -45,9 +48,9 @@ def describe(obj: Json | None) -> str:
     status = obj.get("status")
     phase = status.get("phase") if isinstance(status, dict) else None
     parts = [f"phase {phase}"] if phase else []
-    for each in conditions(obj):
-        reason = ": ".join(text for text in (each.get("reason"), each.get("message")) if text)
-        parts.append(f"{each.get('type')}={each.get('status')}{f' ({reason})' if reason else ''}")
+    for condition in conditions(obj):
+        reason = ": ".join(text for text in (condition.get("reason"), condition.get("message")) if text)
+        parts.append(f"{condition.get('type')}={condition.get('status')}{f' ({reason})' if reason else ''}")
     return ", ".join(parts) or "it has no conditions"
 
 
@@ -63,13 +66,13 @@ def ending(obj: Json | None) -> tuple[bool, str] | None:
     """
     if obj is None:
         return None
-    for each in conditions(obj):
-        if each.get("status") == "True":
-            message = str(each.get("message") or "")
-            if each.get("type") == "Finished":
-                return each.get("reason") == "Succeeded", message
-            if each.get("type") in (*_SUCCEEDED, *_FAILED):
-                return each["type"] in _SUCCEEDED, message
+    for condition in conditions(obj):
+        if condition.get("status") == "True":
+            message = str(condition.get("message") or "")
+            if condition.get("type") == "Finished":
+                return condition.get("reason") == "Succeeded", message
+            if condition.get("type") in (*_SUCCEEDED, *_FAILED):
+                return condition["type"] in _SUCCEEDED, message
     for path in ("phase", "jobStatus", "state.phase"):
         phase = _text(_field(obj, ["status", *path.split(".")])).capitalize()
         if phase in (*_SUCCEEDED, *_FAILED):

@@ -140,7 +140,7 @@ class Table(Generic[R]):
         return number_of_rows(self.columns)
 
     def __iter__(self) -> Iterator[R]:
-        cells = [each if isinstance(each, list) else each.tolist() for each in self.columns.values()]
+        cells = [column if isinstance(column, list) else column.tolist() for column in self.columns.values()]
         for row in zip(*cells, strict=True):
             yield self._row(*(None if cell != cell else cell for cell in row))  # NaN is not equal to itself
 

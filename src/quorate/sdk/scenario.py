@@ -101,7 +101,7 @@ class Scenario:
             case Mapping():
                 text = codec.encode(manifests).decode()
             case _:
-                text = _SEPARATOR.join(codec.encode(each).decode() for each in manifests)
+                text = _SEPARATOR.join(codec.encode(manifest).decode() for manifest in manifests)
         return replace(self, manifests=(*self.manifests, text))
 
     def world(self) -> World:

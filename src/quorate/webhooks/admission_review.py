@@ -108,8 +108,8 @@ def read_review(body: bytes) -> AdmissionReview:
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidReview(f"the body is not an AdmissionReview: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, "AdmissionReview"):
-        found = f"{review.kind} of {review.api_version}"
-        raise InvalidReview(f"the body is {found}, must be AdmissionReview of {API_VERSION}")
+        kind = f"{review.kind} of {review.api_version}"
+        raise InvalidReview(f"the body is {kind}, must be AdmissionReview of {API_VERSION}")
     return review
 
 

@@ -63,16 +63,16 @@ class CaInjector:
 
     async def _inject(self, resource: Resource[Json], name: str, bundle: str) -> None:
         try:
-            found = await self._client.get(resource, Key("", name))
+            stored = await self._client.get(resource, Key("", name))
         except NotFound:
             return  # not installed
         changes = [
             {"op": "add", "path": f"{path}/caBundle", "value": bundle}
-            for path, config in _client_configs(found)
+            for path, config in _client_configs(stored)
             if self._is_ours(config) and config.get("caBundle") != bundle
         ]
         if changes:
-            version = found["metadata"]["resourceVersion"]
+            version = stored["metadata"]["resourceVersion"]
             unchanged = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
             await self._client.patch(resource, Key("", name), [unchanged, *changes], kind=PatchKind.JSON)
             logger(__name__).info("CA bundle injected", name=name, webhooks=len(changes))
@@ -82,11 +82,11 @@ class CaInjector:
         return Key(service.get("namespace", ""), service.get("name", "")) == self._service
 
 
-def _client_configs(found: Json) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _client_configs(stored: Json) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each clientConfig of a configuration or a CRD, with its path as a JSON pointer."""
-    for at, webhook in enumerate(found.get("webhooks") or ()):
+    for at, webhook in enumerate(stored.get("webhooks") or ()):
         yield f"/webhooks/{at}/clientConfig", webhook.get("clientConfig") or {}
-    conversion = (found.get("spec") or {}).get("conversion") or {}
+    conversion = (stored.get("spec") or {}).get("conversion") or {}
     if conversion.get("strategy") == "Webhook":
         config = (conversion.get("webhook") or {}).get("clientConfig") or {}
         yield "/spec/conversion/webhook/clientConfig", config

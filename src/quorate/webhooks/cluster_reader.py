@@ -96,12 +96,12 @@ class CachedClusterReader:
     async def managing_ancestor(
         self, metadata: ObjectMeta, resource: Resource[Any] | None = None
     ) -> Uid | None:
-        found = await self._ancestors.managing_ancestor(metadata, resource)
-        match found:
+        ancestor = await self._ancestors.managing_ancestor(metadata, resource)
+        match ancestor:
             case OwnerNotFound() | BrokenOwnerChain():
                 return None  # without its owner the object is treated as a job of its own
             case _:
-                return found
+                return ancestor
 
     def has_job_owner(self, metadata: ObjectMeta) -> bool:
         owner = metadata.controller

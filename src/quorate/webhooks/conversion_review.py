@@ -38,8 +38,8 @@ def read_conversion(body: bytes) -> ConversionRequest:
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidReview(f"the body is not a ConversionReview: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, "ConversionReview"):
-        found = f"{review.kind} of {review.api_version}"
-        raise InvalidReview(f"the body is {found}, must be ConversionReview of {API_VERSION}")
+        kind = f"{review.kind} of {review.api_version}"
+        raise InvalidReview(f"the body is {kind}, must be ConversionReview of {API_VERSION}")
     return review.request
 
 

@@ -127,9 +127,9 @@ class JobWebhook(Generic[J]):
         await yield_to_loop(request.object)
         findings: list[Finding] = [*general, *self._kind.findings(old, new, scope)]
         await yield_to_loop(request.object)
-        known = self._topology_findings(old)
+        old_findings = self._topology_findings(old)
         await yield_to_loop(request.object)
-        findings += added_findings(known, self._topology_findings(new))
+        findings += added_findings(old_findings, self._topology_findings(new))
         return AdmissionResponse(tuple(findings))
 
     def _topology_findings(self, job: J) -> tuple[Finding, ...]:

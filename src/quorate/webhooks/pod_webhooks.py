@@ -132,15 +132,15 @@ class PodWebhook:
         if self._gates is None:
             return ()
         path, gates = ANNOTATIONS, self._gates
-        found, known = (
+        new_findings, old_findings = (
             ()
-            if each is None
+            if pod is None
             else tuple(
-                annotated_topology_findings(AnnotatedPodSet(path, None, each.metadata.annotations), gates)
+                annotated_topology_findings(AnnotatedPodSet(path, None, pod.metadata.annotations), gates)
             )
-            for each in (new, old)
+            for pod in (new, old)
         )
-        return added_findings(known, found)
+        return added_findings(old_findings, new_findings)
 
 
 async def _pod_info(body: msgspec.Raw, longest_timeout_s: float | None) -> JobInfo:
@@ -164,13 +164,13 @@ async def _set_topology(
     if kind is None or gates is None:
         return ()
     try:
-        found, known = [
-            () if each is None else set_topology_findings(kind, await decode_object(ServingSet, each), gates)
-            for each in (new, old)
+        new_findings, old_findings = [
+            () if body is None else set_topology_findings(kind, await decode_object(ServingSet, body), gates)
+            for body in (new, old)
         ]
     except InvalidTemplate:
         return ()  # reported where a workload is made of it
-    return added_findings(known, found)
+    return added_findings(old_findings, new_findings)
 
 
 SetFindings = Callable[[Json, Json | None, ScaleDownState], Iterator[Finding]]
@@ -254,7 +254,7 @@ def pod_webhooks(
         for name, row in SETS.items()
     }
     webhooks[PLACEABLE_PODS] = PodWebhook(reader, configuration)
-    return {each: webhooks[each] for each in pod_resources(configuration.integrations.frameworks)}
+    return {resource: webhooks[resource] for resource in pod_resources(configuration.integrations.frameworks)}
 
 
 def pod_resources(frameworks: Collection[str]) -> tuple[Resource[Any], ...]:

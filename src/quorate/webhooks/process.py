@@ -106,17 +106,17 @@ def webhooks_by_route(
         route_of(kind.resource): JobWebhook(kind, reader, configuration)
         for kind in enabled_kinds(configuration.integrations)
     }
-    jobs |= {route_of(resource): each for resource, each in pod_webhooks(reader, configuration).items()}
+    jobs |= {route_of(resource): webhook for resource, webhook in pod_webhooks(reader, configuration).items()}
     queueing = queueing_webhooks(configuration)
-    known = {route: jobs.get(route) if route.is_job else queueing[route.kind] for route in ROUTES}
-    return known | jobs
+    served = {route: jobs.get(route) if route.is_job else queueing[route.kind] for route in ROUTES}
+    return served | jobs
 
 
 def served_routes(configuration: Configuration) -> list[Route]:
     """Return the routes of the queueing kinds and of the kinds that are queued."""
     jobs = {route_of(resource) for resource in _queued(configuration)}
-    known = [route for route in ROUTES if not route.is_job or route in jobs]
-    return [*known, *sorted(jobs.difference(ROUTES), key=lambda route: route.path("mutate"))]
+    of_kueue = [route for route in ROUTES if not route.is_job or route in jobs]
+    return [*of_kueue, *sorted(jobs.difference(ROUTES), key=lambda route: route.path("mutate"))]
 
 
 def _queued(configuration: Configuration) -> Iterator[Resource[Any]]:

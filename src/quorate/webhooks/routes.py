@@ -111,5 +111,5 @@ _BY_KIND: Final = {(route.group, route.version, route.kind): route for route in 
 
 def route_of(resource: Resource[Any]) -> Route:
     """Return the route of a kind; a kind that Kueue does not know gets a new one."""
-    known = _BY_KIND.get((resource.group, resource.version, resource.kind))
-    return known or Route(resource.group, resource.version, resource.kind, resource.plural)
+    route = _BY_KIND.get((resource.group, resource.version, resource.kind))
+    return route or Route(resource.group, resource.version, resource.kind, resource.plural)

@@ -127,7 +127,7 @@ def _has_managed_key(variable: str) -> str:
         f"has({variable}.metadata.{field}) && '{key}' in {variable}.metadata.{field}"
         for field, key in _MANAGED_KEYS
     )
-    return " || ".join(f"({each})" for each in has)
+    return " || ".join(f"({condition})" for condition in has)
 
 
 def _is_managed() -> Json:

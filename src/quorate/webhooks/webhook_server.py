@@ -107,9 +107,9 @@ def _review(handler: Handler, turns: LoopShare) -> HttpHandler:
             request = read_review(body).request
         except InvalidReview as error:
             return _problem(400, str(error))
-        for each in (request.object, request.old_object):
-            if await _too_many_values(bytes(each), MAX_VALUES):
-                return _problem(413, _TOO_MANY_VALUES.format(len(each), MAX_VALUES))
+        for document in (request.object, request.old_object):
+            if await _too_many_values(bytes(document), MAX_VALUES):
+                return _problem(413, _TOO_MANY_VALUES.format(len(document), MAX_VALUES))
         try:
             response = await handler(request)
         except (ApiError, Unreachable, Unreadable) as error:

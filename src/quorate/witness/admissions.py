@@ -85,14 +85,14 @@ class AdmissionIndex:
         self._by_owner: dict[Uid, list[_Remembered]] = {}
         self._by_key: dict[Key, list[_Remembered]] = {}
         self._by_volcano_group: dict[Key, list[_Remembered]] = {}
-        for each in admissions:
-            metadata = each.workload.metadata
-            self._by_key.setdefault(metadata.key, []).append(each)
+        for remembered in admissions:
+            metadata = remembered.workload.metadata
+            self._by_key.setdefault(metadata.key, []).append(remembered)
             for owner in metadata.owner_references:
-                self._by_owner.setdefault(owner.uid, []).append(each)
+                self._by_owner.setdefault(owner.uid, []).append(remembered)
                 if owner.kind == "PodGroup":
                     group = Key(metadata.namespace, owner.name)
-                    self._by_volcano_group.setdefault(group, []).append(each)
+                    self._by_volcano_group.setdefault(group, []).append(remembered)
 
     def workload_of(self, pod: WitnessedPod) -> WitnessedWorkload | None:
         """Return the workload that the pod belongs to; None: none with an admission, now or before.
@@ -109,10 +109,14 @@ class AdmissionIndex:
         return self._known[equal]
 
     def _find(self, metadata: ObjectMeta) -> WitnessedWorkload | None:
-        by_owners = [each for uid in self._chain(metadata) for each in self._by_owner.get(uid, ())]
+        by_owners = [
+            remembered for uid in self._chain(metadata) for remembered in self._by_owner.get(uid, ())
+        ]
         by_names = list(self._by_names(metadata))
         for among in (by_owners, by_names):
-            running = [each for each in among if each.current and each.workload.is_running]
+            running = [
+                remembered for remembered in among if remembered.current and remembered.workload.is_running
+            ]
             if running:
                 return max(running, key=_age).workload
         return max((*by_owners, *by_names), key=_age).workload if by_owners or by_names else None
@@ -154,5 +158,5 @@ def assignment_of(pod: WitnessedPod, workload: WitnessedWorkload) -> PodSetAssig
     admission = workload.status.admission
     assignments = () if admission is None else admission.pod_set_assignments
     name = pod.metadata.labels.get(POD_SET)
-    named = [each for each in assignments if each.name == name]
+    named = [assignment for assignment in assignments if assignment.name == name]
     return next(iter((*named, *assignments)), None)

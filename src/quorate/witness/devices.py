@@ -71,18 +71,18 @@ def devices_by_pod(
 
     Devices that an administrator looks at are not used, and those of other classes do not count.
     """
-    found: dict[Uid, dict[str, int]] = {}
+    devices: dict[Uid, dict[str, int]] = {}
     for claim in claims:
         pod, allocation = claim.metadata.controller, claim.status.allocation
         if pod is None or pod.kind != "Pod" or allocation is None:
             continue
         classes = _classes(claim.spec.devices.requests)
-        amounts = found.setdefault(pod.uid, {})
+        amounts = devices.setdefault(pod.uid, {})
         for device in allocation.devices.results:
             resource = resources.get(classes.get(device.request, ""))
             if resource is not None and not device.admin_access:
                 amounts[resource] = amounts.get(resource, 0) + NANOS
-    return found
+    return devices
 
 
 def _classes(requests: Iterable[_Request]) -> dict[str, str]:
@@ -90,6 +90,6 @@ def _classes(requests: Iterable[_Request]) -> dict[str, str]:
     for request in requests:
         if request.exactly is not None:
             classes[request.name] = request.exactly.device_class_name
-        for each in request.first_available:
-            classes[f"{request.name}/{each.name}"] = each.device_class_name
+        for alternative in request.first_available:
+            classes[f"{request.name}/{alternative.name}"] = alternative.device_class_name
     return classes

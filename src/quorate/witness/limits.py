@@ -81,15 +81,15 @@ class QuotaTrees:
 
     def limits_of(self, root: Holder, of: FlavorResource) -> dict[Holder, int]:
         """Return the limit of each holder in the tree that has one."""
-        found: dict[Holder, int] = {}
-        self._collect_limits(root, of, found)
-        return found
+        limits: dict[Holder, int] = {}
+        self._collect_limits(root, of, limits)
+        return limits
 
     def use_of(self, root: Holder, of: FlavorResource, used: Mapping[str, int]) -> dict[Holder, int]:
         """Return the use of each holder in the tree, given that of its cluster queues by name."""
-        found: dict[Holder, int] = {}
-        self._collect_use(root, of, used, found)
-        return found
+        use: dict[Holder, int] = {}
+        self._collect_use(root, of, used, use)
+        return use
 
     def _quota(self, holder: Holder, of: FlavorResource) -> int:
         node = self._nodes[holder]
@@ -103,31 +103,31 @@ class QuotaTrees:
             return quota
         return min(quota, base_units(of.resource, own.lending_limit.nanos))
 
-    def _collect_limits(self, holder: Holder, of: FlavorResource, found: dict[Holder, int]) -> None:
+    def _collect_limits(self, holder: Holder, of: FlavorResource, limits: dict[Holder, int]) -> None:
         node = self._nodes[holder]
         own = node.quotas.get(of)
         if node.parent is None:
-            found[holder] = self._quota(holder, of)
+            limits[holder] = self._quota(holder, of)
         elif own is None and holder.kind == "ClusterQueue":
-            found[holder] = 0  # a queue uses only the flavors that it lists
+            limits[holder] = 0  # a queue uses only the flavors that it lists
         elif own is not None and own.borrowing_limit is not None:
             borrowed = base_units(of.resource, own.borrowing_limit.nanos)
-            found[holder] = self._quota(holder, of) + borrowed
+            limits[holder] = self._quota(holder, of) + borrowed
         for child in node.children:
-            self._collect_limits(child, of, found)
+            self._collect_limits(child, of, limits)
 
     def _collect_use(
-        self, holder: Holder, of: FlavorResource, used: Mapping[str, int], found: dict[Holder, int]
+        self, holder: Holder, of: FlavorResource, used: Mapping[str, int], use: dict[Holder, int]
     ) -> None:
         if holder.kind == "ClusterQueue":
-            found[holder] = used.get(holder.name, 0)
+            use[holder] = used.get(holder.name, 0)
             return
         total = 0
         for child in self._nodes[holder].children:
-            self._collect_use(child, of, used, found)
+            self._collect_use(child, of, used, use)
             kept = self._quota(child, of) - self._lent(child, of)
-            total += max(0, found[child] - kept)
-        found[holder] = total
+            total += max(0, use[child] - kept)
+        use[holder] = total
 
 
 def base_units(resource: str, nanos: int) -> int:

@@ -52,7 +52,7 @@ class LoweredLimits(Generic[K]):
 
     def _replace(self, seen: dict[K, _Seen]) -> None:
         self._seen = seen
-        self._queues = frozenset().union(*(each.queues for each in seen.values()))
+        self._queues = frozenset().union(*(limit.queues for limit in seen.values()))
         self._lowered = {key: at for key, at in self._lowered.items() if key in seen}
 
 

@@ -50,7 +50,8 @@ OBSERVATIONS: Final = Family(
 )
 FAMILIES: Final = (USED, EXCESS, LASTING, OBSERVATIONS)
 _KINDS: Final[dict[str, Resource[Any]]] = {
-    each.kind: each for each in (CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, NODES, WORKLOADS)
+    resource.kind: resource
+    for resource in (CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, NODES, WORKLOADS)
 }
 
 
@@ -75,11 +76,11 @@ class WitnessMetrics(Collector):
         if self._report is not None:
             for usage in self._report.usage:
                 used.add_metric([*usage.holder, *usage.of], usage.used / NANOS)
-            for each in self._report.differences:
-                place = each.place
-                labels = [place.kind, place.name, place.flavor, place.resource, each.reason]
-                excess.add_metric(labels, each.excess / NANOS)
-            counts = Counter(each.reason for each in self._report.lasting)
+            for difference in self._report.differences:
+                place = difference.place
+                labels = [place.kind, place.name, place.flavor, place.resource, difference.reason]
+                excess.add_metric(labels, difference.excess / NANOS)
+            counts = Counter(difference.reason for difference in self._report.lasting)
             for reason in Reason:
                 lasting.add_metric([reason], counts[reason])
         observations = CounterMetricFamily(OBSERVATIONS.name, OBSERVATIONS.help)
@@ -97,7 +98,7 @@ class WitnessEvents:
 
     def reported(self, report: Report) -> None:
         now = self._clock.now()
-        lasting = {(each.place, each.reason): each for each in report.lasting}
+        lasting = {(difference.place, difference.reason): difference for difference in report.lasting}
         for key in self._recorded_at.keys() - lasting.keys():
             logger(__name__).info("difference ended", kind=key[0].kind, name=key[0].name, reason=key[1])
         self._recorded_at = {key: at for key, at in self._recorded_at.items() if key in lasting}

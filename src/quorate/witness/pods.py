@@ -74,8 +74,8 @@ class WitnessedPod(Struct):
             deletion_timestamp=metadata.deletion_timestamp,
             labels=_only(metadata.labels, _LABELS),
             annotations=_only(metadata.annotations, _ANNOTATIONS),
-            finalizers=tuple(each for each in metadata.finalizers if each == MANAGED),
-            owner_references=tuple(each for each in metadata.owner_references if each.controller),
+            finalizers=tuple(finalizer for finalizer in metadata.finalizers if finalizer == MANAGED),
+            owner_references=tuple(owner for owner in metadata.owner_references if owner.controller),
         )
         scheduled = find_condition(status.conditions, "PodScheduled")
         force = msgspec.structs.force_setattr
@@ -126,10 +126,15 @@ def kubelet_requests(spec: _Spec, status: _Status) -> dict[str, int]:
     the sum; then the overhead.  A container or a pod that is resized counts with the larger of what is
     requested, allocated and in force.
     """
-    statuses = {each.name: each for each in (*status.container_statuses, *status.init_container_statuses)}
+    statuses = {
+        container.name: container
+        for container in (*status.container_statuses, *status.init_container_statuses)
+    }
     infeasible = any(
-        each.type == "PodResizePending" and each.status == "True" and each.reason == "Infeasible"
-        for each in status.conditions
+        condition.type == "PodResizePending"
+        and condition.status == "True"
+        and condition.reason == "Infeasible"
+        for condition in status.conditions
     )
 
     def in_use(requested: dict[str, int], reported: _ContainerStatus | _Status | None) -> dict[str, int]:

@@ -74,10 +74,12 @@ class Witness:
             *self._node_differences(nodes, running, now),
             *_without_quota(unadmitted),
         )
-        found = {(each.place, each.reason) for each in differences}
-        self._since = {key: self._since.get(key, now) for key in sorted(found)}
+        differing = {(difference.place, difference.reason) for difference in differences}
+        self._since = {key: self._since.get(key, now) for key in sorted(differing)}
         lasting = tuple(
-            each for each in differences if now - self._since[each.place, each.reason] >= self._grace_s
+            difference
+            for difference in differences
+            if now - self._since[difference.place, difference.reason] >= self._grace_s
         )
         return Report(usage, differences, lasting)
 
@@ -93,7 +95,9 @@ class Witness:
         charges: list[_Charge] = []
         unadmitted: list[WitnessedPod] = []
         with_pods: set[Uid] = set()
-        known: dict[tuple[Uid, str, int], Mapping[FlavorResource, int]] = {}  # of pods with equal requests
+        requests_of: dict[
+            tuple[Uid, str, int], Mapping[FlavorResource, int]
+        ] = {}  # of pods with equal requests
         for pod in running:
             workload = index.workload_of(pod)
             if workload is None:
@@ -111,12 +115,12 @@ class Witness:
             if queue is not None:
                 claimed = devices.get(pod.metadata.uid, {})
                 equal = uid, pod.metadata.labels.get(POD_SET, ""), id(pod.requests)
-                amounts = None if claimed else known.get(equal)
+                amounts = None if claimed else requests_of.get(equal)
                 if amounts is None:
                     counted = _with_devices(counted_amounts(pod.requests, facts.resources), claimed)
                     amounts = _flavor_amounts(pod, counted, workload, queue)
                     if not claimed:
-                        known[equal] = amounts
+                        requests_of[equal] = amounts
                 charges.append(_Charge(pod, queue.metadata.name, workload, amounts))
         self._admissions.keep_only(with_pods)
         return charges, unadmitted
@@ -142,10 +146,12 @@ class Witness:
                     queues = trees.queues_below(holder)
                     lowered = seen.lowered_at((holder, of), limits.get(holder), queues)
                     if used > limits.get(holder, used):
-                        excused = [each for each in here if each.reserved_at <= lowered + self._grace_s]
+                        excused = [charge for charge in here if charge.reserved_at <= lowered + self._grace_s]
                         is_excused = used <= trees.use_of(root, of, _by_queue(excused, of))[holder]
                         reason = self._quota_limits.reason(lowered) if is_excused else Reason.OVER_LIMIT
-                        pods = [each.pod for each in here if each.queue in queues and each.amounts.get(of)]
+                        pods = [
+                            charge.pod for charge in here if charge.queue in queues and charge.amounts.get(of)
+                        ]
                         place = Place(holder.kind, holder.name, of.flavor, of.resource)
                         names = _newest_first(pods)
                         differences.append(Difference(place, reason, used, limits[holder], names))
@@ -203,7 +209,7 @@ def _flavor_amounts(
     amounts: dict[FlavorResource, int] = {}
     left = {**counted, PODS: NANOS}
     for group in queue.spec.resource_groups:
-        flavors = [each.name for each in group.flavors]
+        flavors = [flavor.name for flavor in group.flavors]
         together = [assigned[name] for name in group.covered_resources if name in assigned]
         for resource in group.covered_resources:
             flavor = assigned.get(resource) or next(iter((*together, *flavors)), "")

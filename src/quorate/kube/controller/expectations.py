@@ -21,7 +21,7 @@ def versions(resource: Resource[Any], objects: Sequence[HasMetadata]) -> set[Ver
     """Return the versions of one kind that a decision was made on."""
     if not objects:
         return {(resource.plural, "")}
-    return {(resource.plural, each.metadata.resource_version) for each in objects}
+    return {(resource.plural, obj.metadata.resource_version) for obj in objects}
 
 
 class Expectations:

@@ -34,8 +34,8 @@ async def load_rest_config(kubeconfig: Path | None = None, context: str = "") ->
     Without a file: the first existing file of $KUBECONFIG, then ~/.kube/config, then, in a pod, the service
     account.  Raises ``InvalidKubeconfig``.
     """
-    found = _found(kubeconfig, context)
-    return in_cluster_config() if found is None else await _config_of(found)
+    resolved = _found(kubeconfig, context)
+    return in_cluster_config() if resolved is None else await _config_of(resolved)
 
 
 def load_anonymous_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:
@@ -43,10 +43,10 @@ def load_anonymous_config(kubeconfig: Path | None = None, context: str = "") -> 
 
     The TLS context has no client certificate: an API server prefers it to a token.
     """
-    found = _found(kubeconfig, context)
-    if found is None:
+    resolved = _found(kubeconfig, context)
+    if resolved is None:
         return replace(in_cluster_config(), credentials=Anonymous())
-    return _config(found, Anonymous(), None)
+    return _config(resolved, Anonymous(), None)
 
 
 def is_in_cluster(kubeconfig: Path | None = None) -> bool:

@@ -24,5 +24,5 @@ def unreachable(request: str, server: str, error: Exception) -> Unreachable:
 
 def _reason(error: OSError) -> str:
     """Return the error text of the operating system; empty if it has none."""
-    known = error.errno is not None and error.errno > 0
-    return (os.strerror(error.errno) if known else error.strerror or "").lower()  # type: ignore[arg-type]
+    has_number = error.errno is not None and error.errno > 0
+    return (os.strerror(error.errno) if has_number else error.strerror or "").lower()  # type: ignore[arg-type]

@@ -192,11 +192,11 @@ async def read_undecodable_of(resource: Resource[T], page: Page[T]) -> Page[T]:
     """Return ``page`` with what ``read_undecodable`` reads of its faults."""
     items, undecodable = list(page.items), []
     for fault in page.undecodable:
-        found = await read_undecodable(resource, fault)
-        if isinstance(found, ObjectFault):
-            undecodable.append(found)
+        decoded = await read_undecodable(resource, fault)
+        if isinstance(decoded, ObjectFault):
+            undecodable.append(decoded)
         else:
-            items.append(found)
+            items.append(decoded)
     return Page(items, undecodable, page.resource_version, page.continue_)
 
 

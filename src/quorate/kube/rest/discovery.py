@@ -65,7 +65,7 @@ async def wait_until_served(
         problem = ""
         try:
             served = await served_resources(client, resource.api_version)
-            if resource.plural in {each.name for each in served}:
+            if resource.plural in {listed.name for listed in served}:
                 log.info("kind is served")
                 return
             if on_absent is None:

@@ -176,10 +176,10 @@ def read_kubeconfig(path: Path, context: str = "") -> KubeconfigContext:
     """Resolve ``context``, by default the current one, in the file.  Raises ``InvalidKubeconfig``."""
     config = _parse(path)
     name = context or config.current_context
-    contexts = {each.name: each.context for each in config.contexts}
+    contexts = {entry.name: entry.context for entry in config.contexts}
     chosen = _named(path, "context", contexts, name)
-    clusters = {each.name: each.cluster for each in config.clusters}
-    users = {each.name: each.user for each in config.users}
+    clusters = {entry.name: entry.cluster for entry in config.clusters}
+    users = {entry.name: entry.user for entry in config.users}
     return KubeconfigContext(
         path=path,
         name=name,

@@ -46,15 +46,15 @@ async def find_kind(client: Client, written: str, *, only_namespaced: bool = Fal
         return untyped("batch", "v1", "jobs", "Job", True)
     for root in ("/api", "/apis"):
         answer = await client.request("GET", root, headers={"Accept": _AGGREGATED})
-        for found in codec.decode(_Groups, answer).items:
-            if group in ("", found.metadata.name):
-                for version in found.versions[:1]:
+        for served_group in codec.decode(_Groups, answer).items:
+            if group in ("", served_group.metadata.name):
+                for version in served_group.versions[:1]:
                     for served in version.resources:
                         namespaced = served.scope == "Namespaced"
                         if name in _names(served) and (namespaced or not only_namespaced):
                             kind = served.response_kind.kind
                             return untyped(
-                                found.metadata.name, version.version, served.resource, kind, namespaced
+                                served_group.metadata.name, version.version, served.resource, kind, namespaced
                             )
     return None
 

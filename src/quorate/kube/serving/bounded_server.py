@@ -214,10 +214,10 @@ class _Server:
 
     async def close(self) -> None:
         """Close the connections that are in a handshake; aiohttp closes those after it."""
-        handshakes = [each.connecting for each in self._open if each.connecting is not None]
-        for each in tuple(self._open):
-            if each.in_handshake:
-                each.close()
+        handshakes = [connection.connecting for connection in self._open if connection.connecting is not None]
+        for connection in tuple(self._open):
+            if connection.in_handshake:
+                connection.close()
         await asyncio.gather(*handshakes, return_exceptions=True)
 
     def forget(self, connection: _Connection) -> None:
@@ -231,7 +231,8 @@ class _Server:
             return
         self._buffered += change
         if change > 0 and self._buffered > self.limits.buffered_bytes:
-            self._close(max(self._open, key=lambda each: each.buffered), "too many bytes are buffered")
+            largest = max(self._open, key=lambda opened: opened.buffered)
+            self._close(largest, "too many bytes are buffered")
 
     async def _connect(
         self, connection: _Connection, accepted: socket.socket, tls: ssl.SSLContext | None
@@ -256,8 +257,9 @@ class _Server:
 
     def _close_one(self) -> bool:
         """Close the oldest connection without a request; prefer one that never sent a whole request."""
-        waiting = [each for each in self._open if not each.answering]
-        victim = next((each for each in waiting if not each.answered), next(iter(waiting), None))
+        waiting = [connection for connection in self._open if not connection.answering]
+        unanswered = (connection for connection in waiting if not connection.answered)
+        victim = next(unanswered, next(iter(waiting), None))
         if victim is None:
             return False
         self._close(victim, "too many connections")
@@ -346,7 +348,7 @@ async def bounded_server(
         app.middlewares.insert(0, server.middleware)
         await runner.setup()
         loop = asyncio.get_running_loop()
-        accepting = [loop.create_task(server.accept(each, tls), name="accept") for each in listening]
+        accepting = [loop.create_task(server.accept(opened, tls), name="accept") for opened in listening]
         try:
             yield listening[0].getsockname()[1]
         finally:
@@ -354,8 +356,8 @@ async def bounded_server(
             await server.close()
             await runner.cleanup()
     finally:
-        for each in listening:
-            each.close()
+        for opened in listening:
+            opened.close()
 
 
 def _new_handler(runner: web.AppRunner) -> web.RequestHandler:
@@ -365,12 +367,12 @@ def _new_handler(runner: web.AppRunner) -> web.RequestHandler:
 
 async def _listen(host: str, port: int) -> list[socket.socket]:
     """Return a listening socket for each address of ``host``."""
-    found = await asyncio.get_running_loop().getaddrinfo(
+    addresses = await asyncio.get_running_loop().getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     listening: list[socket.socket] = []
     try:
-        for family, kind, protocol, _, address in dict.fromkeys(found):
+        for family, kind, protocol, _, address in dict.fromkeys(addresses):
             try:
                 opened = socket.socket(family, kind, protocol)
             except OSError:
@@ -383,8 +385,8 @@ async def _listen(host: str, port: int) -> list[socket.socket]:
             opened.bind(address)
             opened.listen(BACKLOG)
     except OSError:
-        for each in listening:
-            each.close()
+        for opened in listening:
+            opened.close()
         raise
     if not listening:
         raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))

@@ -90,9 +90,9 @@ class DelegatedAuth:
     async def authenticate(self, token: str) -> User | None:
         """Return the user of a bearer token; None for an invalid token."""
         now = self._clock.now()
-        known = self._users.get(token, now)
-        if known is not None:
-            return known[0]
+        cached = self._users.get(token, now)
+        if cached is not None:
+            return cached[0]
         status = await self._review("authentication.k8s.io", "TokenReview", {"token": token}, _TokenStatus)
         user = _user(status.user) if status.authenticated else None
         self._users.put(token, user, now)
@@ -100,9 +100,9 @@ class DelegatedAuth:
 
     async def is_allowed(self, user: User, access: Access) -> bool:
         now = self._clock.now()
-        known = self._decisions.get((user, access), now)
-        if known is not None:
-            return known[0]
+        cached = self._decisions.get((user, access), now)
+        if cached is not None:
+            return cached[0]
         attributes = {key: value for key, value in msgspec.structs.asdict(access).items() if value}
         kind = "resourceAttributes" if isinstance(access, ResourceAccess) else "nonResourceAttributes"
         spec: dict[str, object] = {
@@ -138,8 +138,8 @@ class _ExpiringCache(Generic[K, V]):
         self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()
 
     def get(self, key: K, now: float) -> tuple[V] | None:
-        found = self._entries.get(key)
-        return None if found is None or now >= found[1] + REVIEW_CACHE_S else (found[0],)
+        entry = self._entries.get(key)
+        return None if entry is None or now >= entry[1] + REVIEW_CACHE_S else (entry[0],)
 
     def put(self, key: K, value: V, now: float) -> None:
         self._entries[key] = value, now

@@ -23,7 +23,7 @@ def exceeds_values(text: bytes, most: int = MAX_VALUES) -> bool:
     Each value but the first follows a comma or an opening bracket; those inside of strings do not count.
     Linear in the length of the text; other threads run meanwhile.
     """
-    if sum(text.count(each) for each in (b",", b"[", b"{")) <= most:
+    if sum(text.count(separator) for separator in (b",", b"[", b"{")) <= most:
         return False
     starts = (token.start() for token in _TOKEN.finditer(text))
     values = (start for start in starts if text[start] != _QUOTATION_MARK)

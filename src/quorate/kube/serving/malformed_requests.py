@@ -34,6 +34,6 @@ class MalformedRequests(logging.Filter):
 def http_logger(name: str) -> logging.Logger:
     """Return the logger of that name for an HTTP server, with the filter."""
     log = logging.getLogger(name)
-    if not any(isinstance(each, MalformedRequests) for each in log.filters):
+    if not any(isinstance(filter_, MalformedRequests) for filter_ in log.filters):
         log.addFilter(MalformedRequests())
     return log

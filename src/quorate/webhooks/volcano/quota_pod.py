@@ -48,7 +48,7 @@ class QuotaPodStatus(Struct):
     resources: ResourceRequirements | None = None
 
     def __post_init__(self) -> None:
-        kept = tuple(each for each in self.conditions if each.type == RESIZE_PENDING)
+        kept = tuple(condition for condition in self.conditions if condition.type == RESIZE_PENDING)
         msgspec.structs.force_setattr(self, "conditions", kept)
 
 
@@ -108,9 +108,14 @@ def _scope_attributes(priority_class: str, best_effort: bool, terminating: bool)
 
 def _is_best_effort(spec: QuotaPodSpec) -> bool:
     """Source: the quality of service class that Kubernetes gives a pod."""
-    parts = [spec.resources, *(each.resources for each in (*spec.containers, *spec.init_containers))]
+    parts = [
+        spec.resources,
+        *(container.resources for container in (*spec.containers, *spec.init_containers)),
+    ]
     return not any(
-        each.requests.get(name) or each.limits.get(name) for each in parts for name in _QOS_RESOURCES
+        resources.requests.get(name) or resources.limits.get(name)
+        for resources in parts
+        for name in _QOS_RESOURCES
     )
 
 

@@ -124,8 +124,8 @@ class VolcanoWebhooks:
 
     def _loads(self, queue: Queue, queues: Queues) -> Iterator[QueueLoad]:
         """Yield the loads of ``queue`` and of its ancestors with a limit."""
-        for each in (queue, *ancestors(queue, queues)):
-            limit, name = each.spec.max_pod_groups, each.metadata.name
+        for limited in (queue, *ancestors(queue, queues)):
+            limit, name = limited.spec.max_pod_groups, limited.metadata.name
             if limit is not None:
                 names = [name, *(child.metadata.name for child in descendants(name, queues))]
                 groups = [group for child in names for group in self._reader.pod_groups_in_queue(child)]
@@ -159,8 +159,8 @@ class VolcanoWebhooks:
         group = pod_group_of(pod, self._names)
         rules = self._delay
         if rules.reject_pods_of_pending_groups and group:
-            known = self._reader.pod_group(Key(request.namespace, group))
-            if known is not None and known.status.phase in ("", PENDING):
+            pod_group = self._reader.pod_group(Key(request.namespace, group))
+            if pod_group is not None and pod_group.status.phase in ("", PENDING):
                 return AdmissionResponse((_pod_group_pending(group),))
         view = self._reader.quota(request.namespace)
         if rules.min_resources == "off" or view is None or not view.quotas or not view.claims:
@@ -245,8 +245,8 @@ class VolcanoWebhooks:
 
     async def _queue_findings(self, check: Callable[[Queues], Findings]) -> tuple[Finding, ...]:
         """Return the findings of ``check``; check the API server if the cache yields any."""
-        known = self._reader.queues()
-        if known is not None and not tuple(check(known)):
+        queues = self._reader.queues()
+        if queues is not None and not tuple(check(queues)):
             return ()
         return tuple(check(await self._reader.list_queues()))
 
@@ -327,7 +327,7 @@ def with_gate(document: Json, gate: str) -> Json:
     """Add the gate, unless the pod has it, or names a node, with which the API allows no gates."""
     spec = document["spec"]
     gates = spec.get("schedulingGates") or []
-    if spec.get("nodeName") or any(each["name"] == gate for each in gates):
+    if spec.get("nodeName") or any(present["name"] == gate for present in gates):
         return document
     return {**document, "spec": {**spec, "schedulingGates": [*gates, {"name": gate}]}}
 
