@@ -25,8 +25,8 @@ class HeldAmounts:
 
     def jobs_on(self, hosts: Iterable[str]) -> Iterator[SimulatedJob]:
         """Yield the jobs with pods on one of ``hosts``, in a fixed order."""
-        found = {key: job for host in hosts for key, job in self._on_host.get(host, {}).items()}
-        yield from (found[key] for key in sorted(found))
+        jobs = {key: job for host in hosts for key, job in self._on_host.get(host, {}).items()}
+        yield from (jobs[key] for key in sorted(jobs))
 
     def count(self, job: SimulatedJob, now_ms: int) -> None:
         """Count what a job holds from now on; what it held before is taken back."""

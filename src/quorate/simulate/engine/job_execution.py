@@ -228,7 +228,7 @@ class JobExecution:
     def check_hosts(self, job: SimulatedJob) -> None:
         """Record the failed nodes of a running job in its workload, or evict it, as the controller would."""
         hosts = assigned_hosts(job.workload)
-        is_down = any(not self._nodes.down.isdisjoint(each) for each in hosts.values())
+        is_down = any(not self._nodes.down.isdisjoint(hosts_of_set) for hosts_of_set in hosts.values())
         if is_down and job.works:
             self._interrupt(job)
         failures, check_at = self._nodes.failures_of(job.workload, hosts, self._clock.now)
@@ -261,4 +261,4 @@ def _ignore(_: object) -> None:
 def _has_free_pods(world: World, state: State) -> bool:
     """Return True if some pods get no places with their quota: a scheduler binds them."""
     placing = state.ledger.topology.placing
-    return any(each.is_volcano for each in world.classes) or bool(state.flavors.keys() - placing)
+    return any(job_class.is_volcano for job_class in world.classes) or bool(state.flavors.keys() - placing)

@@ -94,24 +94,26 @@ class _Player:
         self._idle = 0  # instants since a job was submitted or ended, or since this was looked at
         self._jitter = Random(f"{world.scenario.seed} backoff")
         self._answers = Random(f"{world.scenario.seed} admission checks")
-        priorities = {each.metadata.name: each for each in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
-        self._templates = [WorkloadTemplate(each, priorities, world.configuration) for each in self._classes]
+        priorities = {obj.metadata.name: obj for obj in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
+        self._templates = [
+            WorkloadTemplate(job_class, priorities, world.configuration) for job_class in self._classes
+        ]
         self._load()
         self._execution = JobExecution(
             world, self._clock, self._events, self._recorder, self._state, self._write
         )
-        for each in existing_jobs(world):
-            self._take_over(each)
+        for job in existing_jobs(world):
+            self._take_over(job)
 
     def _load(self) -> None:
         """Put the objects of the world into the model, through the feeds of the controllers."""
         feeds = queueing_feeds(self._state, lambda: self._clock.now)
-        namespaces = {each.metadata.name for each in self._world.of_kind(NAMESPACES)}
+        namespaces = {namespace.metadata.name for namespace in self._world.of_kind(NAMESPACES)}
         for feed in feeds:
             if feed.resource is WORKLOADS:
                 continue  # they are jobs, see ``_take_over``
             if feed.resource is NAMESPACES:
-                used = {each.metadata.namespace for each in self._world.of_kind(LOCAL_QUEUES)}
+                used = {queue.metadata.namespace for queue in self._world.of_kind(LOCAL_QUEUES)}
                 for name in sorted(used - namespaces):
                     self._state.put_namespace(name, {"kubernetes.io/metadata.name": name})
             for obj in self._world.of_kind(feed.resource):
@@ -333,7 +335,8 @@ class _Player:
             self._store(job, Workload(metadata=metadata, spec=spec, status=workload.status))
         elif transition.status is not None:
             if not c.is_evicted(workload) and any(
-                each.type == c.EVICTED and each.status == "True" for each in transition.status.conditions
+                condition.type == c.EVICTED and condition.status == "True"
+                for condition in transition.status.conditions
             ):
                 self._recorder.evicted(job)
             self._write(job, transition.status)
@@ -370,8 +373,8 @@ class _Player:
         """Yield the first jobs that wait, or of which pods do, with the reason that the core gives."""
         execution = self._execution
         waiting = [
-            each for each in self._jobs.values()
-            if not each.is_running or execution.is_waiting(each)
+            job for job in self._jobs.values()
+            if not job.is_running or execution.is_waiting(job)
         ]  # fmt: skip
         for job in waiting[:MAX_SHOWN]:
             job_class = self._classes[job.submission.class_index]

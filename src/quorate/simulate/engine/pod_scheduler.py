@@ -102,7 +102,9 @@ class PodScheduler:
         self._job_of: dict[Key, SimulatedJob] = {}  # by bound pod
         self._classes = world.classes
         self._members: dict[Key, _Members] = {}  # by job, as its pod group
-        self._shapes = [[_pod_shape(each, shape) for shape in each.pod_sets] for each in world.classes]
+        self._shapes = [
+            [_pod_shape(job_class, shape) for shape in job_class.pod_sets] for job_class in world.classes
+        ]
         self._decided_revision = -1  # of the model, after the last session
         self._next_ms = 0  # no session is earlier
         self._wakes_at: float | None = None
@@ -219,15 +221,15 @@ class PodScheduler:
     def jobs_on(self, nodes: Iterable[str]) -> Iterator[SimulatedJob]:
         """Yield the jobs with pods on one of ``nodes``, in a fixed order."""
         jobs = {pod: self._job_of[pod] for node in nodes for pod in self._on_node.get(node, ())}
-        found = {job.key: job for job in jobs.values()}
-        yield from (found[key] for key in sorted(found))
+        by_key = {job.key: job for job in jobs.values()}
+        yield from (by_key[key] for key in sorted(by_key))
 
     def run_session(self, now_ms: int, now: float) -> SessionOutcome:
         """Run a session and store what it decides."""
         outcome = run_session(self._model, self._settings, now)
         self._next_ms = now_ms + SESSION_MS
         self._wakes_at = outcome.wake_at
-        evicted = {each.gang: None for each in outcome.evictions}
+        evicted = {eviction.gang: None for eviction in outcome.evictions}
         bound: dict[Key, list[Key]] = {}
         self._decided_revision = self._model.revision
         for status in outcome.statuses:
@@ -299,7 +301,7 @@ def _pod_shape(job_class: JobClass, shape: PodSetShape) -> _PodShape:
     A scenario has no claims, and nothing would create them.
     """
     template = codec.decode(_Template, bytes(shape.template))
-    gates = tuple(each for each in template.spec.scheduling_gates if each.name not in GATES)
+    gates = tuple(gate for gate in template.spec.scheduling_gates if gate.name not in GATES)
     spec = replace(
         template.spec, scheduler_name=SCHEDULER, scheduling_gates=gates, volumes=(), resource_claims=()
     )

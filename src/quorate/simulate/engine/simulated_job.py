@@ -88,7 +88,10 @@ def _pod_counts(job: SimulatedJob) -> tuple[int, int]:
     admission = job.workload.status.admission
     if admission is None:
         return wanted, wanted
-    granted = sum(each.count if each.count is not None else wanted for each in admission.pod_set_assignments)
+    granted = sum(
+        assignment.count if assignment.count is not None else wanted
+        for assignment in admission.pod_set_assignments
+    )
     return wanted, max(1, granted)
 
 
@@ -158,6 +161,6 @@ class WorkloadTemplate:
         pod_sets = with_topology_requests(pod_sets, sources, self._topology_gates)
         requests = [shape.topology_request for shape in self._class.pod_sets]
         return tuple(
-            each if request is None else msgspec.structs.replace(each, topology_request=request)
-            for each, request in zip(pod_sets, requests, strict=True)
+            pod_set if request is None else msgspec.structs.replace(pod_set, topology_request=request)
+            for pod_set, request in zip(pod_sets, requests, strict=True)
         )

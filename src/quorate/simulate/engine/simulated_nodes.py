@@ -130,7 +130,7 @@ class SimulatedNodes:
             last_transition_time=at_epoch(now),
         )
         status = replace(node.status, conditions=with_condition(node.status.conditions, condition))
-        taints = tuple(each for each in node.spec.taints if each != _UNREACHABLE)
+        taints = tuple(taint for taint in node.spec.taints if taint != _UNREACHABLE)
         spec = replace(node.spec, taints=taints if ready else (*taints, _UNREACHABLE))
         self._nodes[name] = node = Node(metadata=node.metadata, spec=spec, status=status)
         host = node.metadata.labels[HOSTNAME]
@@ -146,18 +146,18 @@ class SimulatedNodes:
         """
         admission, model = workload.status.admission, self._state.ledger.topology
         assert admission is not None, f"{workload.metadata.key} has no places"
-        recorded = {each.name for each in workload.status.unhealthy_nodes}
+        recorded = {node.name for node in workload.status.unhealthy_nodes}
         states: dict[str, HostState] = {}
-        for host in sorted({host for each in hosts.values() for host in each}):
+        for host in sorted({host for names in hosts.values() for host in names}):
             if host not in self.down and host not in recorded:
                 continue
             states[host] = host_state(
                 self._health(host),
                 is_progressing=False,
                 tolerations=[
-                    tolerations_of(workload, each, model.flavors)
-                    for each in admission.pod_set_assignments
-                    if host in hosts.get(each.name, ())
+                    tolerations_of(workload, assignment, model.flavors)
+                    for assignment in admission.pod_set_assignments
+                    if host in hosts.get(assignment.name, ())
                 ],
                 gates=model.gates,
                 now=now,

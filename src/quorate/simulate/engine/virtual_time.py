@@ -79,7 +79,7 @@ class EventQueue:
 
     def any_job_ends(self) -> bool:
         ends = (EventKind.ENDED, EventKind.PODS_ENDED)
-        return any(each.kind in ends and not _is_outdated(each) for each in self._events)
+        return any(event.kind in ends and not _is_outdated(event) for event in self._events)
 
 
 def _is_outdated(event: SimulatedEvent) -> bool:

@@ -51,20 +51,22 @@ class ArrivalStore:
         created, kind = workload.metadata.creation_timestamp, kind_of(workload)
         if created is None:
             return
-        known = self._kinds.get(kind)
+        record = self._kinds.get(kind)
         uid = workload.metadata.uid or workload.metadata.name
-        if known is not None and uid in known.submissions:
+        if record is not None and uid in record.submissions:
             return
         if not can_be_played(workload):
             return
         created_s = epoch(created)
         self._since_s = created_s if self._since_s is None else min(self._since_s, created_s)
         self._kinds.pop(kind, None)
-        known = self._kinds[kind] = known or _Kind(workload, {})
-        known.latest = workload
-        known.submissions[uid] = _Submission(created_s, tuple(each.count for each in workload.spec.pod_sets))
-        if len(known.submissions) > self._most_submissions:
-            del known.submissions[next(iter(known.submissions))]
+        record = self._kinds[kind] = record or _Kind(workload, {})
+        record.latest = workload
+        record.submissions[uid] = _Submission(
+            created_s, tuple(pod_set.count for pod_set in workload.spec.pod_sets)
+        )
+        if len(record.submissions) > self._most_submissions:
+            del record.submissions[next(iter(record.submissions))]
         if len(self._kinds) > self._most_kinds:
             del self._kinds[next(iter(self._kinds))]
 
@@ -91,17 +93,17 @@ class ArrivalStore:
             )
         return Expected(tuple(classes), horizon_s)
 
-    def _rate(self, known: _Kind, now: float) -> float:
+    def _rate(self, record: _Kind, now: float) -> float:
         """Return the submissions of a kind in a second, since the first of all or those that are kept."""
         since_s = now if self._since_s is None else self._since_s
-        if len(known.submissions) >= self._most_submissions:
-            since_s = min(each.created_s for each in known.submissions.values())
-        return len(known.submissions) / max(now - since_s, LEAST_SEEN_S)
+        if len(record.submissions) >= self._most_submissions:
+            since_s = min(submission.created_s for submission in record.submissions.values())
+        return len(record.submissions) / max(now - since_s, LEAST_SEEN_S)
 
 
 def can_be_played(workload: Workload) -> bool:
     """Return False if a pod template cannot be decoded, which no definition requires."""
-    return all(_is_readable(bytes(each.template)) for each in workload.spec.pod_sets)
+    return all(_is_readable(bytes(pod_set.template)) for pod_set in workload.spec.pod_sets)
 
 
 def _decodes(template: bytes) -> bool:
@@ -124,9 +126,9 @@ class Expected(msgspec.Struct, frozen=True):
 def arrivals_of(workloads: Iterable[Workload]) -> ArrivalStore:
     """Return what ``workloads``, finished or not, tell about submissions."""
     store = ArrivalStore()
-    dated = [each for each in workloads if each.metadata.creation_timestamp is not None]
-    for each in sorted(dated, key=lambda each: (each.metadata.creation_timestamp, each.metadata.key)):
-        store.learn(each)
+    dated = [workload for workload in workloads if workload.metadata.creation_timestamp is not None]
+    for workload in sorted(dated, key=lambda dated: (dated.metadata.creation_timestamp, dated.metadata.key)):
+        store.learn(workload)
     return store
 
 
@@ -134,11 +136,11 @@ def equally_likely(values: Sequence[float]) -> Distribution:
     return Choice(tuple(values), tuple(map(float, range(1, len(values) + 1))))
 
 
-def _class(number: int, known: _Kind, runs: Distribution, arrivals: Arrivals) -> JobClass:
-    workload = known.latest
+def _class(number: int, record: _Kind, runs: Distribution, arrivals: Arrivals) -> JobClass:
+    workload = record.latest
     pod_sets = tuple(
-        _shape(each, [one.counts[at] for one in known.submissions.values() if at < len(one.counts)])
-        for at, each in enumerate(workload.spec.pod_sets)
+        _shape(pod_set, [made.counts[at] for made in record.submissions.values() if at < len(made.counts)])
+        for at, pod_set in enumerate(workload.spec.pod_sets)
     )
     return JobClass(
         name=f"expected-{number}",

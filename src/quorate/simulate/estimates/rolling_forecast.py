@@ -103,11 +103,11 @@ class RollingForecast:
 
         workloads = list(self._objects.get(WORKLOADS, {}).values())
         times = list(run_times(workloads, ASSUMED_RUN_S, self._run_times))
-        objects = {resource: each.values() for resource, each in self._objects.items()}
-        known = snapshot_world(objects, times, now, self._configuration)
-        waiting = waiting_workloads(known)
+        objects = {resource: stored.values() for resource, stored in self._objects.items()}
+        snapshot = snapshot_world(objects, times, now, self._configuration)
+        waiting = waiting_workloads(snapshot)
         world = with_expected(
-            known, self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, len(waiting))
+            snapshot, self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, len(waiting))
         )
         played, run_s = 0, 0.0
         is_current = len(self._runs) == PLAYS and not self._has_changed and self._none_is_due(now)
@@ -141,8 +141,8 @@ class RollingForecast:
     def _quantiles(
         self, waiting: Iterable[Workload], now: float, times: Iterable[RunTimes]
     ) -> tuple[WaitingStart, ...]:
-        origins = {each.kind: each.origin for each in times}
-        found = []
+        origins = {learned.kind: learned.origin for learned in times}
+        waiting_starts = []
         for workload in waiting:
             uid, kind = workload.metadata.uid, kind_of(workload)
             starts = [each for run in self._runs if (each := run.starts.get(uid)) is not None and each >= now]
@@ -151,7 +151,7 @@ class RollingForecast:
             best = self._run_times.best_kind(kind) or kind._replace(owner="", pattern="")
             declared = workload.spec.maximum_execution_time_seconds
             origin = origins.get(best) or f"{best}: it declares at most {declared} s"
-            found.append(
+            waiting_starts.append(
                 WaitingStart(
                     namespace=workload.metadata.namespace,
                     name=workload.metadata.name,
@@ -161,4 +161,4 @@ class RollingForecast:
                     run_times=origin,
                 )
             )
-        return tuple(sorted(found, key=lambda each: each.key))
+        return tuple(sorted(waiting_starts, key=lambda start: start.key))

@@ -61,7 +61,9 @@ def queue_of(workload: Workload) -> Queue:
 
 def kind_of(workload: Workload) -> WorkKind:
     """Return the kind of a workload: by its controller, or by its own name if it has none."""
-    owner = next((each for each in workload.metadata.owner_references if each.controller), None)
+    owner = next(
+        (reference for reference in workload.metadata.owner_references if reference.controller), None
+    )
     kind, name = ("Workload", workload.metadata.name) if owner is None else (owner.kind, owner.name)
     return WorkKind(queue_of(workload), kind, name_pattern(name))
 
@@ -73,7 +75,7 @@ def ran_s(workload: Workload) -> float | None:
     """
     if not c.is_finished(workload):
         return None
-    ended, began = (find_condition(workload.status.conditions, each) for each in (c.FINISHED, c.ADMITTED))
+    ended, began = (find_condition(workload.status.conditions, type_) for type_ in (c.FINISHED, c.ADMITTED))
     if ended is None or began is None or began.status != "True":
         return None
     if ended.last_transition_time is None or began.last_transition_time is None:
@@ -104,12 +106,12 @@ class RunTimeStore:
 
     def add(self, kind: WorkKind, workload: str, seconds: float) -> None:
         """Keep one run time, also for the queue of the kind; drop what exceeds the bounds."""
-        for each in (kind, WorkKind(kind.queue)):
-            times = self._kinds.pop(each, {})
+        for bounded in (kind, WorkKind(kind.queue)):
+            times = self._kinds.pop(bounded, {})
             times.setdefault(workload, seconds)
             if len(times) > self._most_run_times:
                 del times[next(iter(times))]
-            self._kinds[each] = times
+            self._kinds[bounded] = times
         while len(self._kinds) > self._most_kinds:
             del self._kinds[next(iter(self._kinds))]
 
@@ -139,9 +141,9 @@ class RunTimeStore:
 def learned_from(workloads: Iterable[Workload]) -> RunTimeStore:
     """Return what the finished ones of ``workloads`` teach, the latest last."""
     store = RunTimeStore()
-    finished = [each for each in workloads if ran_s(each) is not None]
-    for each in sorted(finished, key=_ended):
-        store.learn(each)
+    finished = [workload for workload in workloads if ran_s(workload) is not None]
+    for workload in sorted(finished, key=_ended):
+        store.learn(workload)
     return store
 
 

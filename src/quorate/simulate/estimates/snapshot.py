@@ -78,14 +78,14 @@ def run_times(
     store = learned_from(workloads) if store is None else store
     kinds: set[WorkKind] = set()  # learned
     unknown: set[WorkKind] = set()  # queues
-    for each in workloads:
-        if c.is_finished(each):
+    for workload in workloads:
+        if c.is_finished(workload):
             continue
-        best = store.best_kind(kind_of(each))
+        best = store.best_kind(kind_of(workload))
         if best is not None:
             kinds |= {best, WorkKind(best.queue)}
-        elif each.spec.maximum_execution_time_seconds is None:
-            unknown.add(WorkKind(queue_of(each)))
+        elif workload.spec.maximum_execution_time_seconds is None:
+            unknown.add(WorkKind(queue_of(workload)))
     for kind in sorted(kinds | unknown):  # a queue sorts before its kinds, and none of its kinds is unknown
         if kind in kinds:
             own = store.times_of(kind)
@@ -105,12 +105,12 @@ def snapshot_world(
     configuration: Configuration,
 ) -> World:
     """Return the world of ``objects`` at ``now``, as it would be read from the file of a snapshot."""
-    found = {
-        (resource.api_version, resource.kind, each.metadata.key): each
+    by_key = {
+        (resource.api_version, resource.kind, obj.metadata.key): obj
         for resource, several in objects.items()
-        for each in several
+        for obj in several
     }
-    world = World(Path(), Scenario(begins_s=now), configuration, found)
+    world = World(Path(), Scenario(begins_s=now), configuration, by_key)
     return with_run_times(world, times)
 
 
@@ -141,7 +141,7 @@ def with_run_times(world: World, times: Iterable[RunTimes]) -> World:
 
 def with_expected(world: World, expected: Expected) -> World:
     """Return ``world`` in which these jobs are submitted, and which ends at the horizon of forecasts."""
-    classes = tuple(sorted(expected.classes, key=lambda each: each.name))
+    classes = tuple(sorted(expected.classes, key=lambda job_class: job_class.name))
     scenario = msgspec.structs.replace(world.scenario, classes=classes, until_s=HORIZON_S)
     return msgspec.structs.replace(world, scenario=scenario)
 
@@ -155,12 +155,12 @@ def documents(
     yield yaml.safe_dump(_scenario(times, now), sort_keys=False, width=120)
     if configuration:
         yield configuration
-    for resource, found in objects.items():
-        for each in found:
+    for resource, stored in objects.items():
+        for obj in stored:
             if resource is not WORKLOADS:
-                yield _document(resource, msgspec.structs.replace(each, metadata=_trimmed(each.metadata)))
-            elif not c.is_finished(each) and can_be_played(each):
-                yield _document(resource, _with_class(_without_details(each), named))
+                yield _document(resource, msgspec.structs.replace(obj, metadata=_trimmed(obj.metadata)))
+            elif not c.is_finished(obj) and can_be_played(obj):
+                yield _document(resource, _with_class(_without_details(obj), named))
 
 
 def _scenario(times: Sequence[RunTimes], now: float) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _trimmed(metadata: ObjectMeta) -> ObjectMeta:
 
 def _without_details(workload: Workload) -> Workload:
     pod_sets = tuple(
-        msgspec.structs.replace(each, template=_template(each)) for each in workload.spec.pod_sets
+        msgspec.structs.replace(pod_set, template=_template(pod_set)) for pod_set in workload.spec.pod_sets
     )
     return msgspec.structs.replace(
         workload,
@@ -235,7 +235,7 @@ def _template(pod_set: PodSet) -> msgspec.Raw:
     template = decode_template(pod_set.template)
     spec = template.spec
     containers, init_containers = (
-        tuple(msgspec.structs.replace(each, image="") for each in several)
+        tuple(msgspec.structs.replace(container, image="") for container in several)
         for several in (spec.containers, spec.init_containers)
     )
     spec = msgspec.structs.replace(spec, containers=containers, init_containers=init_containers)

@@ -69,7 +69,7 @@ def _existing(
         class_index=class_index,
         queue_index=0,
         number=number,
-        counts=tuple(each.count for each in workload.spec.pod_sets),
+        counts=tuple(pod_set.count for pod_set in workload.spec.pod_sets),
         runs_ms=max(1, round(runs_s * MS)),
         starts_ms=starts_ms,
         stops_ms=stops_ms,
@@ -82,17 +82,19 @@ def _existing(
 
 def granted_part(workload: Workload) -> float:
     """Return the part of the requested pods that was admitted: the work takes longer in proportion."""
-    wanted, admission = sum(each.count for each in workload.spec.pod_sets), workload.status.admission
+    wanted, admission = sum(pod_set.count for pod_set in workload.spec.pod_sets), workload.status.admission
     if admission is None or not wanted:
         return 1.0
-    granted = [each.count for each in admission.pod_set_assignments if each.count is not None]
+    granted = [
+        assignment.count for assignment in admission.pod_set_assignments if assignment.count is not None
+    ]
     return sum(granted) / wanted if len(granted) == len(workload.spec.pod_sets) else 1.0
 
 
 def _since_ms(workload: Workload, condition: str, begins_s: float) -> int | None:
     """Return since when the condition is true, at the latest since the beginning; None if it is not."""
-    found = find_condition(workload.status.conditions, condition)
-    if found is None or found.status != "True":
+    latest = find_condition(workload.status.conditions, condition)
+    if latest is None or latest.status != "True":
         return None
-    since = found.last_transition_time
+    since = latest.last_transition_time
     return 0 if since is None else min(0, round((epoch(since) - begins_s) * MS))

@@ -43,22 +43,22 @@ _Json = Any  # what a document decodes to
 
 def pseudonymised(documents: Iterable[str]) -> list[str]:
     """Return the documents of a snapshot, in YAML or JSON, with pseudonyms instead of names."""
-    bodies = [_decoded(each) for each in documents]
-    numeric = {key for each in bodies for key in _keys_compared_as_numbers(each)}
-    found: set[str] = set()
+    bodies = [_decoded(document) for document in documents]
+    numeric = {key for body in bodies for key in _keys_compared_as_numbers(body)}
+    names: set[str] = set()
 
     def collect(name: str) -> str:
-        found.add(name)
+        names.add(name)
         return name
 
-    for each in bodies:
-        _document(each, collect, numeric)
-    found.discard("")
-    digits = len(str(len(found)))
-    pseudonyms = {name: f"n{rank:0{digits}}" for rank, name in enumerate(sorted(found), start=1)}
+    for body in bodies:
+        _document(body, collect, numeric)
+    names.discard("")
+    digits = len(str(len(names)))
+    pseudonyms = {name: f"n{rank:0{digits}}" for rank, name in enumerate(sorted(names), start=1)}
     pseudonyms[""] = ""
-    renamed = (_document(each, pseudonyms.__getitem__, numeric) for each in bodies)
-    return [msgspec.json.encode(each).decode() + "\n" for each in renamed]
+    renamed = (_document(body, pseudonyms.__getitem__, numeric) for body in bodies)
+    return [msgspec.json.encode(body).decode() + "\n" for body in renamed]
 
 
 def _decoded(document: str) -> _Json:
@@ -74,7 +74,7 @@ def _document(body: _Json, rename: _Rename, numeric: set[str]) -> _Json:
 def _renamed(value: _Json, rename: _Rename, numeric: set[str], fields: frozenset[str]) -> _Json:
     """Return ``value`` with other names in the fields ``fields``; labels ``numeric`` keep their values."""
     if isinstance(value, list):
-        return [_renamed(each, rename, numeric, fields) for each in value]
+        return [_renamed(item, rename, numeric, fields) for item in value]
     if not isinstance(value, dict):
         return value
     if "roots" in value:
@@ -87,13 +87,13 @@ def _renamed(value: _Json, rename: _Rename, numeric: set[str], fields: frozenset
         if field == "annotations":
             result[field] = {key: _annotation(key, text, rename) for key, text in inner.items()}
         elif field in _NAMES_OF_OTHERS and isinstance(inner, list):
-            result[field] = [_with_name_of(each, rename, numeric, fields) for each in inner]
+            result[field] = [_with_name_of(item, rename, numeric, fields) for item in inner]
         elif field not in fields or (field in ("value", "values") and is_numeric):
             result[field] = _renamed(inner, rename, numeric, fields)
         elif field in MAPS_TO_NAMES and isinstance(inner, dict):
             result[field] = {key: each if key in numeric else rename(each) for key, each in inner.items()}
         elif field in LISTS_OF_NAMES:
-            result[field] = [rename(each) for each in inner]
+            result[field] = [rename(item) for item in inner]
         elif field in NAMES and isinstance(inner, str):
             result[field] = rename(inner)
         else:
@@ -125,5 +125,5 @@ def _keys_compared_as_numbers(value: _Json) -> Iterator[str]:
             yield value["key"]
         value = list(value.values())
     if isinstance(value, list):
-        for each in value:
-            yield from _keys_compared_as_numbers(each)
+        for item in value:
+            yield from _keys_compared_as_numbers(item)

@@ -190,7 +190,7 @@ def _scenario(fields: Section) -> Scenario:
     fields.take("metadata", map_of(text), {})
     classes = fields.take("jobs", list_of(section(_job_class)), ())
     models = fields.take("models", list_of(section(_model)), ())
-    names = [*(each.name for each in classes), *(each.name for each in models)]
+    names = [*(named.name for named in classes), *(named.name for named in models)]
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
         fields.at("jobs").reject(f"has two classes {double!r} (give each a name of its own)")
@@ -201,7 +201,7 @@ def _scenario(fields: Section) -> Scenario:
     return Scenario(
         seed=fields.take("seed", integer(0), 0),
         until_s=fields.take("until", amount_of_seconds, None),
-        classes=tuple(sorted(classes, key=lambda each: each.name)),  # the order of jobs of one instant
+        classes=tuple(sorted(classes, key=lambda named: named.name)),  # the order of jobs of one instant
         checks=fields.take("admissionChecks", map_of(section(_check)), {}),
         traces=traces,
         models=models,

@@ -85,7 +85,7 @@ def _of_class(seed: int, class_index: int, queue_index: int, job_class: JobClass
             class_index=class_index,
             queue_index=queue_index,
             number=number,
-            counts=tuple(max(1, round(draw(each.count, rng))) for each in job_class.pod_sets),
+            counts=tuple(max(1, round(draw(pod_set.count, rng))) for pod_set in job_class.pod_sets),
             runs_ms=round(draw(job_class.runs, rng) * MS),
             starts_ms=round(draw(job_class.starts, rng) * MS),
             stops_ms=round(draw(job_class.stops, rng) * MS),

@@ -74,12 +74,12 @@ def machine_size(file: Path) -> int:
 
     Raises ``InvalidTrace`` and ``OSError``.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     with file.open(encoding="utf-8", errors="replace") as lines:
         for line in takewhile(lambda line: line.startswith(";") or not line.strip(), lines):
             if match := _SIZE.match(line):
-                found[match[1]] = int(match[2])
-    size = found.get("MaxProcs", 0) or found.get("MaxNodes", 0)
+                sizes[match[1]] = int(match[2])
+    size = sizes.get("MaxProcs", 0) or sizes.get("MaxNodes", 0)
     return size or max((job.processors for job in read_trace(file)), default=1)
 
 

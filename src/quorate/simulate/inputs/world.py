@@ -120,7 +120,7 @@ class World(msgspec.Struct, frozen=True):
     @property
     def classes(self) -> tuple[JobClass, ...]:
         """The classes of the scenario, one for each trace and model, then those of existing workloads."""
-        models = (processor_class(each.name, each, (each.queue,)) for each in self.scenario.models)
+        models = (processor_class(model.name, model, (model.queue,)) for model in self.scenario.models)
         return (*self.scenario.classes, *map(class_of, self.scenario.traces), *models, *self.existing)
 
     @property
@@ -136,7 +136,7 @@ class World(msgspec.Struct, frozen=True):
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The nodes of all manifests and pools, by name."""
-        nodes = [as_ready(each) for each in self.of_kind(PLACEABLE_NODES)]
+        nodes = [as_ready(node) for node in self.of_kind(PLACEABLE_NODES)]
         nodes += [node for pool in self.scenario.nodes for node in nodes_of(pool)]
         return tuple(sorted(nodes, key=lambda node: node.metadata.name))
 
@@ -256,7 +256,7 @@ def _read_texts(texts: Iterable[tuple[Path, bytes]]) -> _Content:
             content.findings.append(f"{file}:1: byte {error.start} is not UTF-8 (save the file as UTF-8)")
             continue
         for document in documents:
-            content.findings += (_line(file, each) for each in _add(content, file, document))
+            content.findings += (_line(file, finding) for finding in _add(content, file, document))
     return content
 
 
@@ -278,7 +278,7 @@ def _add(content: _Content, file: Path, document: Document) -> list[Finding]:
         try:
             content.configurations.append(load_configuration(codec.encode(value).decode()).configuration)
         except InvalidConfiguration as error:
-            return [_located(document, each) for each in error.findings]
+            return [_located(document, finding) for finding in error.findings]
         return []
     if document.findings:
         return list(document.findings)
@@ -291,7 +291,7 @@ def _add_object(content: _Content, document: Document, api_version: str, kind: s
     if resource is None:
         rule = f"of {api_version} is not simulated (write {_kinds()})"
         return [Finding("kind", kind, rule, document.line_of("kind"))]
-    findings = [_located(document, each) for each in manifest_findings(value)]
+    findings = [_located(document, finding) for finding in manifest_findings(value)]
     if findings:
         return findings
     try:
@@ -322,38 +322,40 @@ def _kinds() -> str:
 def _checked(world: World, path: Path) -> World:
     """Return the world.  Raises ``InvalidWorld`` if a class of jobs refers to an absent object."""
     queues = {queue.metadata.key for queue in world.of_kind(LOCAL_QUEUES)}
-    priorities = {each.metadata.name for each in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
+    priorities = {priority.metadata.name for priority in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
     used = [
-        (each.name, Key(each.namespace, name))
-        for each in world.scenario.classes
-        for name in each.queues
-        if not each.is_volcano
+        (job_class.name, Key(job_class.namespace, name))
+        for job_class in world.scenario.classes
+        for name in job_class.queues
+        if not job_class.is_volcano
     ]
     used += [
-        (each.file, Key(each.namespace, name))
-        for each in world.scenario.traces
-        for name in sorted(set(each.queues.values()))
+        (trace.file, Key(trace.namespace, name))
+        for trace in world.scenario.traces
+        for name in sorted(set(trace.queues.values()))
     ]
-    used += [(each.name, Key(each.namespace, each.queue)) for each in world.scenario.models]
+    used += [
+        (job_model.name, Key(job_model.namespace, job_model.queue)) for job_model in world.scenario.models
+    ]
     findings = [_absent(path, user, "LocalQueue", key) for user, key in used if key not in queues]
-    volcano_queues = {each.metadata.name for each in world.of_kind(QUEUES)} | BUILT_IN.keys()
+    volcano_queues = {queue.metadata.name for queue in world.of_kind(QUEUES)} | BUILT_IN.keys()
     findings += [
-        _absent(path, each.name, "Queue", Key("", name))
-        for each in world.scenario.classes
-        for name in each.queues
-        if each.is_volcano and name not in volcano_queues
+        _absent(path, job_class.name, "Queue", Key("", name))
+        for job_class in world.scenario.classes
+        for name in job_class.queues
+        if job_class.is_volcano and name not in volcano_queues
     ]
     findings += [
-        f"{path}: {each.name} has api: volcano, and there are no nodes (write nodes in the scenario)"
-        for each in world.scenario.classes
-        if each.is_volcano and not world.nodes
+        f"{path}: {job_class.name} has api: volcano, and there are no nodes (write nodes in the scenario)"
+        for job_class in world.scenario.classes
+        if job_class.is_volcano and not world.nodes
     ]
     findings += [
-        _absent(path, each.name, "WorkloadPriorityClass", Key("", each.priority_class))
-        for each in world.scenario.classes
-        if each.priority_class and each.priority_class not in priorities
+        _absent(path, job_class.name, "WorkloadPriorityClass", Key("", job_class.priority_class))
+        for job_class in world.scenario.classes
+        if job_class.priority_class and job_class.priority_class not in priorities
     ]
-    names = [each.metadata.name for each in world.nodes]
+    names = [node.metadata.name for node in world.nodes]
     findings += [
         f"{path}: two nodes are called {name} (give the pool or the Node another name)"
         for name, after in pairwise(names)
@@ -370,15 +372,15 @@ def _without_run_time(world: World, path: Path) -> Iterator[str]:
     """Yield a finding for each existing workload of which nothing says how long it runs."""
     existing = world.existing
     classes, others = ClassesOfExisting(existing), len(existing) - 1
-    for each in world.of_kind(WORKLOADS):
+    for workload in world.of_kind(WORKLOADS):
         if (
-            each.spec.maximum_execution_time_seconds is None
-            and not is_true(each.status.conditions, "Finished")
-            and classes.index_of(each) == others
+            workload.spec.maximum_execution_time_seconds is None
+            and not is_true(workload.status.conditions, "Finished")
+            and classes.index_of(workload) == others
         ):
             yield (
-                f"{path}: the Workload {each.metadata.key} has no run time (write a class of its queue into "
-                "existing, or maximumExecutionTimeSeconds)"
+                f"{path}: the Workload {workload.metadata.key} has no run time (write a class of its queue "
+                "into existing, or maximumExecutionTimeSeconds)"
             )
 
 

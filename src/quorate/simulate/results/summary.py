@@ -155,9 +155,9 @@ def _utilisation(run: Run) -> Iterable[Utilisation]:
 def _fairness(utilisation: Sequence[Utilisation]) -> float | None:
     """Return Jain's index of the largest share of each cluster queue that was used at all."""
     shares: dict[str, float] = {}
-    for each in utilisation:
-        if each.share is not None:
-            shares[each.cluster_queue] = max(shares.get(each.cluster_queue, 0.0), each.share)
+    for used_part in utilisation:
+        if used_part.share is not None:
+            shares[used_part.cluster_queue] = max(shares.get(used_part.cluster_queue, 0.0), used_part.share)
     used = [share for share in shares.values() if share > 0]
     if len(used) < 2:
         return None

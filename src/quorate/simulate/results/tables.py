@@ -26,7 +26,7 @@ def job_columns(run: Run) -> Columns:
     outcomes = [outcome.name.lower() for outcome in Outcome]
     return {
         "job": np.arange(len(jobs)),
-        "class": _texts([each.name for each in run.world.classes], jobs.class_index),
+        "class": _texts([job_class.name for job_class in run.world.classes], jobs.class_index),
         "queue": _texts([str(key) for key in run.queues], jobs.queue_index),
         "submitted_s": np.frombuffer(jobs.submitted_ms, np.int64) / 1000,
         "admitted_s": _seconds(jobs.admitted_ms),  # for the first time
@@ -75,7 +75,10 @@ def stacked(tables: Mapping[str, Columns]) -> Columns:
     for name, table in tables.items():
         names += [name] * number_of_rows(table)
     columns = next(iter(tables.values()))
-    return {"run": names, **{each: _joined(table[each] for table in tables.values()) for each in columns}}
+    return {
+        "run": names,
+        **{column: _joined(table[column] for table in tables.values()) for column in columns},
+    }
 
 
 def number_of_rows(table: Columns) -> int:
