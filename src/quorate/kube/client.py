@@ -174,7 +174,7 @@ class Client:
     async def create(
         self, resource: Resource[T], body: Body, namespace: str = "", *, dry_run: bool = False
     ) -> T:
-        """Create an object and return it as stored; ``namespace`` is by default that of the body."""
+        """Create an object and return it as stored; ``namespace`` is by default the namespace of the body."""
         path = resource.path(namespace or _namespace_of(body))
         encoded = await encode_object(resource, body)
         answer = await self.request("POST", path, query=self._query(dry_run), body=encoded)
@@ -202,7 +202,7 @@ class Client:
     ) -> T:
         """Patch an object and return it as stored; ``force`` takes over fields of other managers (APPLY).
 
-        ``field_manager`` is by default that of the client.
+        ``field_manager`` is by default the manager of the client.
         """
         path = resource.path(key.namespace, key.name, subresource)
         query = self._query(dry_run) | ({"force": "true"} if force else {})
@@ -241,7 +241,7 @@ class Client:
     ) -> T:
         """Apply ``content`` on the server, create a missing object, and return the object as stored.
 
-        The API version, kind, name and namespace are those of ``resource`` and ``key``.  Fields of other
+        API version, kind, name and namespace are taken from ``resource`` and ``key``.  Fields of other
         managers are taken over.
         """
         named = {"name": key.name} | ({"namespace": key.namespace} if key.namespace else {})

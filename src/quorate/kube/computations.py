@@ -18,7 +18,7 @@ def size_of(obj: object) -> int:
 
 
 class Computations:
-    """Runs pure functions: those that process many bytes in a thread, one at a time.
+    """Runs pure functions; functions on many bytes run in a thread, one at a time.
 
     The event loop does other work meanwhile.  Only one thread executes Python code at any time, so it
     competes with one computation, not with as many as there are large objects.

@@ -90,7 +90,7 @@ class FaultConditionWriter:
 
 
 def conditions_with_fault(fault: ObjectFault, wanted: FaultCondition, now: str) -> list[Json] | None:
-    """Return the conditions of an object with that of ``fault``; None if they stay as they are."""
+    """Return the conditions of an object with the condition of ``fault``; None if nothing changes."""
     try:
         status = codec.decode_as_given(_JSON, fault.raw).get("status") or {}
         conditions = list(status.get("conditions") or ())

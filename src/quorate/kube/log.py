@@ -20,7 +20,7 @@ _JSON = (str, int, float, list, tuple, dict, type(None))  # encoded as they are;
 
 
 class Log:
-    """A logger; ``bind`` returns one that adds keys to each line."""
+    """A logger; ``bind`` returns a logger that adds keys to each line."""
 
     def __init__(self, target: logging.Logger, keys: dict[str, Any]) -> None:
         self._target = target

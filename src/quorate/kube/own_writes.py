@@ -1,9 +1,9 @@
 """The writes of one client to each object: at most one is in flight, and its result is known at once.
 
-Two writes decided on one version exclude each other: the server refuses the one that arrives second.  If both
-are ours, the order of arrival must not decide which of them is lost.  So the writes to an object take turns,
-first come, first served, and a writer that can decide anew on the result of the write before it, finds it
-here, also before a watch delivers it.
+Two writes decided on one version exclude each other: the server refuses the write that arrives second.  If
+both are ours, the order of arrival must not decide which of them is lost.  So the writes to an object take
+turns, first come, first served, and a writer that can decide anew on the result of the write before it, finds
+it here, also before a watch delivers it.
 """
 
 import asyncio

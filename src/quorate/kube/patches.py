@@ -116,7 +116,7 @@ def _difference(old: Json, new: Json) -> Json:
 def _same(a: Any, b: Any) -> bool:
     """Equality of JSON values: to Python ``True`` equals ``1``, and ``1`` equals ``1.0``.
 
-    A shared part is equal to itself, so that the cost is that of what differs or was copied.
+    A shared part is equal to itself, so that only parts that differ or were copied cost time.
     """
     if a is b:
         return True

@@ -17,8 +17,8 @@ def is_refused_write(verb: str, code: int) -> bool:
 def resource_of(path: str) -> str:
     """Return the plural of a request path, with its group (except core) and its subresource.
 
-    ``/apis/batch/v1/namespaces/a/jobs/b/status`` is ``jobs.batch/status``.  Paths without a kind, such as
-    those of discovery, are ``other``.
+    ``/apis/batch/v1/namespaces/a/jobs/b/status`` is ``jobs.batch/status``.  Paths without a kind, such as the
+    paths of discovery, are ``other``.
     """
     match path.removeprefix("/").split("/"):
         case ["api", _, *rest]:

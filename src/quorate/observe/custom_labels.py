@@ -51,7 +51,7 @@ class CustomLabels:
     ) -> Values:
         """Return the custom label values of a series, from objects of ``sources``.
 
-        ``labels`` are those of the series, ``about`` more that identify such an object.
+        ``labels`` are the labels of the series; ``about`` has further labels that identify such an object.
         """
         if not self._of_source:
             return _NONE

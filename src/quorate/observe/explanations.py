@@ -161,7 +161,7 @@ class Explainer:
         return scoped(facts, await self._scope(user, namespaces_of(facts)))
 
     async def _scope(self, user: User | None, namespaces: Iterable[str]) -> Scope:
-        """Return what ``user`` may read, with one review for each namespace; None: everything."""
+        """Return what ``user`` may read, with one review for each namespace; all if ``user`` is None."""
         if user is None or await self._may_list(user, "workloads"):
             return UNLIMITED_SCOPE
         requested = sorted(set(namespaces))

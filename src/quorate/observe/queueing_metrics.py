@@ -116,7 +116,7 @@ def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Readin
 
 
 def _isolated(about: object, readings_of_one: Iterator[Reading]) -> Iterator[Reading]:
-    """Yield the readings of one object, up to an exception: it must not hide those of all others."""
+    """Yield the readings of one object, up to an exception: it must not hide the series of all others."""
     try:
         yield from readings_of_one
     except Exception as error:

@@ -65,7 +65,7 @@ class Recorder:
     ) -> None:
         """Add ``count`` to a counter, or observe ``seconds``.
 
-        ``labels`` has neither the role nor custom labels, except those of a workload.
+        ``labels`` has neither the role nor custom labels, except the labels of a workload.
         ``about``: labels that identify the source of custom labels, if the series does not have them.
         """
         family = BY_NAME[name]
@@ -173,7 +173,7 @@ class Recorder:
             self.forget({"cohort": name})
 
     def forget(self, labels: Mapping[str, str]) -> None:
-        """Drop all series that have ``labels``, those of a deleted object."""
+        """Drop all series with ``labels``, which name a deleted object."""
         self._series.clear()
         for name, metric in (*self._counters.items(), *self._histograms.items()):
             if labels.keys() <= set(BY_NAME[name].labels):

@@ -54,7 +54,7 @@ class View:
         workloads.subscribe(self._changed)
 
     def workload(self, key: Key) -> Workload | None:
-        """Return the object that the model has; without one, that of a workload that may not queue."""
+        """Return the workload of the model, else the stored workload; None if there is no such workload."""
         ledger = self.state.ledger
         entry = ledger.entries.get(key) or ledger.reservations.get(key)
         return self._workloads.get(key) if entry is None else entry.workload

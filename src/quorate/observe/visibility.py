@@ -56,7 +56,7 @@ def pending_in_cluster_queue(state: State, name: str, page_: Page) -> tuple[Pend
 
 
 def pending_in_local_queue(state: State, key: Key, page_: Page) -> tuple[PendingWorkload, ...] | None:
-    """Return those of one local queue; none while it is stopped or its cluster queue does not exist."""
+    """Return the pending workloads of a local queue; none if it is stopped or lacks a cluster queue."""
     queue = state.ledger.local_queues.get(key)
     if queue is None or queue.object is None:
         return None

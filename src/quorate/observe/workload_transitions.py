@@ -14,7 +14,7 @@ from quorate.queueing.pods_ready import RECOVERED, WAIT_FOR_RECOVERY
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One increment or observation; ``name`` is without prefix, ``labels`` without those of the queue."""
+    """One increment or observation; ``name`` has no prefix, ``labels`` has no label of the queue."""
 
     name: str
     labels: dict[str, str] = {}

@@ -1,8 +1,8 @@
 """Amounts: exact integers in base units, and *unlimited*, which is no integer.
 
-The base unit of ``cpu`` is the milli-CPU; that of any other resource is one whole unit (a byte, a device, a
-pod). Amounts in base units are neither rounded nor limited in size.  An absent limit is ``UNLIMITED``, a
-value with its own arithmetic, so that a formula reads the same with and without a limit.
+The base unit of ``cpu`` is the milli-CPU; the base unit of any other resource is one whole unit (a byte, a
+device, a pod). Amounts in base units are neither rounded nor limited in size.  An absent limit is
+``UNLIMITED``, a value with its own arithmetic, so that a formula reads the same with and without a limit.
 """
 
 from collections.abc import Iterable, Mapping

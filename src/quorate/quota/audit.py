@@ -85,7 +85,7 @@ def _quantities(
 
 
 def _in_tree(node: Node, pair: FlavorResource, of_parents: Mapping[Node, Quantities]) -> Quantities:
-    """Return the quantities that the tree has for ``node``, given those of its parent."""
+    """Return the quantities that the tree has for ``node``, given the quantities of its parent."""
     above = None if node.parent is None else of_parents[node.parent]
     return Quantities(
         tree.subtree_quota(node, pair),
@@ -101,7 +101,7 @@ def audit(
 ) -> tuple[Difference, ...]:
     """Return all differences in the trees of the cluster queues, given the usage of each.
 
-    Only those of ``pairs``, if given.  Costs a few passes over the trees for each pair.
+    If ``pairs`` are given, only their differences.  Costs a few passes over the trees for each pair.
     """
     nodes = {member: None for queue in usage for member in (queue, *queue.path())}
     roots = {node.root: None for node in nodes}

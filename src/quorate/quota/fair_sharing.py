@@ -30,7 +30,7 @@ NO_SHARE: Final = Share(False, Fraction(0))
 
 
 def dominant_share(node: Node) -> Share:
-    """Return the share of ``node`` among its siblings; that of a root is 0."""
+    """Return the share of ``node`` among its siblings; the share of a root is 0."""
     if node.parent is None:
         return NO_SHARE
     borrowed: dict[str, int] = {}

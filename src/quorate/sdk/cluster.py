@@ -75,9 +75,9 @@ class Ended:
 class Cluster:
     """A cluster and a namespace in it.
 
-    Without a kubeconfig it is that of kubectl: $KUBECONFIG, ~/.kube/config, or the service account of a pod.
-    Each call connects anew, so a ``Cluster`` needs no closing and may be used from several threads.  Calls
-    raise ``quorate.kube.errors.ApiError`` for a refusal and ``Unreachable`` if there is no answer.
+    Without a kubeconfig, the one of kubectl is used: $KUBECONFIG, ~/.kube/config, or the service account of a
+    pod.  Each call connects anew, so a ``Cluster`` needs no closing and may be used from several threads.
+    Calls raise ``quorate.kube.errors.ApiError`` for a refusal and ``Unreachable`` if there is no answer.
     """
 
     kubeconfig: str | Path | None = None
@@ -142,7 +142,7 @@ class Cluster:
         return run_blocking(list_)
 
     def delete(self, kind: str, name: str, *, namespace: str = "") -> None:
-        """Delete an object, and in the background what it owns.  Raises ``NotFound``."""
+        """Delete an object, and in the background the objects that it owns.  Raises ``NotFound``."""
 
         async def delete() -> None:
             async with self.connect() as (client, own):
@@ -231,7 +231,7 @@ class Cluster:
     def explain(self, *names: str, namespace: str = "") -> tuple[Explanation, ...]:
         """Return why workloads, jobs, pods or queues are in their state, and what would let them start.
 
-        A name is that of a workload, or ``KIND/NAME`` of another object; a job may have several workloads.
+        A name is a workload, or ``KIND/NAME`` of another object; a job may have several workloads.
         Without names all workloads of the namespace that have not finished are explained.
         The controllers answer; without their answer this process evaluates the cluster by their rules.
         """

@@ -7,7 +7,7 @@
               requests={"cpu": "2"}, runs={"lognormal": {"median": "10m", "sigma": 0.8}})
     )
 
-Fields are those of a scenario in YAML; a name with an underscore is that with a capital letter
+Fields have the names of a scenario in YAML; a name with an underscore is that with a capital letter
 (``min_pods`` is ``minPods``).
 """
 
@@ -41,7 +41,7 @@ class Scenario:
     def from_file(cls, path: str | Path) -> "Scenario":
         """Return the scenario in a file, or in the manifests of a directory.
 
-        They are read when it is played.  Its jobs are those of the file; ``queue`` and ``add`` change what
+        They are read when it is played.  Its jobs are the jobs of the file; ``queue`` and ``add`` change what
         is around them.
         """
         return cls(path=Path(path))

@@ -55,7 +55,7 @@ def quorate_cluster(request: pytest.FixtureRequest, quorate_server: ClusterServe
 
 
 def _settings(request: pytest.FixtureRequest) -> ClusterSettings:
-    """Return the settings of the ini file, with those of the markers of the test; the nearest counts."""
+    """Return the settings of the ini file, overridden by the markers of the test, the nearest first."""
     from quorate.testing.server import ClusterSettings
 
     config = request.config

@@ -1,8 +1,9 @@
 """The serving certificate of the webhook server, from a shared Secret or from files.
 
-In the Secret the certificates are renewed automatically.  Its keys are those that Kueue writes, so each can
-continue with the Secret of the other.  ``ca.crt`` is what clients trust: the current CA certificate, and the
-previous one as long as a replica may still serve a certificate that it signed.
+In the Secret the certificates are renewed automatically.  Its keys have the names that Kueue writes, so
+Quorate and Kueue can each continue with the Secret of the other.  ``ca.crt`` is what clients trust: the
+current CA certificate, and the previous one as long as a replica may still serve a certificate that it
+signed.
 """
 
 import base64

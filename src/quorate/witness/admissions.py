@@ -62,7 +62,7 @@ class Admissions:
         self._last: dict[Uid, _Remembered] = {}
 
     def update(self, workloads: Iterable[WitnessedWorkload]) -> None:
-        """Take over the stored workloads; one that is absent has been deleted."""
+        """Take over the stored workloads; an absent workload has been deleted."""
         for remembered in self._last.values():
             remembered.current = False
         for workload in workloads:

@@ -69,7 +69,7 @@ def devices_by_pod(
 ) -> dict[Uid, dict[str, int]]:
     """Return the allocated devices of each pod in nano-units; ``resources``: by device class.
 
-    Devices that an administrator looks at are not used, and those of other classes do not count.
+    Devices that an administrator looks at are not used, and devices of other classes do not count.
     """
     devices: dict[Uid, dict[str, int]] = {}
     for claim in claims:

@@ -86,7 +86,7 @@ class QuotaTrees:
         return limits
 
     def use_of(self, root: Holder, of: FlavorResource, used: Mapping[str, int]) -> dict[Holder, int]:
-        """Return the use of each holder in the tree, given that of its cluster queues by name."""
+        """Return the use of each holder in the tree, given the use of its cluster queues by name."""
         use: dict[Holder, int] = {}
         self._collect_use(root, of, used, use)
         return use

@@ -1,4 +1,4 @@
-"""Cancellation of tasks: one that no error hides, and one that waits until the tasks have ended."""
+"""Cancellation of tasks that no error hides, and cancellation that waits until the tasks have ended."""
 
 import asyncio
 from collections.abc import Collection, Coroutine

@@ -39,7 +39,7 @@ async def load_rest_config(kubeconfig: Path | None = None, context: str = "") ->
 
 
 def load_anonymous_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:
-    """Load the same without credentials, for requests with those of another user.
+    """Load the same without credentials, for requests with the credentials of another user.
 
     The TLS context has no client certificate: an API server prefers it to a token.
     """

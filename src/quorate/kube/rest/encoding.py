@@ -1,4 +1,4 @@
-"""Encoding of objects and patches that are sent; that of large ones runs in a thread beside the event loop.
+"""Encoding of objects and patches that are sent; large ones are encoded in a thread beside the event loop.
 
 Pods and patches are made from what clients stored, and so may be as large as that.
 """

@@ -123,7 +123,7 @@ class KubeconfigContext:
     user: UserFields
 
     def authority(self) -> bytes | None:
-        """Return the CA certificates of the server, PEM; None for those of the system."""
+        """Return the CA certificates of the server, PEM; None for the authorities of the system."""
         return self._pem(
             "certificate-authority",
             self.cluster.certificate_authority,

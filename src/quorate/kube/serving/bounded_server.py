@@ -52,7 +52,7 @@ class ServerLimits:
 
 
 class _Connection(asyncio.Protocol):
-    """Forwards to aiohttp's protocol what it counts and times."""
+    """Counts and times the bytes of a connection, and forwards them to aiohttp's protocol."""
 
     def __init__(self, server: "_Server", accepted: socket.socket, http: web.RequestHandler) -> None:
         self._server = server
@@ -256,7 +256,7 @@ class _Server:
             connection.connecting = None
 
     def _close_one(self) -> bool:
-        """Close the oldest connection without a request; prefer one that never sent a whole request."""
+        """Close the oldest connection without a request; prefer one without any answered request."""
         waiting = [connection for connection in self._open if not connection.answering]
         unanswered = (connection for connection in waiting if not connection.answered)
         victim = next(unanswered, next(iter(waiting), None))

@@ -155,7 +155,7 @@ class JobExecution:
         self._events.schedule(self._clock.ms + job.submission.stops_ms, EventKind.STOPPED, job)
 
     def change_nodes(self) -> None:
-        """Fail and repair nodes; the jobs with pods on one that failed lose them."""
+        """Fail and repair nodes; a job loses its pods on a failed node."""
         changed = list(self._nodes.change(self._clock.ms, self._clock.now))
         hosts = [self._nodes.host_of(name) for name in changed]
         for job in self._recorder.held.jobs_on(hosts):
@@ -167,7 +167,7 @@ class JobExecution:
                 self._restart_pods(job)
 
     def run_session(self) -> bool:
-        """Run a session if one is due, and start the jobs of which it binds the pods.
+        """Run a session if it is due, and start the jobs with pods that it binds.
 
         Return True if one ran.
         """

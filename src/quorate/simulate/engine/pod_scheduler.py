@@ -225,7 +225,7 @@ class PodScheduler:
         yield from (by_key[key] for key in sorted(by_key))
 
     def run_session(self, now_ms: int, now: float) -> SessionOutcome:
-        """Run a session and store what it decides."""
+        """Run a session and store its decisions."""
         outcome = run_session(self._model, self._settings, now)
         self._next_ms = now_ms + SESSION_MS
         self._wakes_at = outcome.wake_at

@@ -1,6 +1,6 @@
 """Virtual time: the clock of a run, and the events that await its jobs.
 
-Events of one instant happen in the order of their kinds, and those of one kind in the order in which they
+Events of one instant happen in the order of their kinds, and events of one kind in the order in which they
 were scheduled.
 """
 
@@ -37,7 +37,7 @@ class VirtualClock:
 
 
 class EventKind:
-    """The kinds of events, in the order in which those of one instant happen."""
+    """The kinds of events, in the order in which events of one instant happen."""
 
     ENDED, PODS_ENDED, STOPPED, READY, CHECKED, HOSTS_CHECKED, WOKEN = range(7)
 
@@ -71,7 +71,7 @@ class EventQueue:
         return self._events[0].at_ms if self._events else None
 
     def take(self, now_ms: int) -> Iterator[SimulatedEvent]:
-        """Yield the events of an instant, those that are scheduled meanwhile included."""
+        """Yield the events of an instant, including events that are scheduled meanwhile."""
         while self._events and self._events[0].at_ms == now_ms:
             event = heappop(self._events)
             if not _is_outdated(event):

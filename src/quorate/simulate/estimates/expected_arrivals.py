@@ -1,8 +1,8 @@
 """Jobs that a forecast expects: submissions go on as often as the recent ones of each kind of work.
 
-The times between the submissions of a kind are exponential with the mean of those that were seen.  Each job
-has the pod sets and the priority of the latest, and as many pods as one of the recent ones.  Days and weeks
-are not modelled: at the beginning of a night a forecast expects the submissions of the day.
+The times between the submissions of a kind are exponential with the mean of the times that were seen.  Each
+job has the pod sets and the priority of the latest, and as many pods as one of the recent ones.  Days and
+weeks are not modelled: at the beginning of a night a forecast expects the submissions of the day.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,7 +47,7 @@ class ArrivalStore:
         return len(self._kinds)
 
     def learn(self, workload: Workload) -> None:
-        """Count the submission of a workload; one that is seen again counts once."""
+        """Count the submission of a workload; a workload that is seen again counts once."""
         created, kind = workload.metadata.creation_timestamp, kind_of(workload)
         if created is None:
             return
@@ -94,7 +94,7 @@ class ArrivalStore:
         return Expected(tuple(classes), horizon_s)
 
     def _rate(self, record: _Kind, now: float) -> float:
-        """Return the submissions of a kind in a second, since the first of all or those that are kept."""
+        """Return the submissions of a kind per second, since the first one that is kept."""
         since_s = now if self._since_s is None else self._since_s
         if len(record.submissions) >= self._most_submissions:
             since_s = min(submission.created_s for submission in record.submissions.values())

@@ -1,4 +1,4 @@
-"""Forecasts: when what waits would start, from many runs of one world.
+"""Forecasts: when waiting workloads would start, from many runs of one world.
 
 Each run draws other run times, and other jobs that are still to be submitted, with a seed of its own.  It
 ends once each workload that waits has started.
@@ -65,7 +65,7 @@ def bounded_forecast(
 ) -> Forecast:
     """Return the forecast of as many runs as end before ``is_over`` returns True, at most ``plays``.
 
-    If not even the first one ends, it counts as far as it was played.
+    If not even the first run ends, it counts as far as it was played.
     """
     waiting = waiting_workloads(world)
     starts: dict[int, list[float]] = {number: [] for number in waiting}

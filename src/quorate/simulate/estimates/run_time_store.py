@@ -120,7 +120,7 @@ class RunTimeStore:
         return tuple(sorted(self._kinds.get(kind, {}).values()))
 
     def best_kind(self, kind: WorkKind) -> WorkKind | None:
-        """Return the kind if enough is known of it, otherwise its queue; None if nothing is known of that."""
+        """Return the kind if it has enough run times, otherwise its queue; None if the queue has none."""
         if len(self._kinds.get(kind, ())) >= FEWEST_RUN_TIMES:
             return kind
         queue = WorkKind(kind.queue)
@@ -139,7 +139,7 @@ class RunTimeStore:
 
 
 def learned_from(workloads: Iterable[Workload]) -> RunTimeStore:
-    """Return what the finished ones of ``workloads`` teach, the latest last."""
+    """Return the run times of the finished ``workloads``, the latest last."""
     store = RunTimeStore()
     finished = [workload for workload in workloads if ran_s(workload) is not None]
     for workload in sorted(finished, key=_ended):

@@ -117,7 +117,7 @@ def durations(field: Field) -> Distribution:
 
 
 def counts(field: Field) -> Distribution:
-    """Decode a distribution of numbers; a drawn value is rounded by the one that uses it."""
+    """Decode a distribution of numbers; the caller rounds drawn values."""
     return _distribution(_not_negative)(field)
 
 

@@ -1,7 +1,7 @@
 """Workloads that exist when a run begins, as an API server stores them.
 
-One that runs has a run time above the time that it ran already; one that waits keeps its place in the queue,
-its backoff and its reserved quota.
+One that runs has a run time above the time that it ran already; a waiting workload keeps its place in the
+queue, its backoff and its reserved quota.
 """
 
 from collections.abc import Iterator

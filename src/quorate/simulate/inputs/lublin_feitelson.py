@@ -1,8 +1,8 @@
 """The workload model of Lublin and Feitelson: rigid jobs of a parallel supercomputer, without a trace.
 
 U. Lublin and D. G. Feitelson, *The workload on parallel supercomputers: modeling the characteristics of rigid
-jobs*, Journal of Parallel and Distributed Computing 63(11), 2003.  The parameters are those that the authors
-publish for jobs of all types together:
+jobs*, Journal of Parallel and Distributed Computing 63(11), 2003.  The parameters are the values that the
+authors publish for jobs of all types together:
 
 - A job is serial with probability 0.244.  The binary logarithm of the size of a parallel one is uniform in
   two stages: in [0.8, m - 2.5] with probability 0.86, else in [m - 2.5, m], for 2**m processors.  With

@@ -155,7 +155,7 @@ OTHERS: Final = JobClass("existing", "", (), Arrivals(), (), Constant(0.0))
 
 
 class ClassesOfExisting:
-    """Finds the class of an existing workload: the one that it names, or the first of its queue.
+    """Finds the class of an existing workload: the class that it names, or the first class of its queue.
 
     The last class has all others.
     """

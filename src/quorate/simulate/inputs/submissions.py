@@ -1,6 +1,6 @@
 """The jobs of a scenario in the order of their submission, drawn one by one.
 
-Millions of jobs are never in memory together: a submission is drawn when the one before it was taken.
+Millions of jobs are never in memory together: a submission is drawn when the previous submission was taken.
 """
 
 from collections.abc import Iterator

@@ -2,9 +2,9 @@
 
 A line is a job with 18 fields; ``;`` begins a comment and -1 means unknown.  Read are the submit time (2),
 the run time (4), the processors that were allocated (5) or else requested (8), the status (11) and the queue
-(15).  A job without a run time or without processors, as one that was cancelled before it started, is left
+(15).  A job without a run time or processors, such as a job cancelled before its start, is left
 out.  A job that was checkpointed or swapped out has a line for all of it and one for each part, with the
-status 2, 3 or 4: the parts are left out.  Submission times are those of the trace: dependencies (17) and
+status 2, 3 or 4: the parts are left out.  Submission times are taken from the trace: dependencies (17) and
 think times (18) are not modelled.
 """
 

@@ -119,7 +119,7 @@ class World(msgspec.Struct, frozen=True):
 
     @property
     def classes(self) -> tuple[JobClass, ...]:
-        """The classes of the scenario, one for each trace and model, then those of existing workloads."""
+        """The classes of the scenario, of each trace and model, then of existing workloads."""
         models = (processor_class(model.name, model, (model.queue,)) for model in self.scenario.models)
         return (*self.scenario.classes, *map(class_of, self.scenario.traces), *models, *self.existing)
 

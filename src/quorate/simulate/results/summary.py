@@ -1,6 +1,6 @@
 """The figures of a run: waits, slowdown, utilisation and fairness.
 
-Waits are those of jobs that were admitted, from submission to the first admission.  The bounded slowdown of a
+A wait lasts from the submission of an admitted job to its first admission.  The bounded slowdown of a
 job that ended is the time from submission to its end, divided by the larger of its run time and 10 s, and at
 least 1 (Feitelson, *Metrics for Parallel Job Scheduling and their Convergence*, 2001).  Fairness is Jain's
 index of the use of the cluster queues in units of their nominal quota: 1 if all are equal (Jain et al.,

@@ -152,7 +152,7 @@ class VolcanoWebhooks:
         return AdmissionResponse(tuple(findings))
 
     async def check_pod_quota(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Refuse a pod of a pending group, or one that needs quota reserved for other groups."""
+        """Refuse a pod of a pending group, and a pod that needs quota reserved for other groups."""
         pod = await _new_pod(request)
         if pod is None:
             return ALLOWED
