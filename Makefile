@@ -18,7 +18,7 @@ CORES_TESTS := $(addprefix tests/,api quota placement queueing gang)
 UNMEASURED := conformance docs e2e faults
 # These reach nearly all code that the other stories reach.
 MEASURED_STORIES := $(patsubst %,tests/e2e/test_%.py,gangs pods verbs_explain volcano_jobs)
-LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code lint-spelling
+LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code lint-spelling lint-language
 # Keep compiled modules: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -57,7 +57,7 @@ install: $(STAMP) ## make the virtual environment
 demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two ways; names how to open the dashboard
 	@$(BIN)/quorate demo
 
-lint: $(STAMP) ## format, lint, layers, strict types, dead code, spelling
+lint: $(STAMP) ## format, lint, layers, strict types, dead code, spelling, language
 	@$(MAKE) --no-print-directory --keep-going --jobs $(CORES) $(filter --output-sync,$(.FEATURES:%=--%)) $(LINTS)
 
 lint-format:
@@ -81,6 +81,9 @@ lint-dead-code:
 
 lint-spelling:
 	@$(BIN)/codespell
+
+lint-language:
+	@$(BIN)/python -m tests.language
 
 quick: $(STAMP) ## the tests of the cores: quota, placement, queueing, gangs (under 30 seconds of CPU)
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -p no:benchmark -m 'not slow and not long and not large' $(CORES_TESTS) $(ARGS)
