@@ -51,7 +51,7 @@ async def until_no_writes(world: World, for_s: float) -> None:
 
     async def quiet() -> bool:
         before = world.queueing_client.attempted.total()
-        await asyncio.sleep(for_s)
+        await asyncio.sleep(for_s)  # sleeps: that nothing is written shows only over a time
         return world.queueing_client.attempted.total() == before
 
     await world.until("the controllers write nothing", quiet)

@@ -101,6 +101,7 @@ class FaultyClient(CountingClient):
         self.patching.add(workload)
         try:
             if self.reservation_delay_s and b'"reason":"QuotaReserved"' in bytes(options["body"]):
+                # sleeps: a late reservation is the fault itself
                 await asyncio.sleep(self.reservation_delay_s)
             return await self._request(method, path, **options)
         finally:

@@ -62,7 +62,7 @@ class _Run:
         tasks = [asyncio.create_task(part) for part in (self._keep_running(), operator.run())]
         try:
             await operator.submit()
-            await asyncio.sleep(FAULTS_S)
+            await asyncio.sleep(FAULTS_S)  # sleeps: a storm of faults lasts for a time
             self._proxy.stop_faults()
             await self._until_settled(tasks)
             await self._history.complete(self._client)

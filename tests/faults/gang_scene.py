@@ -101,7 +101,7 @@ class Operator:
                 users.create_task(self._submit(gang))
 
     async def _submit(self, gang: Gang) -> None:
-        await asyncio.sleep(gang.at_s)
+        await asyncio.sleep(gang.at_s)  # sleeps: the schedule of a trial
         await self._client.create(POD_GROUPS, gang.group(), NAMESPACE)
 
     async def run(self) -> None:

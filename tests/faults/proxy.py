@@ -179,9 +179,9 @@ class Proxy:
             case None:
                 return (await send()).response()
             case Late(request_delay_s, response_delay_s):
-                await asyncio.sleep(request_delay_s)
+                await asyncio.sleep(request_delay_s)  # sleeps: a late answer is the fault itself
                 answer = await send()
-                await asyncio.sleep(response_delay_s)
+                await asyncio.sleep(response_delay_s)  # sleeps: a late answer is the fault itself
                 return answer.response()
             case Conflicting():
                 await self._touch(path_qs)

@@ -138,6 +138,7 @@ class _Run:
             replicas = range(2 if self._trial.kind == "pairs" else 1)
             tasks += [asyncio.create_task(self._keep_running(number)) for number in replicas]
             await self._submit_all()
+            # sleeps: a storm of faults lasts for a time
             await asyncio.sleep(FAULTS_ON_PROCESSES_S if self._trial.kind == "crashes" else FAULTS_S)
             self._proxy.stop_faults()
             await self._until_settled(tasks)
@@ -242,10 +243,10 @@ class _Run:
             self._record_outside_event()
 
     async def _submit(self, submission: Submission) -> None:
-        await asyncio.sleep(submission.at_s)
+        await asyncio.sleep(submission.at_s)  # sleeps: the schedule of a trial
         await self._world.client.create(JOBS, submission.body, NAMESPACE)
         if submission.delete_at_s is not None:
-            await asyncio.sleep(submission.delete_at_s - submission.at_s)
+            await asyncio.sleep(submission.delete_at_s - submission.at_s)  # sleeps: the schedule of a trial
             await self._world.client.delete(JOBS, Key(NAMESPACE, submission.name), propagation="Background")
 
     # The final state.

@@ -37,6 +37,7 @@ def test_an_unconfirmed_reservation_keeps_its_quota_until_the_server_responds() 
         await world.until("the reservation is sent", in_flight)
         await world.job("urgent", runs="1h", labels={"kueue.x-k8s.io/priority-class": "urgent"})
         await world.until_admitted("first")
+        # sleeps: nothing shows that a late write was refused
         await asyncio.sleep(LATE_S)  # now the first request has arrived as well
         assert await world.admitted() == {"first"}
 
@@ -69,7 +70,7 @@ def test_a_reservation_is_kept_while_the_watch_of_its_write_is_late() -> None:
         await world.queues(cpu="1")
         await world.job("only", runs="1h")
         await world.until("the reservation is stored", reserved)
-        await asyncio.sleep(OWN_WRITE_TIMEOUT_S + 1)
+        await asyncio.sleep(OWN_WRITE_TIMEOUT_S + 1)  # sleeps: nothing shows that a late write was refused
         assert proxy.requests["PATCH workloads/status"] == 2
         await world.until_admitted("only")
 

@@ -194,6 +194,7 @@ def test_a_cancellation_at_the_moment_of_the_deadline_is_not_lost() -> None:
             reading = asyncio.create_task(client.get(PODS, A))
             await arrived.wait()
             asyncio.get_running_loop().call_later(0.3, reading.cancel)
+            # sleeps: blocks the event loop itself, so that two timers are due at once
             time.sleep(0.4)  # noqa: ASYNC251  a busy machine: both are due when the loop continues
             with pytest.raises(asyncio.CancelledError):
                 await reading
@@ -225,7 +226,7 @@ def test_the_number_of_concurrent_requests_is_bounded() -> None:
             nonlocal in_flight, most
             in_flight += 1
             most = max(most, in_flight)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # sleeps: a request that takes a while
             in_flight -= 1
             return Answer(200, pod("a", 1))
 

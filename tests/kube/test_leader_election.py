@@ -385,7 +385,7 @@ def test_the_work_ends_and_its_writes_finish_before_the_lease_is_released() -> N
 
         async def respond(request: Request) -> Answer:
             log.append("write received")
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # sleeps: a write that takes a while
             log.append("write answered")
             return Answer(200, {})
 

@@ -357,7 +357,7 @@ def test_large_bodies_leave_the_event_loop_to_others() -> None:
         async def large() -> None:
             async with turns.turn(2**20):
                 log.append("large")
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # sleeps: work of a known duration, for which a turn owes a pause
 
         async def small() -> None:
             while log.count("large") == 1:

@@ -166,7 +166,7 @@ def test_an_idle_cluster_writes_nothing() -> None:
 
         async def settled() -> bool:
             before = await _version(local)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5)  # sleeps: that nothing is written shows only over a time
             return await _version(local) == before
 
         await local.until("nothing is written for half a second", settled)

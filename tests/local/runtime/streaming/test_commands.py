@@ -20,7 +20,7 @@ class SlowClient:
         self.received = 0
 
     async def write(self, stream: str, content: bytes) -> None:
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # sleeps: a client that reads slowly
         self.received += len(content)
 
     async def finish(self, status: Json) -> None:
