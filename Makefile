@@ -16,8 +16,6 @@ PARALLEL := -n $(shell expr $(CORES) \* 2) --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 CORES_TESTS := $(addprefix tests/,api quota placement queueing gang)
 UNMEASURED := conformance docs e2e faults
-# These reach nearly all code that the other stories reach.
-MEASURED_STORIES := $(patsubst %,tests/e2e/test_%.py,gangs pods verbs_explain volcano_jobs)
 LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code lint-spelling lint-language
 # Keep compiled modules: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -77,7 +75,7 @@ lint-tests:
 	@$(BIN)/pytest --collect-only -qq >$(VENV)/collected.log || { cat $(VENV)/collected.log; exit 1; }
 
 lint-dead-code:
-	@$(BIN)/vulture
+	@$(BIN)/python -m tests.dead_code
 
 lint-spelling:
 	@$(BIN)/codespell
@@ -107,7 +105,7 @@ failed-alone: $(STAMP) ## run the tests that failed last again, one at a time
 
 coverage: $(STAMP) ## the lines and branches that tests do not run, without most stories; below 90 % it fails (minutes)
 	@$(BIN)/pytest -q -m 'not long' $(PARALLEL) $(UNMEASURED:%=--ignore=tests/%) --cov --cov-report= --cov-fail-under 0
-	@$(BIN)/pytest -q $(MEASURED_STORIES) $(PARALLEL) --cov --cov-append
+	@$(BIN)/pytest -q -m measured $(PARALLEL) --cov --cov-append
 
 search: $(STAMP) ## look for counterexamples to the laws, at random and for longer
 	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -q $(PARALLEL) --timeout 0 -k 'laws or oracle or history or machine' $(ARGS)

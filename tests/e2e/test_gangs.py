@@ -23,7 +23,7 @@ from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story, settings
 from tests.e2e.world import NAMESPACE
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.measured]
 
 Story = Callable[[GangWorld], Awaitable[None]]
 

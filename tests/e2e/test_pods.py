@@ -24,7 +24,7 @@ from quorate.kube.resources import (
 from quorate.local.nodes import NodePool
 from tests.e2e.world import NAMESPACE, World, run_story
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.measured]
 
 PODS_QUEUED = Configuration(integrations=Integrations(frameworks=("batch/job", "pod")))
 FLEET = NodePool(count=1, cpu="8", memory="16Gi")

@@ -43,7 +43,7 @@ from tests.e2e.verbs import (
 )
 from tests.e2e.world import NAMESPACE, World
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.measured]
 
 DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", True)
 ROOT = Path(__file__).parents[2]

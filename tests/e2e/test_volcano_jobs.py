@@ -28,7 +28,7 @@ from tests.e2e.volcano import DEFINITIONS, Gangs, run_story
 from tests.e2e.world import NAMESPACE, running_cluster
 from tests.kube.virtual_clock import VirtualClock
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.measured]
 
 
 def test_a_long_name_makes_valid_pods() -> None:
