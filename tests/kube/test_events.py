@@ -266,11 +266,8 @@ def test_a_failed_write_is_retried_with_the_latest_count() -> None:
 
 
 @pytest.mark.slow
-def test_events_beyond_the_bound_are_dropped_and_logged(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_beyond_the_bound_are_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     most = 100
-    monkeypatch.setattr(events, "MAX_UNWRITTEN", most)
 
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         for number in range(most + 5):
@@ -281,7 +278,7 @@ def test_events_beyond_the_bound_are_dropped_and_logged(
         await recorder.drained()
         assert server.requests[-1].body["reason"] == "Admitted"
 
-    play(story, distinct_messages=True)
+    play(story, distinct_messages=True, max_unwritten=most)
     logged: list[Any] = [
         (record.message, record.__dict__["quorate_keys"])
         for record in caplog.records
@@ -294,10 +291,7 @@ def test_events_beyond_the_bound_are_dropped_and_logged(
 
 
 @pytest.mark.slow
-def test_drops_are_logged_once_while_the_server_does_not_keep_up(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(events, "MAX_UNWRITTEN", 10)
+def test_drops_are_logged_once_while_the_server_does_not_keep_up(caplog: pytest.LogCaptureFixture) -> None:
     slow = iter([True] * 2)
 
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
@@ -306,9 +300,10 @@ def test_drops_are_logged_once_while_the_server_does_not_keep_up(
                 recorder.event(WORKLOAD, "Normal", "Pending", f"no room, {round_} {number}")
             await recorder.drained()
 
-    play(
-        story, lambda request: echo(request) if next(slow, False) else Answer(500, {}), distinct_messages=True
-    )
+    def script(request: Request) -> Answer:
+        return echo(request) if next(slow, False) else Answer(500, {})
+
+    play(story, script, distinct_messages=True, max_unwritten=10)
     messages = [record.message for record in caplog.records if record.name == events.__name__]
     assert messages == ["events are dropped: the server does not keep up"]
 

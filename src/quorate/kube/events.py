@@ -108,7 +108,8 @@ class EventRecorder:
     """Records events as ``component``, such as "quorate"; ``instance`` identifies the process.
 
     Each write first waits for ``rate_limiter``, if given; ``workers`` writes are in flight at once.  While
-    the server is busy, each worker writes for about the part ``share`` of the time.
+    the server is busy, each worker writes for about the part ``share`` of the time.  Events beyond
+    ``max_unwritten`` that the server has not stored are dropped.
     """
 
     def __init__(
@@ -122,19 +123,21 @@ class EventRecorder:
         workers: int = EVENT_WORKERS,
         share: float = 1.0,
         distinct_messages: bool = False,
+        max_unwritten: int = MAX_UNWRITTEN,
     ) -> None:
         self._client = client
         self._clock = clock
         self._steady = clock.steady
         self._share = share
         self._distinct_messages = distinct_messages
+        self._max_unwritten = max_unwritten
         self._component = component
         self._instance = (instance or component)[:WORD_CHARACTERS]
         self._rate_limiter = rate_limiter
         # By the event's key, ordered by the last repetition, the oldest first; at most MAX_REMEMBERED_EVENTS.
         self._series: dict[Key, _Series] = {}
         self._keys: dict[_Identity, Key] = {}  # the inverse of _series
-        self._unwritten = 0  # series without a stored Event, at most MAX_UNWRITTEN
+        self._unwritten = 0  # series without a stored Event, at most ``_max_unwritten``
         self._dropped = 0  # since events are dropped
         self._serial = 0  # distinguishes events of the same microsecond
         # By object: its last unique report, until another report ends the state that it describes.
@@ -268,14 +271,14 @@ class EventRecorder:
         return True
 
     def _has_capacity(self) -> bool:
-        if self._unwritten == MAX_UNWRITTEN:
+        if self._unwritten == self._max_unwritten:
             if not self._dropped:
                 self._log.warning(
                     "events are dropped: the server does not keep up", unwritten=self._unwritten
                 )
             self._dropped += 1
             return False
-        if self._dropped and self._unwritten <= MAX_UNWRITTEN // 2:  # not at each event that is written
+        if self._dropped and self._unwritten <= self._max_unwritten // 2:  # not at each event that is written
             self._log.warning("events were dropped", dropped=self._dropped)
             self._dropped = 0
         if len(self._series) == MAX_REMEMBERED_EVENTS:

@@ -55,9 +55,7 @@ def test_waits_are_a_distribution_with_the_percentiles_of_the_summary(runs: dict
     assert p90_ms / 1000 == pytest.approx(summarize(run).jobs.p90_s, rel=0.02)
 
 
-def test_waits_by_class_are_a_part_of_all_waits(
-    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waits_by_class_are_a_part_of_all_waits(runs: dict[str, Run]) -> None:
     run = runs["as it is"]
     by_class = {line.name: line for line in series.distributions_by_class(run)}
     waits = summarize(run).by_class
@@ -66,8 +64,7 @@ def test_waits_by_class_are_a_part_of_all_waits(
         assert line.y[-1] == 1.0
         at_ms = waits[name].p90_s * 1000
         assert np.interp(at_ms, line.x, line.y) == pytest.approx(0.9, abs=0.04)
-    monkeypatch.setattr(series, "MOST_CLASSES", 2)
-    assert [line.name for line in series.distributions_by_class(run)] == ["notebook", "sweep"]
+    assert [line.name for line in series.distributions_by_class(run, most=2)] == ["notebook", "sweep"]
 
 
 def test_bars_have_the_jobs_that_move(runs: dict[str, Run]) -> None:
@@ -82,7 +79,7 @@ def test_bars_have_the_jobs_that_move(runs: dict[str, Run]) -> None:
 def test_the_window_has_the_jobs_that_wait_at_the_busiest_time(runs: dict[str, Run]) -> None:
     run = runs["as it is"]
     at_ms = series.busiest_ms(run)
-    bars = series.window(run)
+    bars = series.window(run, at_ms)
     assert len(bars) == series.MOST_BARS
     phases = [each.phase for bar in bars for each in bar.intervals if each.starts_ms <= at_ms < each.ends_ms]
     assert phases.count(series.Phase.WAITS) > series.MOST_BARS / 2
@@ -108,12 +105,10 @@ jobs:
 PREEMPTS = queue("q", 8, "namespaceSelector: {}\n  preemption: {withinClusterQueue: LowerPriority}")
 
 
-def test_bars_show_all_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bars_show_all_interruptions() -> None:
     run = run_of(BUSY, PREEMPTS, LOW, HIGH)
     jobs = run.jobs
-    monkeypatch.setattr(series, "MOST_BARS", len(jobs))
-    monkeypatch.setattr(series, "busiest_ms", lambda _: -1)
-    bars = series.window(run)
+    bars = series.window(run, -1, most=len(jobs))
     assert len(bars) == len(jobs)
     found = dict.fromkeys(series.Phase, 0)
     for number, bar in enumerate(bars):
@@ -145,11 +140,10 @@ def test_a_bar_has_a_pattern_while_its_job_is_preempted() -> None:
     ]  # fmt: skip
 
 
-def test_many_queues_are_added_up(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_queues_are_added_up(runs: dict[str, Run]) -> None:
     run = runs["as it is"]
     all_lines = series.amounts_in_use(run, "cpu")
-    monkeypatch.setattr(series, "MOST_QUEUES", 1)
-    shown = series.amounts_in_use(run, "cpu")
+    shown = series.amounts_in_use(run, "cpu", most=1)
     assert [line.name for line in shown] == ["training", series.OTHERS]
     totals = [np.sum([line.y for line in lines], axis=0) for lines in (all_lines, shown)]
     assert totals[0] == pytest.approx(totals[1])
@@ -182,11 +176,10 @@ def test_a_cell_of_the_heat_map_spans_its_interval(run_on_nodes: Run) -> None:
     assert {len(row) for row in trace["z"]} == {len(trace["x"]) - 1}
 
 
-def test_many_nodes_share_rows(run_on_nodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_nodes_share_rows(run_on_nodes: Run) -> None:
     run = run_on_nodes
     every, rows = series.use_of_nodes(run, "cpu"), 3
-    monkeypatch.setattr(series, "MOST_NODES", rows)
-    grouped = series.use_of_nodes(run, "cpu")
+    grouped = series.use_of_nodes(run, "cpu", most=rows)
     assert every is not None
     assert grouped is not None
     assert len(grouped.nodes) <= rows < len(every.nodes)

@@ -112,7 +112,7 @@ def gantt(run: Run) -> Figure:
 
     Grey is for waiting, with a pattern after an interruption.
     """
-    bars = series.window(run)
+    bars = series.window(run, series.busiest_ms(run))
     drawn = [(bar, each) for bar in bars for each in bar.intervals]
     first_ms = min((each.starts_ms for _, each in drawn), default=0)
     last_ms = max((each.ends_ms for _, each in drawn), default=0)

@@ -84,8 +84,8 @@ def resources(run: Run) -> list[str]:
     )
 
 
-def amounts_in_use(run: Run, resource: str) -> list[Line]:
-    """Return the mean amount that each cluster queue used between samples: the largest users, by name."""
+def amounts_in_use(run: Run, resource: str, most: int = MOST_QUEUES) -> list[Line]:
+    """Return the mean amount that each cluster queue used between samples: the ``most`` largest, by name."""
     by_queue: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
     times = np.array([0, *run.usage.sampled_ms], np.float64)
     for (queue, pair), integrals in run.usage.samples.items():
@@ -93,9 +93,9 @@ def amounts_in_use(run: Run, resource: str) -> list[Line]:
             means = np.diff(np.array([0, *integrals], np.float64)) / np.diff(times)
             by_queue[queue] = by_queue.get(queue, 0.0) + means
     order = sorted(by_queue, key=lambda queue: (-by_queue[queue].sum(), queue))
-    shown = sorted(order[:MOST_QUEUES])
+    shown = sorted(order[:most])
     lines = [Line(queue, times[1:].tolist(), by_queue[queue].tolist()) for queue in shown]
-    rest = order[MOST_QUEUES:]
+    rest = order[most:]
     if rest:
         total = sum((by_queue[queue] for queue in rest), np.zeros(len(times) - 1))
         lines.append(Line(OTHERS, times[1:].tolist(), total.tolist()))
@@ -124,14 +124,14 @@ def distribution_of_waits(run: Run) -> Line:
     return _distribution("all jobs", waits_ms(run))
 
 
-def distributions_by_class(run: Run) -> list[Line]:
-    """Return the same for the jobs of each class: the classes with the most jobs, by name."""
+def distributions_by_class(run: Run, most: int = MOST_CLASSES) -> list[Line]:
+    """Return the waits of the jobs of each class: the ``most`` classes with the most jobs, by name."""
     waits = waits_ms(run)
     index = np.frombuffer(run.jobs.class_index, np.uint16)
     names = [each.name for each in run.world.classes]
     counts = np.bincount(index, minlength=len(names))
     order = sorted((at for at in range(len(names)) if counts[at]), key=lambda at: (-counts[at], names[at]))
-    shown = sorted(order[:MOST_CLASSES], key=lambda at: names[at])
+    shown = sorted(order[:most], key=lambda at: names[at])
     return [_distribution(names[at], waits[index == at]) for at in shown]
 
 
@@ -144,8 +144,11 @@ def _distribution(name: str, waits: NDArray[np.float64]) -> Line:
     return Line(name, admitted[chosen].tolist(), shares.tolist())
 
 
-def use_of_nodes(run: Run, resource: str) -> HeatMap | None:
-    """Return which share of ``resource`` the pods used on each node; None if no node has it or is used."""
+def use_of_nodes(run: Run, resource: str, most: int = MOST_NODES) -> HeatMap | None:
+    """Return which share of ``resource`` the pods used on each node, in at most ``most`` rows.
+
+    Return None if no node has the resource, or if no node is used.
+    """
     times = np.array([0, *run.node_usage.sampled_ms], np.float64)
     amounts = {
         node.metadata.labels.get(HOSTNAME, node.metadata.name): base_units(resource, quantity)
@@ -160,7 +163,7 @@ def use_of_nodes(run: Run, resource: str) -> HeatMap | None:
         integrals = run.node_usage.samples.get((host, FlavorResource(NO_FLAVOR, resource)))
         used = idle if integrals is None else np.diff(np.array([0, *integrals], np.float64)) / np.diff(times)
         rows.append(used / amount)
-    hosts, size = list(amounts), -(-len(amounts) // MOST_NODES)
+    hosts, size = list(amounts), -(-len(amounts) // most)
     groups = [slice(first, first + size) for first in range(0, len(hosts), size)]
     names = [
         members[0] if len(members) == 1 else f"{members[0]} to {members[-1]}"
@@ -176,14 +179,13 @@ def busiest_ms(run: Run) -> int:
     return run.usage.sampled_ms[int(np.argmax(waiting))] if waiting else 0
 
 
-def window(run: Run) -> list[Bar]:
-    """Return the jobs around the busiest time, in order of submission, at most ``MOST_BARS``."""
-    busiest = busiest_ms(run)
+def window(run: Run, busiest: int, most: int = MOST_BARS) -> list[Bar]:
+    """Return the jobs around ``busiest``, a time in ms, in order of submission, at most ``most``."""
     submitted = np.frombuffer(run.jobs.submitted_ms, np.int64)
     ended = np.frombuffer(run.jobs.ended_ms, np.int64)
     present = np.flatnonzero((submitted <= busiest) & ((ended == NEVER) | (ended >= busiest)))
     later = np.flatnonzero(submitted > busiest)
-    chosen = np.sort(np.concatenate((present[-MOST_BARS:], later))[:MOST_BARS])
+    chosen = np.sort(np.concatenate((present[-most:], later))[:most])
     return list(_bars(run, chosen.tolist()))
 
 
