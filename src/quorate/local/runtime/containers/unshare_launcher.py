@@ -16,14 +16,21 @@ TWO_VALUES: Final = frozenset(
 DEVICES: Final = ("full", "null", "random", "tty", "urandom", "zero")
 FUNCTIONS: Final = """
 bind() {
-    if [ -d "$1" ]; then mkdir -p "$r$2"; else mkdir -p "$r${2%/*}"; [ -e "$r$2" ] || : > "$r$2"; fi
-    mount --rbind "$1" "$r$2"
+    if [ -d "$2" ]; then
+        [ -d "$r$3" ] || mkdir -p "$r$3"
+    elif ! [ -e "$r$3" ]; then
+        mkdir -p "$r${3%/*}"; : > "$r$3"
+    fi
+    mount -o "$1" "$2" "$r$3"
 }
-remount() { mount -o remount,bind,ro "$r${1%/}"; }
-read_only() {
-    remount "$1"
+read_only_below() {
     while read -r source target rest; do
-        case $target in "$r$1"/*) mount -o remount,bind,ro "$(printf %b "$target")" 2>/dev/null || :;; esac
+        for top in "$@"; do
+            case $target in "$r$top"/*)
+                mount -o remount,bind,ro "$(printf %b "$target")" 2>/dev/null || :
+                break;;
+            esac
+        done
     done < /proc/self/mounts
 }
 """
@@ -47,10 +54,17 @@ def arguments_without_bubblewrap(
     """
     values: dict[str, str] = {}
     lines = ["set -e", "path=$PATH", f"PATH={DEFAULT_PATH}", f"r={shlex.quote(root)}", FUNCTIONS]
-    for option, *given in _parsed(options):
+    read_only: list[str] = []  # paths with mounts below them that are still to be made read-only
+    for option, *given in (*_parsed(options), ("--bind", "", "")):
+        quoted = [shlex.quote(value) for value in given]
         if option in ("--hostname", "--chdir", "--proc"):
             values[option] = given[0]
-        lines += _lines(option, [shlex.quote(value) for value in given])
+        elif option.startswith("--ro-bind"):
+            read_only.append(quoted[1])
+        elif option == "--bind" and read_only:
+            lines.append(f"read_only_below {' '.join(read_only)}")
+            read_only.clear()
+        lines += _lines(option, quoted) if any(given) else []
     has_pids = "--unshare-pid" in options
     enter = [unshare, f"--root={root}", f"--wd={values.get('--chdir', '/')}"]
     enter += [f"--mount-proc={values['--proc']}"] if "--proc" in values else ["--mount"]
@@ -89,21 +103,21 @@ def _lines(option: str, given: Sequence[str]) -> Sequence[str]:
         case "--symlink", [target, path]:
             return (f"ln -s {target} $r{path}",)
         case "--bind", [source, path]:
-            return (f"bind {source} {path}",)
+            return (f"bind rbind {source} {path}",)
         case "--ro-bind", [source, path]:
-            return (f"bind {source} {path}", f"read_only {path}")
+            return (f"bind rbind,ro {source} {path}",)
         case "--ro-bind-try", [source, path]:
-            return (f"if [ -e {source} ]; then bind {source} {path}; read_only {path}; fi",)
+            return (f"if [ -e {source} ]; then bind rbind,ro {source} {path}; fi",)
         case "--dev-bind-try", [source, path]:
-            return (f"if [ -e {source} ]; then bind {source} {path}; fi",)
+            return (f"if [ -e {source} ]; then bind rbind {source} {path}; fi",)
         case "--remount-ro", [path]:
-            return (f"remount {path}",)
+            return (f'mount -o remount,bind,ro "$r"{path.removesuffix("/")}',)
         case "--dev", [path]:
             return (
                 f"mkdir -p $r{path}",
                 f"mount -t tmpfs -o mode=755 tmpfs $r{path}",
                 f"mkdir $r{path}/pts $r{path}/shm",
-                *(f"bind /dev/{name} {path}/{name}" for name in DEVICES),
+                *(f"bind bind /dev/{name} {path}/{name}" for name in DEVICES),
                 f"mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts $r{path}/pts",
                 f"mount -t tmpfs -o mode=1777 tmpfs $r{path}/shm",
                 f"ln -s pts/ptmx $r{path}/ptmx",
