@@ -178,6 +178,26 @@ def test_a_pod_ends_if_and_only_if_its_policy_restarts_nothing(
     assert starts == (1 if policy == "Never" else codes.index(0) + 1 if is_over else len(codes) + 1)
 
 
+@given(
+    policy=st.sampled_from(["Always", "OnFailure", "Never"]),
+    main=st.sampled_from([None, running(), ended(0), ended(1)]),
+    debug=st.sampled_from([None, running(), ended(0), ended(1)]),
+)
+def test_an_ephemeral_container_changes_nothing_of_the_others_and_starts_once(
+    policy: str, main: ContainerRecord | None, debug: ContainerRecord | None
+) -> None:
+    pod = a_pod(policy)
+    with_debug = a_pod(policy, ephemeralContainers=[{"name": "debug"}])
+    records = {"main": main} if main is not None else {}
+    alone = next_actions(pod, records, {}, None, NOW)
+    records |= {"debug": debug} if debug is not None else {}
+    both = next_actions(with_debug, records, {}, None, NOW)
+    assert [name for name in both.start if name != "debug"] == list(alone.start)
+    assert ("debug" in both.start) is (debug is None and not alone.is_finished)
+    assert ("debug" in both.stop) is (debug == running() and alone.is_finished)
+    assert both.is_finished is (alone.is_finished and debug != running())
+
+
 def observe(records: dict[str, ContainerRecord], **fields: Any) -> PodObservation:
     values = {
         "health": {},
