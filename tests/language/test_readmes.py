@@ -7,12 +7,8 @@ from typing import Final
 import pytest
 
 PACKAGES: Final = Path(__file__).resolve().parents[2] / "src" / "quorate"
-LATER: Final = {"cli", "dashboard", "inspect", "install", "processes"}  # the modules of these are being moved
 FOLDERS: Final = sorted(
-    path.parent
-    for pattern in ("*/__init__.py", "local/*/__init__.py")
-    for path in PACKAGES.glob(pattern)
-    if path.parent.name not in LATER
+    path.parent for pattern in ("*/__init__.py", "local/*/__init__.py") for path in PACKAGES.glob(pattern)
 )
 SECTIONS: Final = ["Words", "Where to start", "What may not be here"]
 LINK: Final = re.compile(r"\]\(([^)]+)\)")
