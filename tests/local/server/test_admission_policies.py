@@ -12,7 +12,9 @@ from quorate.local.server.admission.policies.expressions import (
     Unsupported,
     compile_expression,
 )
+from quorate.local.server.admission.policies.policies import compile_policy
 from tests.local.api_client import ApiClient, Json, run_with_server
+from tests.local.server.validation.strategies import STRATEGIES
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -142,3 +144,30 @@ def test_a_variable_that_uses_itself_has_no_value() -> None:
     )
     with pytest.raises(EvaluationFailed):
         evaluation.value(compile_expression("variables.a"))
+
+
+TEXTS = ("1 +", "1 == 1", "'text'", "1", "object.data", "quantity('1')", "[object]")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("field", ["variable", "condition", "validation", "message"])
+def test_a_policy_that_is_stored_can_be_compiled(field: str, text: str) -> None:
+    """A policy that is valid and does not compile would not be in force, without a word to its author."""
+    texts = {"variable": "1", "condition": "true", "validation": "true", "message": "'no'", field: text}
+    spec = {
+        "matchConstraints": {"resourceRules": [RULE]},
+        "variables": [{"name": "v", "expression": texts["variable"]}],
+        "matchConditions": [{"name": "c", "expression": texts["condition"]}],
+        "validations": [{"expression": texts["validation"], "messageExpression": texts["message"]}],
+    }
+    policy = {"metadata": {"name": "p"}, "spec": spec}
+    strategy = STRATEGIES["validatingadmissionpolicies.admissionregistration.k8s.io"]
+    strategy.default(policy)
+    if not strategy.validate(policy):
+        assert compile_policy(policy).name == "p"
+    is_usable = text in ("object.data", "quantity('1')", *USABLE[field])
+    assert bool(strategy.validate(policy)) is not is_usable
+
+
+USABLE = {"variable": TEXTS[1:], "condition": ["1 == 1"], "validation": ["1 == 1"], "message": ["'text'"]}
+"""The texts with a type that the field may have; the type of ``object.data`` is known at evaluation only."""

@@ -240,6 +240,10 @@ def policy_condition(value: str) -> Iterator[str]:
     yield from policy_expression(value, cel.Type.BOOL)
 
 
+def policy_message(value: str) -> Iterator[str]:
+    yield from policy_expression(value, cel.Type.STRING)
+
+
 def limit_type(value: str) -> Iterator[str]:
     """Check the type of a LimitRange item."""
     findings = list(qualified(value))
@@ -321,6 +325,7 @@ FORMATS: Mapping[str, Format] = {
     "pathSegment": path_segment,
     "policyCondition": policy_condition,
     "policyExpression": policy_expression,
+    "policyMessage": policy_message,
     "port": port,
     "portName": port_name,
     "qualifiedName": qualified,
