@@ -59,6 +59,7 @@ def test_the_node_says_what_isolates_its_containers(tmp_path: Path) -> None:
         test_adoption.test_a_kubelet_that_was_killed_leaves_its_pods_to_the_next,
         test_streams.test_clients_choose_a_protocol_of_websockets,
         test_terminals.test_a_client_that_disconnects_ends_the_input_only_where_it_may_be_used_once,
+        test_ephemeral_containers.test_containers_share_their_processes,
         pytest.param(
             test_ephemeral_containers.test_an_ephemeral_container_sees_the_processes_of_its_target,
             marks=runs_in_namespaces,

@@ -1,5 +1,6 @@
-"""kubectl debug: ephemeral containers of pods that run as processes."""
+"""kubectl debug and shareProcessNamespace: containers of a pod that see each other's processes."""
 
+import asyncio
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +10,9 @@ from quorate.api.meta import Key
 from quorate.kube.client import PatchKind
 from tests.local.runtime.streaming.test_streams import SPDY, kubectl, needs_kubectl
 from tests.local.runtime.streaming.test_terminals import terminal
+from tests.local.runtime.test_adoption import kill_kubelet
 from tests.local.runtime.world import (
+    DEADLINE_S,
     PODS,
     Json,
     World,
@@ -24,7 +27,8 @@ pytestmark = [runs_in_namespaces, pytest.mark.slow]
 
 SERVER: Final = "exec python3 -u -m http.server 8080 --directory /usr/share"
 FETCH: Final = """
-until python3 -c 'import urllib.request as u; u.urlopen("http://127.0.0.1:8080")'; do sleep 0.2; done
+until python3 -c 'import urllib.request as u; u.urlopen("http://127.0.0.1:8080")' 2>/dev/null
+do sleep 0.2; done
 """
 
 
@@ -122,3 +126,42 @@ def test_kubectl_debug_gives_a_shell_beside_the_target(tmp_path: Path) -> None:
 
 def _has_ended(pod: Json) -> bool:
     return any("terminated" in status["state"] for status in pod["status"]["ephemeralContainerStatuses"])
+
+
+def test_containers_share_their_processes(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        left = "(trap '' TERM; exec sleep 4713) & sleep 0.2; exit 3"
+        look = """
+            until cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q 'sleep 4711'; do sleep 0.1; done
+            echo $$$$
+        """
+        spec = {
+            "shareProcessNamespace": True,
+            "restartPolicy": "OnFailure",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [
+                script("exec sleep 4711"),
+                script(look, name="looking"),
+                script(left, name="failing"),
+            ],
+        }
+        await world.run_pod("p", spec)
+        await world.until("p", lambda pod: "terminated" in state_of(pod, "looking"))
+        assert int(await world.log("p", "looking")) > 1, "the first process is that of the pod"
+        failing = await world.until("p", lambda pod: _restarts(pod, "failing") == 1)
+        last = next(s for s in failing["status"]["containerStatuses"] if s["name"] == "failing")["lastState"]
+        assert last["terminated"]["exitCode"] == 3
+        await world.until("p", lambda pod: "waiting" in state_of(pod, "failing"))
+        assert "sleep 4713" not in world.programs(), "processes of a container end with it"
+        await kill_kubelet(world)
+        await world.client.delete(PODS, Key("default", "p"), grace_period_s=1)
+        async with asyncio.timeout(DEADLINE_S):
+            while world.processes():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    run_story(tmp_path, story)
+
+
+def _restarts(pod: Json, name: str) -> int:
+    statuses = pod["status"].get("containerStatuses", [])
+    return next((int(status["restartCount"]) for status in statuses if status["name"] == name), 0)

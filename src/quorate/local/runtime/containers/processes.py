@@ -257,6 +257,12 @@ async def killed_at_the_end(process: asyncio.subprocess.Process) -> AsyncIterato
             await process.wait()
 
 
+def end_attempt(attempt: Attempt) -> None:
+    """Kill the processes that an attempt left in a PID namespace which goes on."""
+    found = marked_processes(attempt.state)
+    signal_processes(found.get((attempt.pod_uid, attempt.container, attempt.number), ()), signal.SIGKILL)
+
+
 def end_processes(state: Path) -> int:
     """Kill all processes of containers of a state directory; return how many attempts had any."""
     ended: set[tuple[str, str, int]] = set()

@@ -47,6 +47,7 @@ class ContainerProcess:
         self.attempt = attempt
         self.process = process  # of bubblewrap
         self.console = console
+        self.joined = False  # the PID namespace of another container, or of the pod
         self._clock = clock
 
     @classmethod
@@ -72,6 +73,7 @@ class ContainerProcess:
             for stream in set(streams):
                 os.close(stream)
         running = cls(attempt, process, console, clock)
+        running.joined = sandbox.pid_namespace is not None
         launchers = (tools.bwrap, *inner_launchers())
         if not await wait_for_command(attempt, process, launchers) and (reason := running._start_failure()):
             console.finish()
@@ -101,9 +103,9 @@ class ContainerProcess:
             return None
         first = children_of(init_pid)[:1]
         # nsenter stands in the place of the init process of a container that joined another's PID namespace.
-        joined = first and _pid_namespace(init_pid) == _pid_namespace(os.getpid())
+        self.joined = bool(first) and _pid_namespace(init_pid) == _pid_namespace(os.getpid())
         return RunningContainer(
-            pid=first[0] if joined else init_pid,
+            pid=first[0] if self.joined else init_pid,
             environment=_environment(init_pid),
             working_directory=working_directory,
         )

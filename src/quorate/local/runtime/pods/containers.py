@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from quorate.kube.log import logger
 from quorate.local.controllers.core_events import EventType
 from quorate.local.runtime.containers.files import PodFiles
+from quorate.local.runtime.containers.processes import end_attempt
 from quorate.local.runtime.containers.record import ContainerRecord, Termination
 from quorate.local.runtime.containers.running import ContainerProcess, termination
 from quorate.local.runtime.node_services import NodeServices
@@ -168,6 +169,8 @@ class PodContainers:
     async def _await_end(self, container: Container, process: ContainerProcess, started_at: float) -> None:
         name = container.name
         ended = await process.ended(started_at, from_log=_reads_log(container))
+        if process.joined:
+            await asyncio.to_thread(end_attempt, process.attempt)
         self.processes.pop(name, None)
         self._probers.pop(name, None)
         if (probing := self._probing.pop(name, None)) is not None:

@@ -45,7 +45,6 @@ def ignored_fields(pod: Pod, *, is_root: bool) -> list[str]:
     """Return the fields of a pod's spec that have no effect; ``is_root``: processes may change users."""
     spec, context = pod.spec, pod.spec.security_context
     fields = {
-        "shareProcessNamespace": spec.share_process_namespace,
         "hostPID": spec.host_pid,
         "setHostnameAsFQDN": spec.set_hostname_as_fqdn,
         "securityContext.fsGroup": context.fs_group is not None,

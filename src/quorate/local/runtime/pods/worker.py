@@ -5,6 +5,7 @@ Decisions are functions of ``lifecycle`` and ``status``; this module only carrie
 
 import asyncio
 import dataclasses
+import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,8 @@ from quorate.local.nodes.pod_types import ContainerStateWaiting
 from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.environment import ConfigError, PodFacts
 from quorate.local.runtime.containers.files import PodFiles
+from quorate.local.runtime.containers.pause import PAUSE, namespace_of, start_pause
+from quorate.local.runtime.containers.processes import is_running, signal_processes
 from quorate.local.runtime.containers.record import Termination
 from quorate.local.runtime.containers.running import (
     START_FAILED,
@@ -79,6 +82,7 @@ class PodWorker:
         self._failures = 0  # to start a container, or to reach the API server, in a row
         self._retry_at = 0.0
         self._network: PodNetworkNamespace | None = None
+        self._pause: int | None = None  # the process that holds a shared PID namespace
         self._volumes = PodVolumes(self.files.volumes)
         self._are_volumes_current = False
         self._mounts_account = False  # the token of the service account
@@ -108,6 +112,7 @@ class PodWorker:
         """Work until the pod is deleted and nothing of it is left, or until cancelled."""
         try:
             self._containers.adopt(self.pod, processes)
+            self._pause = processes.get((PAUSE, 0))
             while not (self.is_gone and self._is_cleaned):
                 self._wake.clear()
                 wake_at = await self._run_step()
@@ -200,6 +205,8 @@ class PodWorker:
 
     def expects(self, container: str, number: int) -> bool:
         """Return True if an attempt of a container may run."""
+        if container == PAUSE:
+            return True
         record = self._containers.records.get(container)
         return record is not None and record.attempt == number and record.ended is None
 
@@ -281,7 +288,7 @@ class PodWorker:
                 self._facts(),
                 attempt,
                 record.devices,
-                self._joined_namespace(container),
+                await self._joined_namespace(container),
             )
             environment = await plan.environment()
             sandbox = plan.sandbox(environment, *self.files.prepare(attempt))
@@ -312,11 +319,15 @@ class PodWorker:
         self._containers.save_if_possible(name, replace(record, started_at=services.clock.now()))
         self._containers.watch(container, process, self._network.address, hook=True)
 
-    def _joined_namespace(self, container: Container) -> Path | None:
-        """Return the PID namespace of the target of an ephemeral container, or None without a target.
+    async def _joined_namespace(self, container: Container) -> Path | None:
+        """Return the PID namespace of the pod or of the target of a container; None if it has its own.
 
-        Raises ``ConfigError`` if the target does not run.
+        Raises ``ConfigError`` if the target does not run, or OSError.
         """
+        if self.pod.spec.share_process_namespace:
+            if self._pause is None or not is_running(self._pause):
+                self._pause = await start_pause(self._services.state, self.pod.metadata.uid)
+            return namespace_of(self._pause)
         target = container.target_container_name if isinstance(container, EphemeralContainer) else ""
         if not target:
             return None
@@ -417,6 +428,9 @@ class PodWorker:
         services = self._services
         uid = self.pod.metadata.uid
         if not self._is_cleaned:
+            if self._pause is not None:
+                signal_processes([self._pause], signal.SIGKILL)
+                self._pause = None
             await services.network.release(uid)
             await asyncio.to_thread(remove_volumes, self._volumes)
             services.objects.forget(uid)

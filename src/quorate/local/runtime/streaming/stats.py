@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.api.meta import Key
+from quorate.local.runtime.containers.pause import PAUSE
 from quorate.local.runtime.containers.processes import marked_processes
 from quorate.local.runtime.containers.types import ContainerIndex
 
@@ -53,7 +54,7 @@ class UsageStatistics:
         pods: dict[Key, Json] = {}
         for (uid, name), sample in sorted(self._samples.items()):
             key = self._containers.pod_key(uid)
-            if key is not None:
+            if key is not None and name != PAUSE:
                 reference = {"name": key.name, "namespace": key.namespace, "uid": uid}
                 pod = pods.setdefault(key, {"podRef": reference, "containers": []})
                 pod["containers"].append(self._container(uid, name, sample))
