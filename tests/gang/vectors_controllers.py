@@ -1,6 +1,9 @@
 """Vectors for the decisions of controllers.
 
 Each function runs one case of a kind (``minres``, ``vcjob``, ``queue_state``) and returns the differences
+from quorate.api.core.pod import Pod
+from quorate.api.core.pod import PodCondition
+from quorate.api.core.pod import PodMeta
 from what it expects, as messages.
 """
 
@@ -8,15 +11,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quorate.api import codec
-from quorate.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus
-from quorate.api.meta import Condition, Key, ObjectMeta, Uid, at_epoch
+from quorate.api.core import ContainerState, ContainerStateTerminated
+from quorate.api.core.pod import ContainerStatus, Pod, PodCondition, PodMeta, PodStatus
+from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
 from quorate.api.quantity import parse_quantity
 from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job, with_defaults
 from quorate.controllers.volcano.job.job_phases import ACTIVE, RESTART, TRANSITIONS, ActionScope
 from quorate.controllers.volcano.job.job_pod_group import build_pod_group, group_name, min_task_member
-from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, PlacedSpec
+from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import POD_EVICTED, POD_FAILED, TASK_FAILED
 from quorate.controllers.volcano.queue_state import RootQueueCannotClose, next_state
@@ -122,8 +126,8 @@ def _job_pod(given: Json, version: int, task: str, index: int, phase: str) -> Jo
         else ContainerState()
     )
     restarts = MANY if given.get("event") == TASK_FAILED and given.get("task", task) == task else 0
-    return JobPod(
-        metadata=ObjectMeta(
+    pod = Pod(
+        metadata=PodMeta(
             name=f"job-{task}-{index}",
             namespace="default",
             uid=Uid(f"uid-of-{task}-{index}"),
@@ -134,13 +138,14 @@ def _job_pod(given: Json, version: int, task: str, index: int, phase: str) -> Jo
             creation_timestamp=at_epoch(NOW - 60),
             deletion_timestamp=at_epoch(NOW) if phase == "Terminating" else None,
         ),
-        spec=PlacedSpec(node_name="" if phase == "Pending" else "node"),
+        node_name="" if phase == "Pending" else "node",
         status=PodStatus(
             phase="Running" if phase == "Terminating" else phase,
-            conditions=(Condition(type="Ready", status="True"),) if phase == "Running" else (),
+            conditions=(PodCondition(type="Ready", status="True"),) if phase == "Running" else (),
             container_statuses=(ContainerStatus(restart_count=restarts, state=ended),),
         ),
     )  # fmt: skip
+    return JobPod(pod)
 
 
 def _a_group(given: Json, job: Job) -> PodGroup | None:

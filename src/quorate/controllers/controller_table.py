@@ -37,7 +37,7 @@ from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.reconciler import run_sets
 from quorate.controllers.topology.placed_pods import WorkloadPods
 from quorate.controllers.topology.placed_workloads import run_placed_workloads
-from quorate.controllers.volcano.manager import pods_of_gang_schedulers, run_volcano
+from quorate.controllers.volcano.manager import GangPods, run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
@@ -168,7 +168,7 @@ def _volcano(run: ControllerRun) -> Iterator[Controller]:
     kinds = [row.kind for row in run.integrations if row.kind is not None]
     queueing = {kind.resource: partial(run.queue, kind) for kind in kinds}
     jobs = run.informer(JOBS) if JOBS in queueing else None
-    pods = pods_of_gang_schedulers(run.context)
+    pods = GangPods(run.context)
     yield "volcano", partial(run_volcano, run.gang_context, run.memberships, queueing, jobs, pods)
 
 

@@ -10,7 +10,7 @@ from quorate.api.configuration.gang import ManagedKind
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano.job import Command
+from quorate.api.volcano.job import JOB_NAME, Command
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import synced
@@ -18,7 +18,6 @@ from quorate.controllers.jobframework.reconciler import JobController
 from quorate.controllers.pod_informers import PodSelector
 from quorate.controllers.volcano.hyper_nodes.hyper_node_controller import NODE_LABELS, HyperNodeController
 from quorate.controllers.volcano.job.job_controller import VolcanoJobController
-from quorate.controllers.volcano.job.job_pods import JOB_POD_SELECTOR, JOB_PODS
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
     BatchJobGroupController,
     BatchJobMemberships,
@@ -44,17 +43,42 @@ from quorate.kube.selection import Selection, Watched
 QueueingControllers = Mapping[Resource[Any], Callable[[Informer[Any]], JobController[Any]]]
 
 
+class GangPods:
+    """The pods of each gang scheduler, and those of Volcano Jobs; made before the informers run."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        pods = context.informers.pods
+        self.of_schedulers = [
+            pods.select(
+                f"of {name}",
+                PodSelector(fields=f"spec.schedulerName={name}"),
+                partial(_is_of_scheduler, name),
+                is_small=True,
+            )
+            for name in context.configuration.gang.scheduler_names
+        ]
+        self.of_jobs = pods.select(
+            "of Volcano Jobs",
+            PodSelector(JOB_NAME),
+            lambda pod: JOB_NAME in pod.metadata.labels,
+            is_small=True,
+        )
+
+
+def _is_of_scheduler(name: str, pod: Pod) -> bool:
+    return pod.spec.scheduler_name == name
+
+
 async def run_volcano(
     context: ControllerContext,
     memberships: BatchJobMemberships,
     queueing: QueueingControllers,
     batch_jobs: Informer[Job] | None,
-    pods: list[Selection[Pod]],
+    pods: GangPods,
 ) -> None:
     """Wait until pod groups are served, then run the configured controllers.
 
-    ``batch_jobs``: the informer of batch/v1 Jobs if this process queues them.  ``pods``: those of
-    ``pods_of_gang_schedulers``.
+    ``batch_jobs``: the informer of batch/v1 Jobs if this process queues them.
     """
     rules = context.configuration.gang
     if "batchJobs" not in rules.managed_kinds:
@@ -63,9 +87,9 @@ async def run_volcano(
     groups = Informer(context.client, POD_GROUPS)
     commands = Informer(context.client, COMMANDS)
     runs: Mapping[ManagedKind, Callable[[], Coroutine[None, None, None]]] = {
-        "volcanoJobs": lambda: _run_jobs(context, groups, commands, queueing),
+        "volcanoJobs": lambda: _run_jobs(context, groups, commands, queueing, pods.of_jobs),
         "queues": lambda: _run_queues(context, groups, commands),
-        "pods": lambda: _run_pods(context, groups, queueing, pods),
+        "pods": lambda: _run_pods(context, groups, queueing, pods.of_schedulers),
         "hyperNodes": lambda: _run_hyper_nodes(context),
         "batchJobs": lambda: _run_batch(context, groups, memberships, batch_jobs),
     }
@@ -74,23 +98,6 @@ async def run_volcano(
         tasks.create_task(_run_commands(context, commands), name="volcano commands")
         for name in rules.managed_kinds:
             tasks.create_task(runs[name](), name=f"volcano {name}")
-
-
-def pods_of_gang_schedulers(context: ControllerContext) -> list[Selection[Pod]]:
-    """Select the pods of each gang scheduler, before the informers run."""
-    return [
-        context.informers.pods.select(
-            f"of {name}",
-            PodSelector(fields=f"spec.schedulerName={name}"),
-            partial(_is_of_scheduler, name),
-            is_small=True,
-        )
-        for name in context.configuration.gang.scheduler_names
-    ]
-
-
-def _is_of_scheduler(name: str, pod: Pod) -> bool:
-    return pod.spec.scheduler_name == name
 
 
 async def _run_pods(
@@ -169,10 +176,10 @@ async def _run_jobs(
     groups: Informer[PodGroup],
     commands: Informer[Command],
     queueing: QueueingControllers,
+    pods: Selection[Pod],
 ) -> None:
     await _until_served(context, VOLCANO_JOBS)
     jobs = Informer(context.client, VOLCANO_JOBS)
-    pods = Informer(context.client, JOB_PODS, label_selector=JOB_POD_SELECTOR)
     async with asyncio.TaskGroup() as tasks:
         await _start_informers(context, tasks, jobs, pods)
         is_queued: Callable[[VolcanoJob], bool] = _is_never_queued

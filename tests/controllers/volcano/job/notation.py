@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from quorate.api import codec
-from quorate.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus
-from quorate.api.meta import Condition, Key, ObjectMeta, Uid, at_epoch
+from quorate.api.core import ContainerState, ContainerStateTerminated
+from quorate.api.core.pod import ContainerStatus, Pod, PodCondition, PodMeta, PodStatus
+from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
@@ -20,7 +21,6 @@ from quorate.controllers.volcano.job.job_pod_group import group_name, owner_refe
 from quorate.controllers.volcano.job.job_pods import (
     JobPod,
     LostPod,
-    PlacedSpec,
 )
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from tests.kube.virtual_clock import VirtualClock
@@ -79,8 +79,8 @@ def _job_pod(task: str, index: int, word: str, version: int, retry: int, age: fl
         ended = ContainerState(
             terminated=ContainerStateTerminated(exit_code=exit_code, finished_at=at_epoch(NOW - age))
         )
-    return JobPod(
-        metadata=ObjectMeta(
+    pod = Pod(
+        metadata=PodMeta(
             name=f"train-{task}-{index}",
             namespace="default",
             uid=Uid(f"{task}-{index}-{version}"),
@@ -93,14 +93,20 @@ def _job_pod(task: str, index: int, word: str, version: int, retry: int, age: fl
             deletion_timestamp=at_epoch(NOW) if "~" in word else None,
             owner_references=(owner_reference_to(a_job()),),
         ),
-        spec=PlacedSpec(node_name="" if "@" in word else "node-1"),
+        node_name="" if "@" in word else "node-1",
         status=PodStatus(
             phase=phase,
-            conditions=(Condition(type="Ready", status="True" if phase == "Running" else "False"),),
+            conditions=(PodCondition(type="Ready", status="True" if phase == "Running" else "False"),),
             container_statuses=(ContainerStatus(restart_count=int(code or 0) if phase == "Running" else 0,
                                                 state=ended),),
         ),
     )  # fmt: skip
+    return JobPod(pod)
+
+
+def changed(pod: JobPod, **fields: Any) -> JobPod:
+    """Return the pod with other fields."""
+    return JobPod(msgspec.structs.replace(pod.pod, **fields))
 
 
 def a_group(phase: str, reason: str = "", *, terminating: bool = False) -> PodGroup:

@@ -11,7 +11,7 @@ from quorate.controllers.volcano.job.assume_cache import AssumeCache, LostPods
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
 from quorate.kube.informer import Change
 from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
-from tests.controllers.volcano.job.notation import NOW, a_group, a_job, job_pods
+from tests.controllers.volcano.job.notation import NOW, a_group, a_job, changed, job_pods
 from tests.kube.virtual_clock import VirtualClock
 
 JOB = a_job("worker=2")
@@ -31,9 +31,9 @@ def test_a_created_pod_exists_until_the_watch_delivers_it() -> None:
     created = one_pod("pending@")
     cache.assume_created(JOB, created)
     assert cache.pods(JOB, []) == [created]
-    running = replace(created, status=replace(created.status, phase="Running"))
+    running = changed(created, status=replace(created.pod.status, phase="Running"))
     assert cache.pods(JOB, [running]) == [running]
-    cache.observe(Change(None, created))
+    cache.observe(Change(None, created.pod))
     assert cache.pods(JOB, []) == []
 
 
@@ -43,7 +43,7 @@ def test_a_deleted_pod_is_terminating_until_the_watch_delivers_the_deletion() ->
     cache.assume_deleted(pod.metadata.uid)
     (deleted,) = cache.pods(JOB, [pod])
     assert deleted.is_terminating
-    cache.observe(Change(pod, None))
+    cache.observe(Change(pod.pod, None))
     assert not cache.is_deleted(pod.metadata.uid)
 
 
@@ -85,8 +85,10 @@ def test_a_lost_pod_is_reported_until_another_pod_runs_in_its_place() -> None:
     (lost,) = of_job(lost_pods, JOB, [])
     assert (lost.task, lost.index, lost.at) == ("worker", 1, NOW)
     assert of_job(lost_pods, JOB, [first]) == [lost]
-    second = replace(first, metadata=replace(first.metadata, uid=Uid("second")))
-    assert of_job(lost_pods, JOB, [replace(second, status=replace(second.status, phase="Pending"))]) == [lost]
+    second = changed(first, metadata=replace(first.metadata, uid=Uid("second")))
+    assert of_job(lost_pods, JOB, [changed(second, status=replace(second.pod.status, phase="Pending"))]) == [
+        lost
+    ]
     assert of_job(lost_pods, JOB, [second]) == []
     assert of_job(lost_pods, JOB, []) == []
 
@@ -128,7 +130,7 @@ def test_a_pod_that_had_failed_when_it_was_deleted_is_lost_and_failed() -> None:
 def test_a_pod_that_failed_by_a_disruption_was_lost_when_it_failed() -> None:
     lost_pods, pod = LostPods(VirtualClock(NOW)), one_pod("failed=137")
     disrupted = Condition(type="DisruptionTarget", status="True", reason="DeletionByPodGC")
-    lost_pods.record(JOB.metadata.uid, replace(pod, status=replace(pod.status, conditions=(disrupted,))))
+    lost_pods.record(JOB.metadata.uid, changed(pod, status=replace(pod.pod.status, conditions=(disrupted,))))
     (lost,) = of_job(lost_pods, JOB, [])
     assert (lost.at, lost.failed_at) == (NOW - 60, NOW - 60)
 

@@ -12,7 +12,7 @@ from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
-from tests.controllers.volcano.job.notation import NOW, a_group, a_job, job_pods
+from tests.controllers.volcano.job.notation import NOW, a_group, a_job, changed, job_pods
 from tests.search import examples
 
 ACTIONS = ("RestartJob", "RestartTask", "RestartPod", "AbortJob", "CompleteJob", "SyncJob")
@@ -80,9 +80,8 @@ class World:
         self.created += 1
         uid = Uid(f"{pod.metadata.uid}-{self.created}")
         created = at_epoch(NOW + self.created)
-        self.pods[pod.metadata.name] = replace(
-            pod, metadata=replace(pod.metadata, uid=uid, creation_timestamp=created)
-        )
+        metadata = replace(pod.metadata, uid=uid, creation_timestamp=created)
+        self.pods[pod.metadata.name] = changed(pod, metadata=metadata)
 
     # Changes by the scheduler, the kubelet and users.
 
@@ -95,14 +94,11 @@ class World:
         if names:
             name = names[index % len(names)]
             pod = self.pods[name]
-            self.pods[name] = replace(
-                pod,
-                status=replace(pod.status, phase=phase),
-                spec=replace(pod.spec, node_name="node-1"),
-            )
+            status = replace(pod.pod.status, phase=phase)
+            self.pods[name] = changed(pod, status=status, node_name="node-1")
 
     def lose_pod(self, index: int) -> None:
-        names = sorted(name for name, pod in self.pods.items() if not pod.is_finished and pod.spec.node_name)
+        names = sorted(name for name, pod in self.pods.items() if not pod.is_finished and pod.node_name)
         if names:
             pod = self.pods.pop(names[index % len(names)])
             key = pod.metadata.key
@@ -169,7 +165,7 @@ def test_no_pod_is_created_while_the_group_is_pending_and_the_job_settles(
         assert world.group is None
         assert not any(not pod.is_finished for pod in world.pods.values())
     elif awaits_admission(world.group):
-        assert all(pod.spec.node_name or pod.is_finished for pod in world.pods.values())
+        assert all(pod.node_name or pod.is_finished for pod in world.pods.values())
 
 
 @examples(100)

@@ -20,6 +20,7 @@ from tests.controllers.volcano.job.notation import (
     a_job,
     a_lost_pod,
     after,
+    changed,
     job_pods,
     planned,
     show,
@@ -248,7 +249,7 @@ def test_an_eviction_outside_the_target_of_an_action_is_handled_after_it() -> No
 def test_a_pod_that_failed_by_a_disruption_is_evicted(policies: list[dict[str, Any]], want: str) -> None:
     pods = job_pods("worker: running failed running")
     disrupted = Condition(type="DisruptionTarget", status="True", reason="TerminationByKubelet")
-    pods[1] = replace(pods[1], status=replace(pods[1].status, conditions=(disrupted,)))
+    pods[1] = changed(pods[1], status=replace(pods[1].pod.status, conditions=(disrupted,)))
     assert show(planned(a_job(phase="Running", policies=policies), pods, "Running")) == want
 
 

@@ -18,7 +18,6 @@ from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.limits import JOB_WRITES_IN_FLIGHT, POD_BYTES
 from quorate.controllers.volcano.job.assume_cache import AssumeCache
 from quorate.controllers.volcano.job.job_pod_group import build_pod_group
-from quorate.controllers.volcano.job.job_pods import JOB_PODS
 from quorate.controllers.volcano.job.job_status import job_size
 from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.lifecycle_policies import requested_action
@@ -29,6 +28,7 @@ from quorate.controllers.volcano.job.pod_manifest import PodManifest, PodTooLarg
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.computations import Computations
+from quorate.kube.resources import PLACEABLE_PODS
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.observe.custom_labels import CustomLabels
@@ -239,7 +239,7 @@ def test_pods_of_a_large_job_are_built_beside_the_event_loop() -> None:
         async with a_creator(computations, []) as (creator, client):
             pods = [NewPod("t0", index) for index in range(2)]
             assert await creator.create(job, pods, lambda: True) == (None, ())
-            assert len((await client.list(JOB_PODS, "default")).items) == 2
+            assert len((await client.list(PLACEABLE_PODS, "default")).items) == 2
 
     asyncio.run(story())
     assert computations.inside == set()

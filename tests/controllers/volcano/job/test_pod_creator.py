@@ -10,12 +10,12 @@ from quorate.api.meta import at_epoch
 from quorate.api.volcano.job import with_defaults
 from quorate.controllers.limits import JOB_WRITES_IN_FLIGHT
 from quorate.controllers.volcano.job.assume_cache import AssumeCache
-from quorate.controllers.volcano.job.job_pods import JOB_PODS
 from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.pod_creator import PodCreator
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.computations import Computations
+from quorate.kube.resources import PLACEABLE_PODS
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.observe.custom_labels import CustomLabels
@@ -41,6 +41,6 @@ def test_creation_stops_once_the_group_is_pending_again() -> None:
             creator = PodCreator(client, WallClock(), Computations(), AssumeCache(WallClock()), record)
             answers = iter([True, False])
             assert await creator.create(job, pods, lambda: next(answers)) == (None, ())
-            return len((await client.list(JOB_PODS, "default")).items)
+            return len((await client.list(PLACEABLE_PODS, "default")).items)
 
     assert asyncio.run(story()) == JOB_WRITES_IN_FLIGHT

@@ -7,9 +7,11 @@ deletion counts from its decision on, when ``own_writes`` knows no result yet.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job
@@ -17,6 +19,8 @@ from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, desired_re
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Change
 from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
+
+M = TypeVar("M", bound=ObjectMeta)
 
 
 class AssumeCache:
@@ -49,7 +53,7 @@ class AssumeCache:
         """Return True if this process deletes the pod or group, or has tried to."""
         return uid in self._deleted
 
-    def observe(self, change: Change[JobPod]) -> None:
+    def observe(self, change: Change[Pod]) -> None:
         """Drop what is assumed of a pod once the watch has delivered a change of it."""
         pod = change.new if change.new is not None else change.old
         assert pod is not None, "a change from nothing to nothing"
@@ -73,7 +77,7 @@ class AssumeCache:
     def _with_deletion(self, pod: JobPod, now: float) -> JobPod:
         if pod.is_terminating or self._deleted.get(pod.metadata.uid, 0.0) <= now:
             return pod
-        return replace(pod, metadata=self._terminating(pod.metadata))
+        return JobPod(replace(pod.pod, metadata=self._terminating(pod.metadata)))
 
     def group(self, cached: PodGroup | None) -> PodGroup | None:
         """Return the job's pod group, terminating if its deletion is assumed."""
@@ -81,7 +85,7 @@ class AssumeCache:
             return cached
         return replace(cached, metadata=self._terminating(cached.metadata))
 
-    def _terminating(self, metadata: ObjectMeta) -> ObjectMeta:
+    def _terminating(self, metadata: M) -> M:
         return replace(metadata, deletion_timestamp=at_epoch(self._clock.now()))
 
     def forget(self, job: Uid) -> None:
@@ -106,9 +110,9 @@ class LostPods:
 
         Pods without a node are not lost.  The job controller deletes them when the group is pending again.
         """
-        if not pod.spec.node_name:
+        if not pod.node_name:
             return
-        has_failed = pod.status.phase == "Failed" and not pod.is_terminating
+        has_failed = pod.phase == "Failed" and not pod.is_terminating
         lost = LostPod(
             key=pod.metadata.key,
             uid=pod.metadata.uid,
@@ -133,7 +137,7 @@ class LostPods:
         if not lost_pods:
             return []
         replicas = desired_replicas(job)
-        running = {pod.metadata.key: pod.metadata.uid for pod in pods if pod.status.phase == "Running"}
+        running = {pod.metadata.key: pod.metadata.uid for pod in pods if pod.phase == "Running"}
         for key, lost in list(lost_pods.items()):
             is_outdated = lost.version < job.status.version
             is_replaced = running.get(key, lost.uid) != lost.uid

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from quorate.api.core import Namespace
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano.job import GROUP, Command, Job, JobPhase
@@ -15,7 +16,7 @@ from quorate.controllers.limits import JOB_WRITES_IN_FLIGHT, REFUSED_GROUP_RETRY
 from quorate.controllers.volcano.command_bus import CommandBus
 from quorate.controllers.volcano.job.assume_cache import AssumeCache, LostPods
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission, group_name, pod_group_patch
-from quorate.controllers.volcano.job.job_pods import JOB_PODS, JobPod
+from quorate.controllers.volcano.job.job_pods import JobPod
 from quorate.controllers.volcano.job.job_status import job_size
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import SYNC
@@ -28,7 +29,8 @@ from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
-from quorate.kube.resources import POD_GROUPS, VOLCANO_JOBS, Resource, reference_to
+from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, VOLCANO_JOBS, Resource, reference_to
+from quorate.kube.selection import Selection
 from quorate.kube.writes import Delete, Patch, send
 from quorate.queueing.lifecycle.transition import Event
 
@@ -51,7 +53,7 @@ class VolcanoJobController:
         context: ControllerContext,
         jobs: Informer[Job],
         groups: Informer[PodGroup],
-        pods: Informer[JobPod],
+        pods: Selection[Pod],
         commands: Informer[Command],
         *,
         keep_pending: bool,
@@ -114,10 +116,10 @@ class VolcanoJobController:
             self._dropped_changes.pop(change.key, None)
         self._owned_changed(change)
 
-    def _pod_changed(self, change: Change[JobPod]) -> None:
+    def _pod_changed(self, change: Change[Pod]) -> None:
         old, new = change.old, change.new
-        if old is not None and not old.is_terminating and (new is None or new.is_terminating):
-            self._record_if_lost(old)
+        if old is not None and not old.is_leaving and (new is None or new.is_leaving):
+            self._record_if_lost(JobPod(old))
         self._assume_cache.observe(change)
         self._owned_changed(change)
 
@@ -160,7 +162,7 @@ class VolcanoJobController:
         return await self._execute(job, await self._computations.run(size, decide, info), size)
 
     def _job_info(self, job: Job, commands: Sequence[Command]) -> JobInfo:
-        pods = self._assume_cache.pods(job, self._pods.by_index(_BY_JOB, job.metadata.uid))
+        pods = self._assume_cache.pods(job, map(JobPod, self._pods.by_index(_BY_JOB, job.metadata.uid)))
         is_queued = self._is_queued(job)
         lost = self._lost_pods.of_job(job, pods, self._assume_cache.is_deleted)
         if is_queued and is_suspended(job):
@@ -211,7 +213,7 @@ class VolcanoJobController:
                 return min((at for at in (plan.wake_at, retry_at) if at is not None), default=None)
         # Before pods are created or deleted: the scheduler reads from it how many there must be.
         refusal = "" if plan.group is None else await self._write_group(plan.group, size)
-        await self._delete(JOB_PODS, plan.pods_to_delete)
+        await self._delete(PLACEABLE_PODS, plan.pods_to_delete)
         if plan.group_to_delete is not None:
             await self._delete(POD_GROUPS, (plan.group_to_delete,))
         if plan.delete_job:
@@ -362,6 +364,6 @@ def _is_job(owner: OwnerReference) -> bool:
     return owner.kind == "Job" and owner.api_version.startswith(f"{GROUP}/")
 
 
-def _job_uid(pod: JobPod) -> tuple[Uid, ...]:
+def _job_uid(pod: Pod) -> tuple[Uid, ...]:
     owner = pod.metadata.controller
     return (owner.uid,) if owner is not None and _is_job(owner) else ()

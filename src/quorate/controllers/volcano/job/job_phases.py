@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from quorate.api.core.pod import ENDED_PHASES
 from quorate.api.volcano.job import Job, JobPhase
-from quorate.controllers.volcano.job.job_pods import FINISHED_POD_PHASES, JobPod, PodCounts
+from quorate.controllers.volcano.job.job_pods import JobPod, PodCounts
 from quorate.controllers.volcano.job.lifecycle_policies import JobEvent
 
 
@@ -38,7 +39,7 @@ class Transition:
     retries: int = 0  # added to the retry count
 
 
-_RETAIN_FINISHED: Final = frozenset(FINISHED_POD_PHASES)
+_RETAIN_FINISHED: Final = frozenset(ENDED_PHASES)
 RESTART: Final = Transition("Restarting", retries=1)
 _FROM_ACTIVE: Final[Mapping[str, Transition]] = {
     "RestartJob": RESTART,
@@ -122,7 +123,7 @@ class KillAction:
 
     def kills(self, pod: JobPod) -> bool:
         is_target = self.targets(pod.task, pod.partition, pod.metadata.name)
-        return is_target and pod.status.phase not in self.transition.retained_phases
+        return is_target and pod.phase not in self.transition.retained_phases
 
     def kills_on_restart(self, pod: JobPod, job: Job) -> bool:
         """Return True if the restart of ``job`` in progress kills the pod, which predates it."""

@@ -1,53 +1,36 @@
 """Pods of Volcano Jobs as the job controller reads them, and counts of them by phase."""
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
-from quorate.api.core import ContainerStateTerminated, PodStatus
-from quorate.api.meta import Key, ObjectMeta, Struct, Uid, epoch, is_true
+from quorate.api.core.pod import Pod, PodMeta
+from quorate.api.meta import Key, Uid, epoch, is_true
 from quorate.api.volcano.annotations import TASK_SPEC
-from quorate.api.volcano.job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, PARTITION, TASK_INDEX, Job
-from quorate.kube.resources import Resource
+from quorate.api.volcano.job import JOB_RETRY_COUNT, JOB_VERSION, PARTITION, TASK_INDEX, Job
 
-FINISHED_POD_PHASES: Final = ("Succeeded", "Failed")
 _NO_INDEX: Final = -1  # no replica has this index
 _NUMBERED_NAME: Final = re.compile(r".*-([0-9]{1,9})")
 
-_ANNOTATIONS: Final = frozenset({TASK_SPEC, TASK_INDEX, JOB_VERSION, JOB_RETRY_COUNT})
-_LABELS: Final = frozenset({PARTITION})
 
+@dataclass(frozen=True, slots=True)
+class JobPod:
+    """One pod of a job, with what the job controller reads of it."""
 
-def prune_metadata(metadata: ObjectMeta, annotations: Set[str], labels: Set[str] = frozenset()) -> ObjectMeta:
-    """Return ``metadata`` with only the given annotations and labels, and without finalizers.
+    pod: Pod
 
-    The fields that no controller reads would be most of the memory that a cached pod takes.
-    """
-    return msgspec.structs.replace(
-        metadata,
-        annotations={key: text for key, text in metadata.annotations.items() if key in annotations},
-        labels={key: text for key, text in metadata.labels.items() if key in labels},
-        finalizers=(),
-        owner_references=tuple(owner for owner in metadata.owner_references if owner.controller),
-    )
+    @property
+    def metadata(self) -> PodMeta:
+        return self.pod.metadata
 
+    @property
+    def phase(self) -> str:
+        return self.pod.status.phase
 
-class PlacedSpec(Struct):
-    node_name: str = ""
-
-
-class JobPod(Struct):
-    """One pod of a job, with the annotations and labels that the job controller reads."""
-
-    metadata: ObjectMeta
-    spec: PlacedSpec = PlacedSpec()
-    status: PodStatus = PodStatus()
-
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "metadata", prune_metadata(self.metadata, _ANNOTATIONS, _LABELS))
+    @property
+    def node_name(self) -> str:
+        return self.pod.node_name
 
     @property
     def task(self) -> str:
@@ -76,56 +59,40 @@ class JobPod(Struct):
 
     @property
     def is_terminating(self) -> bool:
-        return self.metadata.deletion_timestamp is not None
+        return self.pod.is_leaving
 
     @property
     def is_finished(self) -> bool:
         """Whether the phase is final; a terminating pod is unfinished until it has stopped."""
-        return self.status.phase in FINISHED_POD_PHASES
+        return self.pod.has_ended
 
     @property
     def is_disrupted(self) -> bool:
         """Whether the kubelet, a scheduler, the eviction API or the loss of its node ends it."""
-        return is_true(self.status.conditions, "DisruptionTarget")
+        return is_true(self.pod.status.conditions, "DisruptionTarget")
 
     @property
     def is_ready(self) -> bool:
-        return self.status.phase == "Succeeded" or is_true(self.status.conditions, "Ready")
+        return self.phase == "Succeeded" or is_true(self.pod.status.conditions, "Ready")
 
     @property
     def restarts(self) -> int:
-        statuses = (*self.status.container_statuses, *self.status.init_container_statuses)
-        return sum(status.restart_count for status in statuses)
+        return self.pod.history.restarts
 
     @property
     def exit_code(self) -> int | None:
         """The exit code of the first container that failed."""
-        for terminated in self._terminated_containers():
-            if terminated.exit_code:
-                return terminated.exit_code
-        return None
+        return self.pod.history.exit_code
 
     @property
     def ended_at(self) -> float:
         """When the last container ended (epoch seconds); else when the pod started or was created."""
-        moments = [each.finished_at for each in self._terminated_containers() if each.finished_at is not None]
-        if not moments:
-            began = self.status.start_time or self.metadata.creation_timestamp
-            return 0.0 if began is None else epoch(began)
-        return epoch(max(moments))
-
-    def _terminated_containers(self) -> Iterable[ContainerStateTerminated]:
-        for status in (*self.status.container_statuses, *self.status.init_container_statuses):
-            if status.state.terminated is not None:
-                yield status.state.terminated
+        moment = self.pod.history.ended_at or self.metadata.creation_timestamp
+        return 0.0 if moment is None else epoch(moment)
 
     def _number(self, annotation: str, default: int) -> int:
         text = self.metadata.annotations.get(annotation, "")
         return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else default
-
-
-JOB_PODS: Final = Resource("", "v1", "pods", "Pod", True, JobPod)
-JOB_POD_SELECTOR: Final = JOB_NAME  # a label that all pods of Volcano Jobs have, and hardly any other pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +135,7 @@ def count_pods(pods: Iterable[JobPod]) -> PodCounts:
         if pod.is_terminating:
             counts.terminating += 1
             continue
-        phase = pod.status.phase
+        phase = pod.phase
         match phase:
             case "Pending":
                 counts.pending += 1

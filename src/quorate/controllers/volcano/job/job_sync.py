@@ -266,7 +266,7 @@ def _is_surplus(pod: JobPod, job: Job, replicas: Mapping[str, int]) -> bool:
 
 
 def _is_unscheduled(pod: JobPod) -> bool:
-    return pod.status.phase == "Pending" and not pod.spec.node_name
+    return pod.phase == "Pending" and not pod.node_name
 
 
 def _missing_pods(info: JobInfo) -> Iterator[NewPod]:

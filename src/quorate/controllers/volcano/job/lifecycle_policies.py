@@ -146,17 +146,17 @@ def _job_events(
 
 
 def _pod_events(job: Job, pod: JobPod) -> Iterator[JobEvent]:
-    name, status = pod.metadata.name, pod.status
+    name = pod.metadata.name
     version, task, partition = pod.version, pod.task, pod.partition
     if pod.is_terminating:
         return  # if something else deletes it, it is lost, whatever its phase is by now
     retry = job.status.retry_count  # a pod that a restart retained belongs to the restarted job
-    if status.phase == "Failed":
+    if pod.phase == "Failed":
         code = pod.exit_code
         if pod.is_disrupted:  # it may never be deleted, as when the kubelet evicts it
             yield JobEvent(POD_EVICTED, pod.ended_at, version, retry, task, name, partition)
         yield JobEvent(POD_FAILED, pod.ended_at, version, retry, task, name, partition, code)
-    elif status.phase == "Pending" and pod.metadata.creation_timestamp is not None:
+    elif pod.phase == "Pending" and pod.metadata.creation_timestamp is not None:
         since = epoch(pod.metadata.creation_timestamp)
         yield JobEvent(POD_PENDING, since, version, retry, task, name, partition)
 
@@ -178,7 +178,7 @@ def _task_events(job: Job, pods: Sequence[JobPod]) -> Iterator[JobEvent]:
         if not own:
             continue
         version, retry = min(pod.version for pod in own), job.status.retry_count
-        if len(own) == task.replicas and all(pod.status.phase == "Succeeded" for pod in own):
+        if len(own) == task.replicas and all(pod.phase == "Succeeded" for pod in own):
             ended = max(pod.ended_at for pod in own)
             yield JobEvent(TASK_COMPLETED, ended, version, retry, task.name)
         if _exceeds_retries(task, own):

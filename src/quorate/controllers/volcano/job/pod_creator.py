@@ -13,12 +13,13 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano.job import Job
 from quorate.controllers.limits import JOB_BYTES_IN_FLIGHT, JOB_WRITES_IN_FLIGHT
 from quorate.controllers.metrics import Record, record_pod_creation
 from quorate.controllers.volcano.job.assume_cache import AssumeCache
-from quorate.controllers.volcano.job.job_pods import JOB_PODS, JobPod
+from quorate.controllers.volcano.job.job_pods import JobPod
 from quorate.controllers.volcano.job.job_resources import AlreadyOwned, JobResources
 from quorate.controllers.volcano.job.job_status import job_size
 from quorate.controllers.volcano.job.job_sync import NewPod
@@ -37,7 +38,7 @@ from quorate.kube.errors import (
     Unauthorized,
 )
 from quorate.kube.flowcontrol import Backoff
-from quorate.kube.resources import Json
+from quorate.kube.resources import PLACEABLE_PODS, Json
 
 REFUSED_BACKOFF: Final = Backoff(first_s=1.0, cap_s=60.0)
 
@@ -159,17 +160,17 @@ class PodCreator:
 
     async def _create(self, job: Job, body: Json) -> None:
         try:
-            created: JobPod = await self._client.create(JOB_PODS, body, job.metadata.namespace)
+            created: Pod = await self._client.create(PLACEABLE_PODS, body, job.metadata.namespace)
         except AlreadyExists:
             # An earlier attempt created it and its response was lost, or another job of the same name did.
             key = Key(job.metadata.namespace, body["metadata"]["name"])
-            created = await self._client.get(JOB_PODS, key)
+            created = await self._client.get(PLACEABLE_PODS, key)
             owner = created.metadata.controller
             if owner is None or owner.uid != job.metadata.uid:
                 raise AlreadyOwned("Pod", key, owner) from None
         else:
             record_pod_creation(self._record, job.metadata, created.metadata)
-        self._assume_cache.assume_created(job, created)
+        self._assume_cache.assume_created(job, JobPod(created))
 
     def forget(self, job: Key) -> None:
         self._failures.pop(job, None)
