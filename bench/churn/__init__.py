@@ -1,4 +1,4 @@
-"""What changes of running pods cost: statuses of nodes and bound pods change, and nothing is to decide.
+"""What changes of running pods cost: the statuses of bound pods change, and there is nothing to decide.
 
 The processes under test are the queueing controllers with a topology flavor, and the gang scheduler.
 """
