@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Uid
 from quorate.placement.cluster import Cluster
-from quorate.placement.cluster.occupants import AllocationState
+from quorate.placement.cluster.occupants import AllocationState, HeldPlace
 from quorate.placement.shapes import Shape, Shapes
 from tests.placement.builders import node, shape
 
@@ -71,10 +71,11 @@ def apply_change(cluster: Cluster, change: Change) -> None:
 def hold(cluster: Cluster, change: Hold) -> Undo:
     """Hold a place; return the undo of that."""
     before = cluster.occupants.get(change.place)
-    known = None if before is None else (before.shape, before.node, before.pods, before.owner)
-    cluster.hold(*change)
-    if known is None:
+    if not isinstance(before, HeldPlace):
+        cluster.hold(*change)
         return lambda: cluster.release(change.place)
+    known = (before.shape, before.node, before.pods, before.owner)
+    cluster.hold(*change)
     return lambda: cluster.hold(change.place, *known)
 
 

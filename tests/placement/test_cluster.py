@@ -10,7 +10,7 @@ from quorate.api.meta import Uid
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.audit import audit_cluster
 from quorate.placement.cluster.nodes import ABSENT
-from quorate.placement.cluster.occupants import AllocationState
+from quorate.placement.cluster.occupants import AllocationState, HeldPlace
 from quorate.placement.shapes import MAX_AMOUNT
 from tests.placement.builders import GPU, node, shape
 from tests.placement.cluster_changes import (
@@ -260,7 +260,7 @@ class World:
                 cluster.add_pod(pod, allocation.shape, allocation.node, allocation.state)
         for place in PLACES:
             held = self.cluster.occupants.get(place)
-            if held is not None:
+            if isinstance(held, HeldPlace):
                 cluster.hold(place, held.shape, held.node, held.pods, held.owner)
         return World(cluster)
 

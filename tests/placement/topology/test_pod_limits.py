@@ -36,8 +36,7 @@ class Case(NamedTuple):
 
     def place(self, host: int, pods: int) -> None:
         cluster = self.world.cluster
-        held = cluster.occupants.get(host)
-        cluster.hold(host, self.shape, cluster.name(host), pods + (held.pods if held else 0))
+        cluster.hold(host, self.shape, cluster.name(host), cluster.held_pods(host) + pods)
 
     def domain(self, host: int) -> str:
         node = self.world.cluster.nodes[host]

@@ -286,8 +286,7 @@ class HeldPlaces:
         if workload is None or workload.owner == self._lent_to or not left:
             self._cluster.release(place)
             return
-        held = self._cluster.occupants.get(place)
-        if held is None or held.pods != left:
+        if self._cluster.held_pods(place) != left:
             shape = self._shape(self._pod_of(place))
             self._cluster.hold(place, shape, self._node_of(place), left, workload.owner)
 

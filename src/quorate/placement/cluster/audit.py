@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from quorate.placement.cluster import Cluster
-from quorate.placement.cluster.occupants import AllocationState, HeldRoom, PodCounts
+from quorate.placement.cluster.occupants import AllocationState, HeldPlace, HeldRoom, PodCounts
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Vector
 
@@ -34,9 +34,10 @@ def audit_cluster(cluster: Cluster, slice_size: int = SLICE_SIZE) -> Iterator[tu
     rooms: dict[Hashable, HeldRoom] = {}
     usage, count = cluster.usage_changes.end, cluster.changes
     for at, occupant in enumerate(list(cluster.occupants.values()), 1):
-        on_nodes.setdefault(occupant.node, Counter())[occupant.shape, occupant.state] += occupant.pods
-        if occupant.owner is not None:
-            rooms.setdefault(occupant.owner, HeldRoom()).count(occupant.shape, occupant.pods)
+        pods = occupant.pods if isinstance(occupant, HeldPlace) else 1
+        on_nodes.setdefault(occupant.node, Counter())[occupant.shape, occupant.state] += pods
+        if isinstance(occupant, HeldPlace) and occupant.owner is not None:
+            rooms.setdefault(occupant.owner, HeldRoom()).count(occupant.shape, pods)
         if at % slice_size == 0:
             yield ()
     names = iter(list(cluster.names()))

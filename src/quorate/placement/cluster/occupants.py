@@ -32,7 +32,7 @@ NO_PODS: Final[PodCounts] = {}
 
 
 class Occupant(msgspec.Struct, eq=False, gc=False):
-    """A pod on a node, or the equal pods for which a place is held there.
+    """A pod on a node, or a place that is held there.
 
     There is one per pod, so it is small and the garbage collector skips it.
     """
@@ -40,8 +40,13 @@ class Occupant(msgspec.Struct, eq=False, gc=False):
     shape: Shape
     node: str
     state: AllocationState
-    pods: int = 1  # 0: a place that is not held any more
-    owner: Hashable = None  # of a held place; None: it counts in no sum
+
+
+class HeldPlace(Occupant, eq=False, gc=False):
+    """The equal pods for which a place is held."""
+
+    pods: int  # 0: it is not held any more
+    owner: Hashable  # None: it counts in no sum
 
 
 class HeldRoom:
@@ -113,22 +118,32 @@ class Occupants:
 
     def hold(self, place: Hashable, shape: Shape, node: str, pods: int, owner: Hashable = None) -> None:
         """Hold ``place`` for ``pods`` equal pods of ``owner``, whatever it was held for; 0: for none."""
-        held = self.occupants.get(place)
+        held = self._held(place)
         if held is not None and (held.shape is not shape or held.node != node or held.owner != owner):
             self._set_held(place, held, 0)
             held = None
         if held is None and pods:
-            held = self.occupants[place] = Occupant(shape, node, AllocationState.USED, 0, owner)
+            held = self.occupants[place] = HeldPlace(shape, node, AllocationState.USED, 0, owner)
         if held is not None and held.pods != pods:
             self._set_held(place, held, pods)
 
     def release(self, place: Hashable) -> None:
         """Hold ``place`` no longer, if it is held."""
-        held = self.occupants.get(place)
+        held = self._held(place)
         if held is not None:
             self._set_held(place, held, 0)
 
-    def _set_held(self, place: Hashable, held: Occupant, pods: int) -> None:
+    def held_pods(self, place: Hashable) -> int:
+        """Return the number of pods for which ``place`` is held."""
+        held = self._held(place)
+        return 0 if held is None else held.pods
+
+    def _held(self, place: Hashable) -> HeldPlace | None:
+        held = self.occupants.get(place)
+        assert held is None or isinstance(held, HeldPlace), f"{place} is the name of a pod"
+        return held
+
+    def _set_held(self, place: Hashable, held: HeldPlace, pods: int) -> None:
         more = pods - held.pods
         held.pods = pods
         self._count(held.node, held.shape, held.state, more)
@@ -154,7 +169,7 @@ class Occupants:
         """Hold no place of ``owner`` any longer, and forget it."""
         room = self.rooms.get(owner, NO_ROOM)
         for place in list(room.places):
-            self._set_held(place, self.occupants[place], 0)
+            self.release(place)
         self.rooms.pop(owner, None)
 
     def _count(self, node: str, shape: Shape, state: AllocationState, pods: int) -> None:

@@ -106,8 +106,8 @@ class ConstraintView:
     def held(self) -> dict[HeldKey, int]:
         """How many pods with places are counted."""
         held: dict[HeldKey, int] = {}
-        for name, occupant in self.cluster.occupants.items():
+        for name in self.cluster.occupants:
             match name:
                 case (str(host), Template() as template):
-                    held[host, template] = occupant.pods
+                    held[host, template] = self.cluster.held_pods(name)
         return held
