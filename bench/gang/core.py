@@ -17,7 +17,7 @@ from quorate.api.interning import share_unchanged_metadata
 from quorate.api.meta import Key
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Outcome
-from quorate.gang.session.run import run_session
+from quorate.gang.session_run import run_session
 
 NODES: Final = 5_000
 MEMBERS: Final = 10

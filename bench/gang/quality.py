@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from bench.gang.worlds import NOW_S, PACK, SPREAD, configuration, gpu_node, group, model_of, pod
 from quorate.api.meta import Key
-from quorate.gang.session.run import run_session
+from quorate.gang.session_run import run_session
 
 NODES: Final = 100
 GPUS: Final = 8

@@ -22,9 +22,9 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task
 from quorate.gang.outcome import Eviction, Outcome
-from quorate.gang.session.opening import open_session
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
+from quorate.gang.session_opening import open_session
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice
 from tests.gang.eviction_loops import play

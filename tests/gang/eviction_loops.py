@@ -14,7 +14,7 @@ from quorate.api.meta import Key
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.outcome import Outcome
-from quorate.gang.session.opening import SessionPart, Stopwatch
+from quorate.gang.session_opening import SessionPart, Stopwatch
 from tests.gang.objects import created_again
 from tests.gang.vectors import settings_of
 from tests.gang.world import World

@@ -7,9 +7,9 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.task import Task
 from quorate.gang.session.callbacks import Vote, all_callbacks
-from quorate.gang.session.opening import open_session
 from quorate.gang.session.session import Session
 from quorate.gang.session.victims import choose_victims
+from quorate.gang.session_opening import open_session
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of
 

@@ -15,11 +15,11 @@ from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.gang.actions import ACTIONS
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.reservations import reserved_for
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.reports import allocated_by_queue
-from quorate.gang.reservations import reserved_for
-from quorate.gang.session.run import SessionFailed, run_session
 from quorate.gang.session.session import Session
+from quorate.gang.session_run import SessionFailed, run_session
 from quorate.placement.framework import Capacity
 from tests.gang.world import World
 
@@ -209,7 +209,7 @@ def test_the_pods_of_a_gang_that_is_set_aside_count_in_its_queue(monkeypatch: py
     world = running_gang()
     model = world.model
     assert cpus(model) == 3
-    monkeypatch.setattr("quorate.gang.queue_accounts.reserved_for", reserve)
+    monkeypatch.setattr("quorate.gang.cache.queue_accounts.reserved_for", reserve)
     world.put_group(world.groups[ODD])
     model.set_gang_aside(ODD)
     assert cpus(model) == 3

@@ -11,7 +11,7 @@ from quorate.api.volcano import PodGroupCondition
 from quorate.gang.job_status import job_statuses
 from quorate.gang.outcome import Counts, GangStatus
 from quorate.gang.pending_reasons import GangUnschedulable, NotEnoughResources, PendingReason
-from quorate.gang.session.opening import open_session
+from quorate.gang.session_opening import open_session
 from quorate.gang.shortage import Shortage
 from tests.gang import objects
 from tests.gang.vectors import settings_of

@@ -18,9 +18,9 @@ from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.reservations import node_claim_of, quota_claim_of
 from quorate.gang.namespace_quota.evaluation import normalised
 from quorate.gang.outcome import Outcome
-from quorate.gang.reservations import node_claim_of, quota_claim_of
 from quorate.placement.cluster.audit import audit_cluster
 from quorate.placement.resources import in_base_units, pod_amounts
 from tests.gang.session_invariants import may_remove_ended_pods

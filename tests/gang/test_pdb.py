@@ -5,7 +5,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.core.policy import PodDisruptionBudget
 from quorate.gang.actions.whole_gang_eviction import is_evictable
-from quorate.gang.session.opening import open_session
+from quorate.gang.session_opening import open_session
 from tests.gang.plugin_session import Json, PluginSession
 
 PREEMPTABLE = {"volcano.sh/preemptable": "true"}

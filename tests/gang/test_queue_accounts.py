@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.gang.queue_accounts import Ledger, ResourceLimits
+from quorate.gang.cache.queue_accounts import Ledger, ResourceLimits
 from quorate.quota.amount import UNLIMITED
 from tests.gang.objects import pod_group, pods
 from tests.gang.plugin_session import Json, PluginSession

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorate.gang.reports import QueueReport, allocated_by_queue, queue_reports
-from quorate.gang.session.run import run_session
+from quorate.gang.session_run import run_session
 from quorate.quota.amount import UNLIMITED
 from tests.gang.plugin_session import Json
 from tests.gang.vectors import settings_of

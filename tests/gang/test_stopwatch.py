@@ -1,6 +1,6 @@
 """A session reports the beginning of each of its parts."""
 
-from quorate.gang.session.opening import SessionPart, Stopwatch
+from quorate.gang.session_opening import SessionPart, Stopwatch
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 

@@ -17,8 +17,8 @@ from quorate.api.scheduler_configuration.plugins import (
     NodeOrderArguments,
     PredicateArguments,
 )
+from quorate.gang.cache.queue_accounts import ResourceLimits
 from quorate.gang.namespace_quota.evaluation import quota_claim
-from quorate.gang.queue_accounts import ResourceLimits
 from quorate.gang.session.callbacks import (
     Vote,
     agreed_victims,

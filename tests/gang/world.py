@@ -13,9 +13,9 @@ from quorate.api.volcano import PodGroup, PodGroupStatus, find_condition
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.status_annotations import status_annotations
 from quorate.gang.outcome import Outcome
-from quorate.gang.session.opening import NO_STOPWATCH, Stopwatch, open_session
-from quorate.gang.session.run import run_session
 from quorate.gang.session.session import Session
+from quorate.gang.session_opening import NO_STOPWATCH, Stopwatch, open_session
+from quorate.gang.session_run import run_session
 from tests.gang import objects
 
 Json = dict[str, Any]

@@ -17,11 +17,11 @@ from quorate.gang.actions.enqueue import EnqueuePass
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import ROOT, with_ancestors
+from quorate.gang.cache.queue_accounts import Account, add
 from quorate.gang.deserved import dominant_share
 from quorate.gang.pending_reasons import PendingReason
-from quorate.gang.queue_accounts import Account, add
 from quorate.gang.session.callbacks import QueueShare, all_callbacks
-from quorate.gang.session.opening import open_session
+from quorate.gang.session_opening import open_session
 from quorate.placement.resources import Amounts
 
 REPORTED_SEARCHES: Final = 100  # a report is made once, not every second

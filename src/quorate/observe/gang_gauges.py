@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import INQUEUE, PENDING
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.reservations import quota_claim_of
 from quorate.gang.reports import GangReport, QueueReport, gang_reports, queue_reports
-from quorate.gang.reservations import quota_claim_of
 from quorate.kube.clock import Clock
 from quorate.observe.gang_families import BY_NAME, PHASES, QUEUE_RESOURCES
 from quorate.placement.resources import MEMORY

@@ -7,7 +7,7 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind, Outcome
-from quorate.gang.session.opening import SessionPart, Stopwatch
+from quorate.gang.session_opening import SessionPart, Stopwatch
 from quorate.kube.clock import Clock
 from quorate.kube.object_faults import ObjectFault
 

@@ -22,7 +22,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind, Eviction, Outcome
 from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources
-from quorate.gang.session.run import SessionFailed, run_session
+from quorate.gang.session_run import SessionFailed, run_session
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
 from quorate.kube.events import EventRecorder

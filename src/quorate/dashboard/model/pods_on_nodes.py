@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.dashboard.model.workload_index import RunningPods
-from quorate.gang.queue_accounts import add
+from quorate.gang.cache.queue_accounts import add
 from quorate.queueing.nodes.foreign_pods import usage_on_node, uses_node, workload_of
 
 

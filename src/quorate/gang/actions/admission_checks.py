@@ -28,6 +28,7 @@ from quorate.gang.actions.hyper_node_rooms import check_topology
 from quorate.gang.actions.member_room import MemberRoom
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
+from quorate.gang.cache.reservations import NOTHING, node_claim_of, quota_claim_of, scope_attributes_of
 from quorate.gang.namespace_quota.evaluation import QuotaTotals, is_counted_by, quota_shortages
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.pending_reasons import (
@@ -39,7 +40,6 @@ from quorate.gang.pending_reasons import (
     QueuePodGroupLimit,
     QueueQuotaExceeded,
 )
-from quorate.gang.reservations import NOTHING, node_claim_of, quota_claim_of, scope_attributes_of
 from quorate.gang.session.callbacks import Vote, all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.shortage import Shortage

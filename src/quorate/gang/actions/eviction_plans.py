@@ -30,12 +30,12 @@ from quorate.gang.actions.preempt import preempt_for
 from quorate.gang.actions.reclaim import reclaim_for
 from quorate.gang.cache.expected_members import count_missing, expected_members
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.reservations import node_claim_of
 from quorate.gang.cache.task import Task
 from quorate.gang.outcome import EvictionAction
-from quorate.gang.reservations import node_claim_of
 from quorate.gang.session.callbacks import Tiers, all_callbacks
-from quorate.gang.session.opening import open_session
 from quorate.gang.session.session import Session
+from quorate.gang.session_opening import open_session
 from quorate.gang.surplus import MinResourcesSurplus
 from quorate.quota.amount import PODS
 

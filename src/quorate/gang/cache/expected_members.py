@@ -19,8 +19,8 @@ from quorate.api.core import Toleration
 from quorate.api.core.pod import Pod, PodMeta
 from quorate.api.meta import Key, Uid
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.reservations import node_claim_of
 from quorate.gang.cache.task import Task
-from quorate.gang.reservations import node_claim_of
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import PODS
 

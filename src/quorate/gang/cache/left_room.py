@@ -13,8 +13,8 @@ import numpy as np
 
 from quorate.gang.cache.expected_members import TOLERATES_ALL, missing_by_role
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.reservations import missing_claim_of
 from quorate.gang.cache.room_for_gangs import RoomForGangs
-from quorate.gang.reservations import missing_claim_of
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import PODS
 

@@ -39,6 +39,7 @@ from quorate.gang.cache.pod_shapes import PodShapes
 from quorate.gang.cache.pods_on_nodes import PodsOnNodes
 from quorate.gang.cache.priority_classes import PriorityClasses
 from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.queue_accounts import Account, Ledger
 from quorate.gang.cache.quota_admission import QuotaAdmission, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
 from quorate.gang.cache.status_annotations import spec_digest, status_from_object
@@ -46,7 +47,6 @@ from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task,
 from quorate.gang.cache.unreadable_pods import UnreadablePods
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
-from quorate.gang.queue_accounts import Account, Ledger
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import NO_ROOM
 from quorate.placement.filters.engine import ConstraintEngine

@@ -15,10 +15,10 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, weighted_path_of
+from quorate.gang.cache.queue_accounts import add
 from quorate.gang.cache.task import Task
 from quorate.gang.deserved import dominant_share
 from quorate.gang.plugins.hierarchical_drf import GangUsage, Path, TreeShare, tree_shares
-from quorate.gang.queue_accounts import add
 from quorate.gang.session.callbacks import PluginCallbacks, SortKey
 from quorate.gang.session.session import Session
 

@@ -16,9 +16,9 @@ from quorate.api.scheduler_configuration.plugins import NodeGroupArguments
 from quorate.api.volcano import NodeGroupTerms, QueueAffinity
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
+from quorate.gang.cache.queue_accounts import SessionAccounts, add
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task
 from quorate.gang.pending_reasons import QueueQuotaExceeded
-from quorate.gang.queue_accounts import SessionAccounts, add
 from quorate.gang.session.callbacks import PluginCallbacks, Vote
 from quorate.gang.session.session import Session
 from quorate.gang.shortage import Shortage

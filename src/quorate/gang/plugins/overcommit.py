@@ -12,9 +12,9 @@ from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import OvercommitArguments
 from quorate.api.volcano import INQUEUE
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.queue_accounts import Account, ResourceLimits, add
+from quorate.gang.cache.reservations import reserved_on_admission, without_held
 from quorate.gang.pending_reasons import NotEnoughResources
-from quorate.gang.queue_accounts import Account, ResourceLimits, add
-from quorate.gang.reservations import reserved_on_admission, without_held
 from quorate.gang.session.callbacks import PluginCallbacks, Vote
 from quorate.gang.session.session import Session
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.queue_accounts import ResourceLimits, add
 from quorate.gang.cache.task import Task
 from quorate.gang.deserved import QueueDemand, deserved, real_capability
 from quorate.gang.pending_reasons import QueueNotOpen, QueueQuotaExceeded
 from quorate.gang.plugins.queue_hierarchy import total_guarantee
-from quorate.gang.queue_accounts import ResourceLimits, add
 from quorate.gang.session.callbacks import PluginCallbacks, QueueShare, SortKey, Vote
 from quorate.gang.session.session import Session
 from quorate.placement.resources import Amounts, less_equal, minus

@@ -15,9 +15,9 @@ from functools import reduce
 from typing import Final
 
 from quorate.gang.cache.queue import ROOT, Queue
+from quorate.gang.cache.queue_accounts import ResourceLimits
 from quorate.gang.deserved import real_capability
 from quorate.gang.pending_reasons import InvalidQueueHierarchy
-from quorate.gang.queue_accounts import ResourceLimits
 from quorate.placement.resources import EMPTY_AMOUNTS, Amounts, DimensionDefault, maximum, minimum, plus
 from quorate.quota.amount import UNLIMITED, Amount
 

@@ -19,6 +19,8 @@ from quorate.api.volcano import INQUEUE, PENDING
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.queue_accounts import Account, Path, SessionAccounts
+from quorate.gang.cache.reservations import requested, requested_beside_members
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
 from quorate.gang.outcome import (
     AdmittedGang,
@@ -35,8 +37,6 @@ from quorate.gang.pending_reasons import (
     WorkloadNotAdmitted,
     no_share_message,
 )
-from quorate.gang.queue_accounts import Account, Path, SessionAccounts
-from quorate.gang.reservations import requested, requested_beside_members
 from quorate.gang.session.callbacks import (
     SessionCallbacks,
     SortKey,

@@ -27,7 +27,7 @@ from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.status_annotations import status_annotations
 from quorate.gang.outcome import GangStatus
-from quorate.gang.session.run import run_session
+from quorate.gang.session_run import run_session
 from quorate.kube.resources import NAMESPACES, QUEUES
 from quorate.quota.amount import FlavorResource, base_units
 from quorate.scheduler.queues import BUILT_IN

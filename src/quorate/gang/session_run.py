@@ -13,8 +13,8 @@ from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import Task
 from quorate.gang.job_status import job_statuses, report_pipelined
 from quorate.gang.outcome import Outcome
-from quorate.gang.session.opening import NO_STOPWATCH, Stopwatch, open_session
 from quorate.gang.session.session import Session
+from quorate.gang.session_opening import NO_STOPWATCH, Stopwatch, open_session
 
 _SUBJECTS: Final = ("task", "gang", "pod", "node")  # variables of what is evaluated, in all of this package
 

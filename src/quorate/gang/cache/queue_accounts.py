@@ -15,15 +15,15 @@ from fractions import Fraction
 from quorate.api.meta import Key
 from quorate.api.volcano import INQUEUE
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.task import Task
-from quorate.gang.deserved import dominant_share
-from quorate.gang.reservations import (
+from quorate.gang.cache.reservations import (
     elastic_of,
     missing_claim_of,
     reserved_for,
     reserved_on_admission,
     without_gated,
 )
+from quorate.gang.cache.task import Task
+from quorate.gang.deserved import dominant_share
 from quorate.gang.shortage import Shortage
 from quorate.placement.resources import EMPTY_AMOUNTS, Amounts, FractionalAmounts
 from quorate.quota.amount import PODS, Amount
