@@ -22,10 +22,10 @@ from quorate.placement.filters.devices.allocation import Chosen, DeviceShortage
 from quorate.placement.filters.devices.index import DeviceIndex
 from quorate.placement.filters.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.inter_pod.pod_selectors import Labels
-from quorate.placement.filters.inter_pod.topology_spread import SpreadSkew
 from quorate.placement.filters.node_columns import NO_LIMITS, VolumeLimits
 from quorate.placement.filters.node_constraint_index import NodeConstraintIndex
 from quorate.placement.filters.requirements import PodRequirements, pod_requirements
+from quorate.placement.filters.topology_spread import SpreadSkew
 from quorate.placement.framework import Capacity, InvalidationScope, RawScores
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, Vector

@@ -5,19 +5,19 @@ from collections.abc import Hashable, Iterable, Iterator
 import numpy as np
 
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
-from quorate.placement.filters import failures, taints
+from quorate.placement.filters import failures, taints, topology_spread
 from quorate.placement.filters.devices.demand import NO_DEVICES
 from quorate.placement.filters.devices.index import DeviceIndex
 from quorate.placement.filters.failures import NodeStatuses
 from quorate.placement.filters.image_locality import ImageIndex
-from quorate.placement.filters.inter_pod import pod_affinity, topology_spread
+from quorate.placement.filters.inter_pod import pod_affinity
 from quorate.placement.filters.inter_pod.affinity_index import AffinityIndex, OwnTerm
-from quorate.placement.filters.inter_pod.topology_spread import SpreadSkew
 from quorate.placement.filters.node_affinity import matching_nodes, preferred_weights
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.filters.node_groups import filter_node_groups, node_group_scores
 from quorate.placement.filters.node_ports import HostPortIndex
 from quorate.placement.filters.requirements import PodRequirements
+from quorate.placement.filters.topology_spread import SpreadSkew
 from quorate.placement.filters.volumes.filters import (
     AttachedVolumes,
     filter_volume_binding,

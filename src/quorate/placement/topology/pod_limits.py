@@ -15,8 +15,8 @@ import numpy as np
 from quorate.placement.cluster import Cluster
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.failures import NodeStatuses
-from quorate.placement.filters.inter_pod.topology_spread import SpreadSkew
 from quorate.placement.filters.requirements import PodRequirements, pod_requirements
+from quorate.placement.filters.topology_spread import SpreadSkew
 from quorate.placement.framework import Capacity, InvalidationScope
 from quorate.placement.shapes import Shape
 from quorate.placement.topology.spread_distribution import spread_pods

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from quorate.placement.filters.inter_pod.topology_spread import UNLIMITED, SpreadSkew
+from quorate.placement.filters.topology_spread import UNLIMITED, SpreadSkew
 from quorate.placement.vectors import Mask, Vector
 
 

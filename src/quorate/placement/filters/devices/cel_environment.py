@@ -10,7 +10,7 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
 from quorate.api.quantity import InvalidQuantity, parse_quantity
-from quorate.placement.filters.devices.selectors import milli_of
+from quorate.placement.filters.devices.quantities import milli_of
 
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 

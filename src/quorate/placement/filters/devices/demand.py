@@ -20,7 +20,8 @@ from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.placement.filters import failures
 from quorate.placement.filters.devices.inventory import DeviceId
-from quorate.placement.filters.devices.selectors import SelectorProblem, compiled, milli_of
+from quorate.placement.filters.devices.quantities import milli_of
+from quorate.placement.filters.devices.selectors import SelectorProblem, compiled
 from quorate.placement.filters.failures import FilterFailure
 
 MAX_CONSUMERS: Final = 256  # pods that one claim may be reserved for

@@ -14,13 +14,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quorate.api.core.device_claims import Device, DeviceAttribute
-from quorate.api.quantity import Quantity
+from quorate.placement.filters.devices.quantities import milli_of
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
 
 MAX_EXPRESSION: Final = 10 * 1024  # characters, the API server's limit
-_INT64: Final = 2**63 - 1
 _REFUSED: Final = re.compile(
     r"\b(all|exists|exists_one|existsOne|map|filter|transform\w+|bind|replace|format|join|split)\s*\("
 )
@@ -105,8 +104,3 @@ def _attribute(attribute: DeviceAttribute) -> object:
         if value is not None:
             return value
     return None
-
-
-def milli_of(value: Quantity) -> int:
-    """Return thousandths, at most what 64 bits hold."""
-    return max(-_INT64, min(value.milli, _INT64))
