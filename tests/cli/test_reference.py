@@ -13,8 +13,8 @@ from quorate.cli.reference import PAGES
 from quorate.cli.reference.commands import page
 from quorate.cli.reference.events import EVENTS
 from quorate.cli.reference.filter_failures import REASONS
-from quorate.placement.filters import failures
-from quorate.placement.filters.failures import FilterFailure
+from quorate.placement import failures
+from quorate.placement.failures import FilterFailure
 
 ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "docs" / "reference"

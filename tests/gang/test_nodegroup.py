@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.placement.filters.failures import NO_NODE_GROUP, NO_NODE_GROUP_AFFINITY, NODE_GROUP
+from quorate.placement.failures import NO_NODE_GROUP, NO_NODE_GROUP_AFFINITY, NODE_GROUP
 from tests.gang.plugin_session import Json, PluginSession
 from tests.gang.vectors import settings_of
 from tests.gang.world import World

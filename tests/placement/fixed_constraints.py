@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from quorate.placement.cluster import Cluster
-from quorate.placement.filters.failures import FilterFailure, Remedy
+from quorate.placement.failures import FilterFailure, Remedy
 from quorate.placement.framework import Capacity, FilterResult, InvalidationScope, RawScores
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, Vector

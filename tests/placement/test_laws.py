@@ -17,8 +17,8 @@ from quorate.placement.batch_placement import ALLOCATION_STATES
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.diagnosis import Diagnosis
+from quorate.placement.failures import FilterFailure
 from quorate.placement.filters.engine import ConstraintEngine
-from quorate.placement.filters.failures import FilterFailure
 from quorate.placement.node_finder import Choice, NodeFinder
 from quorate.placement.resources import in_base_units
 from quorate.placement.scoring import Scoring

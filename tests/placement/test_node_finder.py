@@ -9,7 +9,7 @@ from quorate.api.scheduler_configuration.plugins import BinpackArguments, NodeOr
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.diagnosis import Diagnosis, FilteredNodes, InsufficientResource
-from quorate.placement.filters.failures import FilterFailure, Remedy
+from quorate.placement.failures import FilterFailure, Remedy
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice, NodeFinder
 from quorate.placement.scoring import Scoring

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from quorate.placement.filters.failures import FilterFailure
+from quorate.placement.failures import FilterFailure
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, Vector
 

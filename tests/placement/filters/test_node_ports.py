@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster.occupants import AllocationState
-from quorate.placement.filters.failures import PORT_CONFLICT, Remedy
+from quorate.placement.failures import PORT_CONFLICT, Remedy
 from quorate.placement.framework import Capacity, InvalidationScope
 from tests.placement.filters.world import World, pod
 

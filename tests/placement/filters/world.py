@@ -16,8 +16,8 @@ from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import AllocationState
+from quorate.placement.failures import FilterFailure
 from quorate.placement.filters.engine import ConstraintEngine, LazyFilterResult
-from quorate.placement.filters.failures import FilterFailure
 from quorate.placement.filters.volumes.requirements import volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
 from quorate.placement.framework import Capacity

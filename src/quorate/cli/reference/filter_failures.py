@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from quorate.placement.filters import failures
-from quorate.placement.filters.failures import FilterFailure, Remedy
+from quorate.placement import failures
+from quorate.placement.failures import FilterFailure, Remedy
 
 _HEAD: Final = """\
 # Filter failures

@@ -18,9 +18,9 @@ from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.change_log import ChangeLog
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import NO_PODS, AllocationState, PodCounts
+from quorate.placement.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.devices.allocation import Chosen, DeviceShortage
 from quorate.placement.filters.devices.index import DeviceIndex
-from quorate.placement.filters.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.inter_pod.pod_selectors import Labels
 from quorate.placement.filters.node_columns import NO_LIMITS, VolumeLimits
 from quorate.placement.filters.node_constraint_index import NodeConstraintIndex

@@ -5,10 +5,11 @@ from collections.abc import Hashable, Iterable, Iterator
 import numpy as np
 
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
-from quorate.placement.filters import failures, taints, topology_spread
+from quorate.placement import failures
+from quorate.placement.failures import NodeStatuses
+from quorate.placement.filters import taints, topology_spread
 from quorate.placement.filters.devices.demand import NO_DEVICES
 from quorate.placement.filters.devices.index import DeviceIndex
-from quorate.placement.filters.failures import NodeStatuses
 from quorate.placement.filters.image_locality import ImageIndex
 from quorate.placement.filters.inter_pod import pod_affinity
 from quorate.placement.filters.inter_pod.affinity_index import AffinityIndex, OwnTerm

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from quorate.placement.filters import failures
-from quorate.placement.filters.failures import NodeStatuses
+from quorate.placement import failures
+from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.vectors import Vector
 

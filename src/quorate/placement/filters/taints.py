@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from quorate.api.core import Taint, Toleration
-from quorate.placement.filters.failures import UNSCHEDULABLE, NodeStatuses, untolerated_taint
+from quorate.placement.failures import UNSCHEDULABLE, NodeStatuses, untolerated_taint
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.vectors import Mask, Vector
 

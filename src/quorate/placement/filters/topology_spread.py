@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from quorate.placement.filters import failures
-from quorate.placement.filters.failures import NodeStatuses
+from quorate.placement import failures
+from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.inter_pod.affinity_index import AffinityIndex
 from quorate.placement.filters.node_columns import Column, NodeColumns
 from quorate.placement.filters.requirements import PodRequirements

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from quorate.placement.cluster import Cluster
+from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.engine import ConstraintEngine
-from quorate.placement.filters.failures import NodeStatuses
 from quorate.placement.filters.requirements import PodRequirements, pod_requirements
 from quorate.placement.filters.topology_spread import SpreadSkew
 from quorate.placement.framework import Capacity, InvalidationScope

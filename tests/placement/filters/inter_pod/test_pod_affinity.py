@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.placement.cluster.occupants import AllocationState
-from quorate.placement.filters.failures import Remedy
+from quorate.placement.failures import Remedy
 from quorate.placement.framework import Capacity, InvalidationScope
 from tests.placement.filters.world import World, pod
 

@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api.scheduler_configuration.plugins import NodeOrderArguments
 from quorate.placement.cluster.occupants import AllocationState
-from quorate.placement.filters.failures import Remedy
+from quorate.placement.failures import Remedy
 from quorate.placement.framework import InvalidationScope, RawScores
 from quorate.placement.scoring import SCORE_UNIT, normalized_scores
 from tests.placement.filters.world import World, node, pod

@@ -9,7 +9,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.core.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster.occupants import AllocationState
-from quorate.placement.filters.failures import TOO_MANY_VOLUMES
+from quorate.placement.failures import TOO_MANY_VOLUMES
 from quorate.placement.framework import Capacity, InvalidationScope
 from tests.placement.filters.world import World, node, pod
 

@@ -10,7 +10,7 @@ from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim, St
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster.occupants import AllocationState
-from quorate.placement.filters.failures import CLAIM_IN_USE
+from quorate.placement.failures import CLAIM_IN_USE
 from quorate.placement.framework import Capacity, InvalidationScope
 from tests.placement.filters.world import ALL, World, node, pod
 

@@ -18,11 +18,11 @@ from quorate.api.core.device_claims import (
 )
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
-from quorate.placement.filters import failures
+from quorate.placement import failures
+from quorate.placement.failures import FilterFailure
 from quorate.placement.filters.devices.inventory import DeviceId
 from quorate.placement.filters.devices.quantities import milli_of
 from quorate.placement.filters.devices.selectors import SelectorProblem, compiled
-from quorate.placement.filters.failures import FilterFailure
 
 MAX_CONSUMERS: Final = 256  # pods that one claim may be reserved for
 MAX_DEVICES: Final = 32  # of one claim

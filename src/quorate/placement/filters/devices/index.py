@@ -14,12 +14,12 @@ import numpy as np
 
 from quorate.api.core.device_claims import DeviceClass, ResourceClaim, ResourceSlice
 from quorate.api.meta import Key
+from quorate.placement import failures
 from quorate.placement.change_log import ChangeLog
-from quorate.placement.filters import failures
+from quorate.placement.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.devices.allocation import Chosen, DeviceShortage, choose_devices
 from quorate.placement.filters.devices.demand import ClaimDemand, DeviceDemand, allocated_devices
 from quorate.placement.filters.devices.inventory import DeviceId, DeviceInventory, PublishedDevice
-from quorate.placement.filters.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.framework import Capacity

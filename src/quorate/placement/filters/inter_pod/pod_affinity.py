@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from quorate.placement.filters import failures
-from quorate.placement.filters.failures import NodeStatuses
+from quorate.placement import failures
+from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.inter_pod.affinity_index import AffinityIndex
 from quorate.placement.filters.inter_pod.pod_selectors import AffinityTerm, PodLabelSet, WeightedAffinityTerm
 from quorate.placement.filters.inter_pod.topology_counts import DomainCounts

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from quorate.api.core import NodeSelector
-from quorate.placement.filters import failures
-from quorate.placement.filters.failures import NodeStatuses
+from quorate.placement import failures
+from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.filters.volumes.requirements import (

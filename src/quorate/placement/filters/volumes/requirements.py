@@ -21,8 +21,8 @@ from quorate.api.core.volumes import (
 )
 from quorate.api.meta import Key, SelectorRequirement, matches_selector
 from quorate.api.quantity import Quantity
-from quorate.placement.filters import failures
-from quorate.placement.filters.failures import FilterFailure
+from quorate.placement import failures
+from quorate.placement.failures import FilterFailure
 from quorate.placement.filters.node_affinity import NAME_FIELD
 from quorate.placement.filters.volumes.storage import StorageIndex
 
