@@ -117,7 +117,7 @@ def phase_after(
 class _StatusUpdater:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._design = session.settings.profile == "design"
+        self._reports_reasons = session.rules.reports_reasons
         self._has_gang_plugin = any(entry.name == "gang" for tier in session.settings.tiers for entry in tier)
         self._stamp = transition_stamp(session.now)
         self._evicted = {eviction.gang for eviction in session.evictions}
@@ -127,7 +127,7 @@ class _StatusUpdater:
         reason = self._session.pending_reasons.get(gang.key)
         if not gang.tasks and gang.min_member > 0 and gang.phase in (PENDING, INQUEUE):
             # Most groups of a busy cluster: only the reason for waiting can have changed.
-            if self._design and reason is not None and gang.phase == PENDING:
+            if self._reports_reasons and reason is not None and gang.phase == PENDING:
                 self._report_not_admitted(gang, reason)
         else:
             self._update_with_members(gang, reason)
@@ -137,11 +137,11 @@ class _StatusUpdater:
         reports_readiness = (
             self._has_gang_plugin
             and bool(gang.tasks)
-            and not (self._design and (gang.is_pending or gang.has_lost_all))
+            and not (self._reports_reasons and (gang.is_pending or gang.has_lost_all))
         )
         # Whatever the roles of members: the minima of roles only decide what is placed.
-        is_ready = not gang.missing_members(with_best_effort=self._session.counts_best_effort)
-        not_admitted = self._design and gang.is_pending and reason is not None
+        is_ready = not gang.missing_members(with_best_effort=not self._session.rules.allocates_best_effort)
+        not_admitted = self._reports_reasons and gang.is_pending and reason is not None
         before = gang.phase
         gang.phase = phase_after(
             gang.phase,
@@ -150,7 +150,7 @@ class _StatusUpdater:
             ended=gang.ended,
             evicted=gang.key in self._evicted or self._is_on_lost_nodes(gang),
             unschedulable=not_admitted or (reports_readiness and not is_ready),
-            keeps_live_groups=self._design,
+            keeps_live_groups=self._reports_reasons,
         )
         if gang.phase not in (INQUEUE, UNKNOWN):
             gang.inqueue_since = None
@@ -162,7 +162,7 @@ class _StatusUpdater:
             self._report_not_admitted(gang, reason)
         elif reports_readiness and is_ready:
             self._report_ready(gang, str(reason) if isinstance(reason, FurtherMembersWait) else "")
-        elif reports_readiness and not (self._design and gang.phase == COMPLETED):
+        elif reports_readiness and not (self._reports_reasons and gang.phase == COMPLETED):
             self._report_not_ready(gang, reason)
 
     def _is_restarted(self, gang: Gang) -> bool:
@@ -172,7 +172,7 @@ class _StatusUpdater:
         others are to have the room.
         """
         is_gone = gang.key in self._evicted or gang.is_suspended or gang.is_terminating
-        return self._design and gang.is_recreated and not is_gone
+        return self._reports_reasons and gang.is_recreated and not is_gone
 
     def _is_on_lost_nodes(self, gang: Gang) -> bool:
         """Return True if no pods are left but some that terminate on nodes that are not ready, for too long.
@@ -211,7 +211,7 @@ class _StatusUpdater:
 
     def _report_not_ready(self, gang: Gang, reason: PendingReason | None) -> None:
         """Report that too few members of ``gang``, which is admitted, have a node."""
-        if self._design:
+        if self._reports_reasons:
             reason = self._session.invalid_reason(gang) or reason or self._not_tried(gang)
             condition_reason, message = _condition_reason(reason), str(reason)
         else:
@@ -229,7 +229,7 @@ class _StatusUpdater:
 
     def _report_ready(self, gang: Gang, message: str) -> None:
         before = gang.conditions
-        gang.conditions = with_scheduled(before, self._stamp, message=message, clears=self._design)
+        gang.conditions = with_scheduled(before, self._stamp, message=message, clears=self._reports_reasons)
         if gang.conditions is not before and not is_true(before, SCHEDULED):
             self._session.record_event(gang, "Normal", SCHEDULED, "pod group is ready")
 

@@ -20,6 +20,7 @@ from quorate.gang.cache.queue import ROOT, with_ancestors
 from quorate.gang.cache.queue_accounts import Account, add
 from quorate.gang.deserved import dominant_share
 from quorate.gang.pending_reasons import PendingReason
+from quorate.gang.profile_rules import PROFILE_RULES
 from quorate.gang.session.callbacks import QueueShare, all_callbacks
 from quorate.gang.session_opening import open_session
 from quorate.placement.resources import Amounts
@@ -41,7 +42,7 @@ class GangReport:
 
 def gang_reports(model: Model, settings: SchedulerConfiguration) -> Mapping[Key, GangReport]:
     """Return a report on each pod group that exists.  Call it between two sessions."""
-    with_best_effort = settings.profile == "compat"
+    with_best_effort = not PROFILE_RULES[settings.profile].allocates_best_effort
     has_drf = any(entry.name == "drf" for tier in settings.tiers for entry in tier)
     total = model.cluster.total
     reports = {}

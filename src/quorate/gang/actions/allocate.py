@@ -73,7 +73,7 @@ def _parts(session: Session, gangs: Sequence[Gang]) -> tuple[list[Gang], list[Ga
     without end.  A partially bound gang holds nodes to no effect until it is complete, as does one that is
     short since it lost members; profile ``compat`` prefers only the latter, if a controller replaces them.
     """
-    is_design = session.settings.profile == "design"
+    prefers_short = session.rules.prefers_short
     partial: list[Gang] = []
     nominated: list[Gang] = []
     short: list[Gang] = []
@@ -81,9 +81,9 @@ def _parts(session: Session, gangs: Sequence[Gang]) -> tuple[list[Gang], list[Ga
     for gang in gangs:
         if is_nominated(gang):
             nominated.append(gang)
-        elif is_design and is_partially_bound(gang):
+        elif prefers_short and is_partially_bound(gang):
             partial.append(gang)
-        elif gang.is_short and (is_design or (gang.is_recreated and session.keeps_room_of_lost)):
+        elif gang.is_short and (prefers_short or (gang.is_recreated and session.keeps_room_of_lost)):
             short.append(gang)
         else:
             rest.append(gang)
@@ -154,7 +154,7 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
 
     In profile ``compat`` ``backfill`` places best-effort ones, except those of gangs within a HyperNode.
     """
-    best_effort = session.settings.profile == "design" or gang.topology is not None
+    best_effort = session.rules.allocates_best_effort or gang.topology is not None
     return [shape for shape in gang.shapes if best_effort or not shape.best_effort]
 
 
@@ -174,14 +174,14 @@ class GangPlacement:
         self._refused_requests: tuple[Amounts, Amounts] | None = None
         self._affinity_shapes: dict[Shape, None] = {}  # with required affinity; empty in profile compat
         self._anchored: set[Shape] = set()  # shapes for which an anchor node was searched
-        if session.settings.profile == "design":
+        if session.rules.plans_members:
             self._affinity_shapes = dict.fromkeys(shape for shape in gang.shapes if requires_affinity(shape))
         self._is_nominated = is_nominated(gang)  # before any of its tasks has a node
         self._is_first_turn = True
         # How the trial with this gang would end, if that is known without it.
         self._refused = trials.refused.of_shape(gang)
         if self._refused is None and self._any_shape_fits():
-            best_effort = session.settings.profile == "design"
+            best_effort = session.rules.allocates_best_effort
             self._tasks.extend(tasks_to_place(session, gang, best_effort=best_effort))
             self._refused = trials.refused.of_tasks(gang, tuple(self._tasks))
 

@@ -35,7 +35,7 @@ def _is_candidate(session: Session, gang: Gang) -> bool:
         return False
     if not session.may_have_nodes(gang) or not _tasks_to_backfill(session, gang):
         return False
-    if session.settings.profile == "design" and not session.is_ready(gang):
+    if session.rules.allocates_best_effort and not session.is_ready(gang):
         return False
     return session.invalid_reason(gang) is None
 

@@ -36,15 +36,14 @@ _MAX_DOUBLINGS: Final = 62  # from any base, so many doublings exceed any maximu
 
 
 def enqueue(session: Session) -> None:
-    match session.settings.profile:
-        case "compat":
-            _admit_by_vote(session)
-        case "design":
-            with EvictionPlans(session) as plans:
-                enqueue = EnqueuePass(session, plans)
-                enqueue.recheck_admitted()
-                for gang in enqueue.waiting():
-                    enqueue.evaluate(gang)
+    if not session.rules.enqueue_checks:
+        _admit_by_vote(session)
+        return
+    with EvictionPlans(session) as plans:
+        enqueue = EnqueuePass(session, plans)
+        enqueue.recheck_admitted()
+        for gang in enqueue.waiting():
+            enqueue.evaluate(gang)
 
 
 def _admit_by_vote(session: Session) -> None:

@@ -74,8 +74,7 @@ class EvictionPlans:
         running = sum(1 for gang in session.gangs if gang.allocated)
         self._max_searches = max_searches or max(1, min(MAX_SEARCHES, MAX_GANGS // max(1, running)))
         self._model.refused_plans.begin_session(self._model.version, self._max_searches)
-        # In profile compat a group is admitted for idle resources only, as in Volcano.
-        names = session.settings.actions if session.settings.profile == "design" else ()
+        names = session.settings.actions if session.rules.admits_on_evictions else ()
         self._actions = [action for name in names for action in _ACTIONS if action == name]
         self._searches = 0
         self._planned: list[_Search] = []

@@ -51,7 +51,7 @@ def may_have_victims(session: Session, gang: Gang, action: EvictionAction) -> bo
     settings = session.settings
     is_of_all = hard_limit(gang) is not None and len(gang.topology.limits) == 1
     return is_of_all and (
-        settings.profile == "design" or action == "reclaim" or settings.preempt.only_lower_gangs
+        session.rules.preempts_in_hyper_nodes or action == "reclaim" or settings.preempt.only_lower_gangs
     )
 
 

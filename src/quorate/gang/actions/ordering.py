@@ -28,9 +28,9 @@ class GangQueues:
         self._heaps: dict[str, list[tuple[SortKey, Key]]] = {}  # by queue; entries may be outdated
         self._sort_keys: dict[Key, SortKey] = {}  # of the gangs in the heaps: identifies the valid entry
         self._volcano_order = (
-            VolcanoQueueOrder(session.queues, session.queue_order_key)
-            if session.settings.profile == "compat"
-            else None
+            None
+            if session.rules.compares_each_turn
+            else VolcanoQueueOrder(session.queues, session.queue_order_key)
         )
         session.pop_moved_gangs()  # earlier moves are in the sort keys already
 
@@ -149,7 +149,7 @@ def tasks_to_place(session: Session, gang: Gang, *, best_effort: bool) -> list[T
     if not best_effort:
         tasks = [task for task in tasks if not task.best_effort]
     tasks.sort(key=lambda task: not task.nominated_node)
-    if session.settings.profile == "compat":
+    if not session.rules.plans_members:
         return tasks
     affinity_ranks = affinity_order(gang.shapes)
     tasks.sort(key=lambda task: (affinity_ranks[task.shape], task.best_effort))

@@ -129,7 +129,7 @@ class RefusedPlacements:
 
     def _shape_key(self, gang: Gang) -> Hashable:
         """Return what the trial with a gang of one shape depends on; None if members may differ."""
-        if self._session.settings.profile == "compat" or len(gang.shapes) != 1:
+        if not self._session.rules.shares_refusals or len(gang.shapes) != 1:
             return None
         (shape,) = gang.shapes
         if requires_affinity(shape) or any(task.nominated_node for task in gang.schedulable.values()):

@@ -21,7 +21,7 @@ from quorate.gang.session.session import Session
 def evict_partial_gangs(session: Session) -> None:
     """Evict the bound members of each gang that has been partially bound for too long."""
     repair_timeout_s = session.settings.allocate.repair_timeout_s
-    if session.settings.profile == "compat" or repair_timeout_s is None:
+    if not session.rules.prefers_short or repair_timeout_s is None:
         return
     for gang in session.gangs:
         if not is_partially_bound(gang):

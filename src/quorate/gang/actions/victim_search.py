@@ -60,7 +60,7 @@ class VictimSearch:
         self._failed: set[tuple[Shape, int]] = set()  # of tasks for which no node was found, with priority
         # Volcano's preempt leaves a task that fits its nominated node to the action allocate, although it
         # evicts nothing for the rest of the gang then.
-        self._leaves_nominated = action == "preempt" and session.settings.profile == "compat"
+        self._leaves_nominated = action == "preempt" and not session.rules.preempts_beside_nominated
 
     def limit_to(self, finder: NodeFinder | LimitedNodeFinder) -> None:
         """Search the nodes of ``finder`` from now on."""

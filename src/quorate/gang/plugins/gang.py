@@ -21,9 +21,9 @@ from quorate.gang.surplus import MinMemberSurplus
 
 
 def gang(session: Session, entry: PluginEntry) -> PluginCallbacks:
-    with_best_effort = session.counts_best_effort
+    with_best_effort = not session.rules.allocates_best_effort
     # Volcano protects only minMember, and so breaks gangs that need a minimum of each role.
-    by_role = session.settings.profile == "design"
+    by_role = session.rules.keeps_roles
 
     def job_ready(gang: Gang) -> bool:
         return gang.is_ready(with_best_effort=with_best_effort)

@@ -43,7 +43,7 @@ def nodegroup(session: Session, entry: PluginEntry) -> PluginCallbacks:
     callbacks = PluginCallbacks(
         full_node_groups=usage.full_groups, on_allocate=usage.add, on_deallocate=usage.remove
     )
-    if session.settings.profile == "compat":  # Volcano admits groups whatever these limits are
+    if not session.rules.enqueue_checks:  # Volcano admits groups whatever these limits are
         return callbacks
     accounts = session.open_accounts(lambda queue: (queue,))
     return replace(

@@ -21,7 +21,7 @@ from quorate.gang.session.session import Session
 
 def overcommit(session: Session, entry: PluginEntry) -> PluginCallbacks:
     assert isinstance(entry.arguments, OvercommitArguments), entry
-    if session.settings.profile == "design":
+    if session.rules.enqueue_checks:
         return PluginCallbacks()
     factor = entry.arguments.factor
     limits = {resource: floor(amount * factor) for resource, amount in session.cluster.total.items()}

@@ -63,7 +63,7 @@ class _QueueShares:
         self._guaranteed = total_guarantee(session.queues.values())
         queues = [session.queues[name] for name in sorted(self.accounts.by_queue)]
         self._real_capability = {queue.name: self._real_capability_of(queue) for queue in queues}
-        self._counts_claims = session.settings.profile == "design"
+        self._charges_claims = session.rules.charges_claims
         self._current: _Deserved | None = None  # None: to be computed
 
     @property
@@ -91,7 +91,7 @@ class _QueueShares:
         self._demand_changed()
 
     def _demand_changed(self) -> None:
-        if self._counts_claims:
+        if self._charges_claims:
             self._current = None
             self.accounts.deserved_changed()
 
@@ -101,7 +101,7 @@ class _QueueShares:
     def _demand(self, queue: Queue) -> QueueDemand:
         account = self.accounts.by_queue[queue.name]
         real_capability = self._real_capability[queue.name]
-        demand = account.demand if self._counts_claims else account.request
+        demand = account.demand if self._charges_claims else account.request
         return QueueDemand(queue.weight, demand, real_capability, queue.guarantee)
 
     def _deserved(self, queue: str) -> Mapping[str, Fraction]:

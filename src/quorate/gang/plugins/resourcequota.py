@@ -17,7 +17,7 @@ from quorate.gang.shortage import Shortage
 
 
 def resourcequota(session: Session, entry: PluginEntry) -> PluginCallbacks:
-    if session.settings.profile == "design":
+    if session.rules.enqueue_checks:
         return PluginCallbacks()
     quotas: dict[str, list[NamespaceQuota]] = {}
     for key in sorted(session.model.quotas):

@@ -39,7 +39,7 @@ def sla(session: Session, entry: PluginEntry) -> PluginCallbacks:
     def permit_if_overdue(gang: Gang) -> Vote:
         return Vote.PERMIT if is_overdue(gang) else Vote.ABSTAIN
 
-    if session.settings.profile == "design":
+    if session.rules.enqueue_checks:
         return PluginCallbacks(job_order=job_order, job_overdue=is_overdue, job_pipelined=permit_if_overdue)
     return PluginCallbacks(
         job_order=job_order, job_enqueueable=permit_if_overdue, job_pipelined=permit_if_overdue

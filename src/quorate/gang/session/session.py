@@ -37,6 +37,7 @@ from quorate.gang.pending_reasons import (
     WorkloadNotAdmitted,
     no_share_message,
 )
+from quorate.gang.profile_rules import PROFILE_RULES
 from quorate.gang.session.callbacks import (
     SessionCallbacks,
     SortKey,
@@ -69,6 +70,7 @@ class Session:
         self.model = model
         self.cluster = model.cluster
         self.settings = settings
+        self.rules = PROFILE_RULES[settings.profile]
         self.now = now  # seconds since the epoch, the same throughout
         self.queues = model.queues
         # The gangs that have a pod group and a queue, oldest first.
@@ -95,13 +97,12 @@ class Session:
 
     def open_accounts(self, path: Path) -> SessionAccounts:
         """Return accounts for one plugin to update.  ``path``: see ``SessionAccounts``."""
-        is_design = self.settings.profile == "design"
         return SessionAccounts(
             self.queue_accounts,
             self.model.gangs,
             path,
-            requested_beside_members if is_design else requested,
-            reserves_missing=is_design,
+            requested_beside_members if self.rules.charges_claims else requested,
+            reserves_missing=self.rules.charges_claims,
         )
 
     @cached_property
@@ -132,13 +133,8 @@ class Session:
 
         In profile ``compat`` a gang that has lost all members is still admitted for a session.
         """
-        has_lost_all = self.settings.profile == "design" and gang.has_lost_all
+        has_lost_all = self.rules.readmits_lost and gang.has_lost_all
         return not (gang.is_pending or gang.is_suspended or has_lost_all)
-
-    @property
-    def counts_best_effort(self) -> bool:
-        """Whether pending best-effort members count as ready (profile ``compat``)."""
-        return self.settings.profile == "compat"
 
     def queue_of(self, gang: Gang) -> Queue:
         return self.queues[gang.queue]
@@ -245,7 +241,7 @@ class Session:
         In profile ``compat`` not beside actions that evict: refused the room, a gang would evict the others.
         """
         actions = self.settings.actions
-        return self.settings.profile == "design" or not ("preempt" in actions or "reclaim" in actions)
+        return self.rules.prefers_short or not ("preempt" in actions or "reclaim" in actions)
 
     def allows(self, queue: Queue, request: Amounts) -> bool:
         """Return True if ``queue`` may allocate ``request`` now."""
@@ -303,7 +299,7 @@ class Session:
 
     def report_further_members(self, gang: Gang, cause: str) -> None:
         """Set why members of ``gang``, which is ready, wait (profile ``design``)."""
-        if gang.schedulable and self.settings.profile == "design":
+        if gang.schedulable and self.rules.reports_reasons:
             self.pending_reasons[gang.key] = FurtherMembersWait(len(gang.schedulable), cause)
 
     # Moves.
@@ -369,7 +365,7 @@ class Session:
         ``gang``, with which the others of the gang would wait for the first one, all tasks of the plan are.
         """
         is_alone = not self.settings.has_plugin("gang")
-        all_share = whole or self.settings.profile == "design"
+        all_share = whole or self.rules.nominates_all
         is_next = False  # whether evictions precede the next pipelined task
         evicts = any(move.to_status is TaskStatus.RELEASING for move in moves)
         for move in moves:

@@ -24,15 +24,18 @@ def choose_victims(
 ) -> Sequence[Task]:
     """Return the ``candidates`` that may be evicted for ``task``; both are in victim order."""
     callbacks = session.callbacks.preemptable if action == "preempt" else session.callbacks.reclaimable
-    is_design = session.settings.profile == "design"
     choices = [[partial(callback, task, candidates) for callback in tier] for tier in callbacks]
-    victims, tier = agreed_victims(choices, empty_is_final=is_design)
+    victims, tier = agreed_victims(choices, empty_is_final=session.rules.keeps_shares)
     if action == "preempt":
         return victims
     beyond_shares = victims
     for callback in all_callbacks(session.callbacks.beyond_share[tier + 1 :]):
         beyond_shares = callback(task, beyond_shares)
-    return beyond_shares if is_design else _without_next_preemptors(session, victims, beyond_shares)
+    return (
+        beyond_shares
+        if session.rules.keeps_shares
+        else _without_next_preemptors(session, victims, beyond_shares)
+    )
 
 
 def _without_next_preemptors(
