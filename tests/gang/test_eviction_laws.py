@@ -66,6 +66,40 @@ MEMBERS_START_ONE_BY_ONE = Case(
     one_by_one=True,
 )
 
+# Without the plugin ``gang`` pods were evicted for ``never``, one member of which fits no node; then it was
+# rolled back before the other member started.
+PARTLY_PLANNED = Case(
+    {
+        "nodes": [{"name": "n0", "cpu": 3}, {"name": "n1", "cpu": 1}],
+        "queues": [{"name": "q", "weight": 1, "deserved": {"cpu": 2}, "capability": {"cpu": 2}}],
+        "podGroups": [
+            {"name": "surplus", "queue": "q", "minResources": {"cpu": 1}, "phase": "Running", "created": 0},
+            {
+                "name": "never",
+                "queue": "q",
+                "minMember": 2,
+                "minResources": {"cpu": 2},
+                "phase": "Pending",
+                "created": 1,
+            },
+        ],
+        "pods": [
+            {"name": "surplus-0", "group": "surplus", "cpu": 1, "node": "n0", "phase": "Running"},
+            {"name": "surplus-1", "group": "surplus", "cpu": 1, "node": "n0", "phase": "Running"},
+            {"name": "surplus-2", "group": "surplus", "cpu": 1, "node": "n1", "phase": "Running"},
+            {"name": "never-0", "group": "never", "cpu": 1},
+            {"name": "never-1", "group": "never", "cpu": 4},
+        ],
+    },
+    {
+        "actions": "enqueue, allocate, preempt",
+        "tiers": [["priority", "conformance", "capacity", *NODES]],
+        "configurations": CONFIGURATIONS,
+    },
+    "design",
+    one_by_one=True,
+)
+
 # Without the plugin ``gang`` one victim suffices for a member; the HyperNode lacks room for the minimum.
 MINIMUM_WITHIN_A_HYPER_NODE = Case(
     {
@@ -107,6 +141,7 @@ MINIMUM_WITHIN_A_HYPER_NODE = Case(
 @examples(500)
 @example(TWO_NOMINATED_GANGS)
 @example(MEMBERS_START_ONE_BY_ONE)
+@example(PARTLY_PLANNED)
 @given(cases())
 @pytest.mark.large
 def test_evictions_keep_the_laws(case: Case) -> None:

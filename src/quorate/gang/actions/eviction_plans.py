@@ -190,6 +190,8 @@ class _Search:
         try:
             for action in actions:
                 if _ACTIONS[action](session, gang):
+                    if gang.is_starving:  # without the plugin gang, a part of it suffices for the action
+                        return None
                     return EvictionPlan(action, tuple(each.task for each in session.evictions))
         finally:
             gang.phase = phase
