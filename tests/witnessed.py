@@ -12,9 +12,9 @@ from typing import Final
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.kube.discovery import plural_of
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import RestConfig, load_rest_config
-from quorate.kube.rest.discovery import plural_of
 from quorate.witness.process import Options, run_witness
 from quorate.witness.report import Reason, Report
 

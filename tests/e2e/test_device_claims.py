@@ -10,6 +10,7 @@ from quorate.api.configuration import default_configuration
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.meta import Key
 from quorate.install import scheduler
+from quorate.kube.discovery import plural_of
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     DEVICE_CLASSES,
@@ -20,7 +21,6 @@ from quorate.kube.resources import (
     RESOURCE_SLICES,
     untyped,
 )
-from quorate.kube.rest.discovery import plural_of
 from quorate.local.nodes import NodePool
 from quorate.scheduler.scheduler import Options
 from tests.e2e.gangs import GangWorld, running_gang_cluster

@@ -10,9 +10,9 @@ import pytest
 
 from quorate.install.crds import gang_definitions
 from quorate.kube.client import Client
+from quorate.kube.discovery import served_resources
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.kube.rest.discovery import served_resources
 from quorate.processes.local.apply import DEFINITIONS, install_definitions
 from tests.local.api_client import ApiClient, connect
 from tests.local.clusters import ListedLate, api_server

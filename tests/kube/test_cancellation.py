@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from quorate.kube.manager.cancellation import run_cancellable
+from quorate.kube.cancellation import run_cancellable
 
 
 class Restart(Exception):

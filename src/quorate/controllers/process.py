@@ -19,6 +19,7 @@ from quorate.controllers.jobs.integrations import queues_pods
 from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.discovery import wait_until_served
 from quorate.kube.fault_conditions import OF_QUEUEING, FaultConditionWriter
 from quorate.kube.informer import Change, Informer
 from quorate.kube.manager import leader_election
@@ -30,7 +31,6 @@ from quorate.kube.resources import (
     T,
     metadata_of,
 )
-from quorate.kube.rest.discovery import wait_until_served
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View

@@ -8,10 +8,10 @@ from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
+from quorate.kube.discovery import plural_of
 from quorate.kube.errors import NotFound
+from quorate.kube.named_kinds import find_kind
 from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of, untyped
-from quorate.kube.rest.discovery import plural_of
-from quorate.kube.rest.named_kinds import find_kind
 
 _WORKLOAD_TYPES: Final = ("workload", "workloads", "kwl", "kueueworkload", "kueueworkloads", "wl")
 

@@ -22,6 +22,7 @@ from yarl import URL
 from quorate.api import codec
 from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Key, ObjectMeta
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.errors import (
     ApiError,
     Gone,
@@ -32,7 +33,6 @@ from quorate.kube.errors import (
 )
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
 from quorate.kube.limits import CONNECT_S, PAGE_SIZE, WATCH_S, WATCH_SLACK_S
-from quorate.kube.manager.cancellation import end_tasks
 from quorate.kube.object_faults import ObjectFault, ObjectFaults
 from quorate.kube.own_writes import OwnWrites
 from quorate.kube.resources import Body, Resource, T, metadata_of

@@ -11,11 +11,11 @@ from quorate.api.kueue import GROUP, VERSION
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.kube.discovery import plural_of
 from quorate.kube.events import EventRecorder
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import RestConfig, load_rest_config
-from quorate.kube.rest.discovery import plural_of
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.exposition import metrics_access, metrics_application

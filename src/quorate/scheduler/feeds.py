@@ -24,6 +24,7 @@ from quorate.gang.cache.from_objects import differ_only_in_status
 from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.discovery import plural_of
 from quorate.kube.feed import Feed, cluster_feed, load
 from quorate.kube.informer import Informer
 from quorate.kube.object_faults import ObjectFault
@@ -46,7 +47,6 @@ from quorate.kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from quorate.kube.rest.discovery import plural_of
 from quorate.kube.unreadable_pods import occupied_node
 
 PLACED_WORKLOADS: Final = Resource(kueue.GROUP, kueue.VERSION, "workloads", "Workload", True, PlacedWorkload)

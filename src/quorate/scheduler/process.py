@@ -15,12 +15,12 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import GROUP, VERSION
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.discovery import served_resources
 from quorate.kube.flowcontrol import until_answered
 from quorate.kube.manager import leader_election
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.manager.leader_election import JoinElection, LeaseTimings
 from quorate.kube.manager.restart import run_restarting
-from quorate.kube.rest.discovery import served_resources
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.scheduler import Options, Scheduler
 

@@ -20,9 +20,9 @@ from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import OfWorkload, Target, named_targets
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
+from quorate.kube.named_kinds import find_kind
 from quorate.kube.resources import NAMESPACES, WORKLOADS, Json, Resource
 from quorate.kube.rest.config import load_rest_config
-from quorate.kube.rest.named_kinds import find_kind
 from quorate.processes.local.apply import apply_manifests
 from quorate.processes.local.manifests import Manifest, read_manifest_text, read_manifests
 from quorate.queueing.conditions import is_finished

@@ -6,9 +6,9 @@ from typing import Final
 
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.kube.client import Client
+from quorate.kube.discovery import plural_of
 from quorate.kube.errors import ApiError, NotFound, Unreadable
 from quorate.kube.resources import Resource
-from quorate.kube.rest.discovery import plural_of
 from quorate.witness.pods import WitnessedPod
 
 _MAX_REMEMBERED: Final = 50_000

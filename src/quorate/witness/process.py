@@ -8,11 +8,11 @@ from typing import Any, Final
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.discovery import plural_of
 from quorate.kube.errors import Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, NODES
-from quorate.kube.rest.discovery import plural_of
 from quorate.witness.admissions import WITNESSED_WORKLOADS
 from quorate.witness.devices import WITNESSED_CLAIMS
 from quorate.witness.owners import OwnerLookup

@@ -20,9 +20,9 @@ from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import JobObject
 from quorate.controllers.limits import MAX_DEPTH, MAX_REMEMBERED_OWNERS
 from quorate.kube.client import Client
+from quorate.kube.discovery import plural_of
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import PODS, Resource
-from quorate.kube.rest.discovery import plural_of
 
 Find = Callable[[Key], JobObject | None]
 _KindName = tuple[str, str]  # apiVersion and kind

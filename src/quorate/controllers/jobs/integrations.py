@@ -30,9 +30,9 @@ from quorate.controllers.jobs.unstructured import UnstructuredJob, UnstructuredJ
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.volcano.job.queued_job import VolcanoJob
 from quorate.controllers.volcano.pod_groups.queued_group import VolcanoPodGroup
+from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import JOBS, POD_GROUPS, PODS, VOLCANO_JOBS, Resource
-from quorate.kube.rest.discovery import wait_until_served
 
 BATCH_JOB: Final = "batch/job"
 _WRAPPABLE: Final[Mapping[str, UnstructuredJobKind]] = {

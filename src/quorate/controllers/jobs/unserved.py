@@ -14,9 +14,9 @@ from quorate.api.meta import Key, ObjectMeta, Struct, matches_selector
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.jobs.integrations import INTEGRATIONS
 from quorate.controllers.limits import UNSERVED_INTERVAL_S
+from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Resource, reference
-from quorate.kube.rest.discovery import wait_until_served
 
 NOT_QUEUED: Final = "NotQueued"  # reason of an event of our own
 

@@ -30,6 +30,7 @@ from quorate.controllers.provisioning.provisioning_plan import (
 )
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.discovery import wait_until_served
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound, ServerError
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
@@ -40,7 +41,6 @@ from quorate.kube.resources import (
     WORKLOADS,
     reference_to,
 )
-from quorate.kube.rest.discovery import wait_until_served
 from quorate.kube.writes import send, status_patch
 from quorate.queueing.lifecycle.transition import Event
 

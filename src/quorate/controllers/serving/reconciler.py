@@ -29,10 +29,10 @@ from quorate.controllers.serving.template_gates import gate_plan
 from quorate.controllers.serving.workloads import is_adoptable, serving_plans
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.discovery import wait_until_served
 from quorate.kube.errors import AlreadyExists, ApiError, is_refusal
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS, reference_to
-from quorate.kube.rest.discovery import wait_until_served
 from quorate.kube.selection import Selection
 from quorate.kube.writes import Create
 

@@ -20,12 +20,12 @@ from quorate.controllers.pod_informers import UNFINISHED, PodInformers
 from quorate.controllers.topology.volume_feeds import VolumeFeeds, volume_feeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.discovery import plural_of
 from quorate.kube.errors import Forbidden
 from quorate.kube.feed import Feed, cluster_feed, load
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import PLACEABLE_PODS, RESOURCE_CLAIM_TEMPLATES, Resource
-from quorate.kube.rest.discovery import plural_of
 from quorate.kube.selection import Watched
 from quorate.kube.unreadable_pods import occupied_node
 from quorate.queueing.nodes.pod_templates import has_claims

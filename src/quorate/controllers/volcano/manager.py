@@ -26,6 +26,7 @@ from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroup
 from quorate.controllers.volcano.pod_groups.scheduling_gates import SchedulingGateController
 from quorate.controllers.volcano.pod_groups.suspended_groups import SuspendedGroupController
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
+from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
     COMMANDS,
@@ -36,7 +37,6 @@ from quorate.kube.resources import (
     VOLCANO_JOBS,
     Resource,
 )
-from quorate.kube.rest.discovery import wait_until_served
 from quorate.kube.selection import Selection, Watched
 
 # Makes the controller that queues the objects of an informer, for each kind that is queued.

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Generic, TypeVar
 
+from quorate.kube.cancellation import run_cancellable
 from quorate.kube.log import logger
-from quorate.kube.manager.cancellation import run_cancellable
 
 C = TypeVar("C")
 

@@ -25,12 +25,12 @@ import msgspec
 from quorate.api import codec
 from quorate.api.events import Lease, LeaseSpec
 from quorate.api.meta import Key, ObjectMeta, micro_time
+from quorate.kube.cancellation import run_cancellable
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable, Unreadable
 from quorate.kube.limits import LEASE_MARGIN_S
 from quorate.kube.log import logger
-from quorate.kube.manager.cancellation import run_cancellable
 from quorate.kube.resources import LEASES
 from quorate.kube.rest.decoding import WatchEvent
 

@@ -8,11 +8,11 @@ stays up, with its other parts, such as webhooks.
 from collections.abc import Callable, Coroutine
 from typing import Final
 
+from quorate.kube.cancellation import run_cancellable
 from quorate.kube.clock import Clock
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.limits import STABLE_RUN_S
 from quorate.kube.log import logger
-from quorate.kube.manager.cancellation import run_cancellable
 
 RESTART: Final = Backoff(first_s=1.0, cap_s=60.0)
 

@@ -25,6 +25,7 @@ from typing import Final, cast
 
 from aiohttp import StreamReader, web
 
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.limits import (
     ACCEPT_RETRY_S,
     BACKLOG,
@@ -34,7 +35,6 @@ from quorate.kube.limits import (
     SHUTDOWN_S,
 )
 from quorate.kube.log import logger
-from quorate.kube.manager.cancellation import end_tasks
 from quorate.kube.serving.malformed_requests import http_logger
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

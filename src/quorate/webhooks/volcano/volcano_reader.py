@@ -29,12 +29,12 @@ from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum, QuotaLedger
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.discovery import wait_until_served
 from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
 from quorate.kube.feed import Feed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import CONFIG_MAPS, POD_GROUPS, QUEUES, RESOURCE_QUOTAS
-from quorate.kube.rest.discovery import wait_until_served
 from quorate.webhooks.limits import DISCOVERY_INTERVAL_S, SCHEDULER_INTERVAL_S
 from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, pod_quota_usage
 

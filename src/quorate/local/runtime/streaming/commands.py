@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
-from quorate.kube.manager.cancellation import end_tasks
+from quorate.kube.cancellation import end_tasks
 from quorate.local.runtime.containers.console import Console, set_size
 from quorate.local.runtime.containers.processes import killed_at_the_end
 from quorate.local.runtime.containers.types import RunningContainer, exec_arguments

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 from aiohttp import hdrs, web
 
 from quorate.api.meta import at_epoch
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
-from quorate.kube.manager.cancellation import end_tasks
 from quorate.local.container_logs import (
     InvalidLogOption,
     log_chunks,
