@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
-import yaml
-
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
+from tests import fast_yaml
 from tests.gang.vector_keys import unread_keys
 from tests.gang.vectors_admission import run_admission
 from tests.gang.vectors_controllers import run_minres, run_queue_state, run_vcjob
@@ -73,7 +72,7 @@ def settings_of(conf: Json, profile: str) -> SchedulerConfiguration:
             for name, arguments in conf.get("configurations", {}).items()
         ],
     }
-    return load_scheduler_configuration(yaml.safe_dump(document)).configuration
+    return load_scheduler_configuration(fast_yaml.dump(document)).configuration
 
 
 def _entry(plugin: str | Json) -> Json:

@@ -5,8 +5,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import yaml
-
 from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Uid
@@ -34,6 +32,7 @@ from quorate.placement.resources import Amounts, DimensionDefault, in_base_units
 from quorate.placement.scoring import SCORE_UNIT, ResourceColumns, Scoring, normalized_scores, resource_scores
 from quorate.placement.shapes import Shape, Shapes
 from quorate.quota.amount import CPU, PODS
+from tests import fast_yaml
 from tests.gang import objects
 
 Json = dict[str, Any]
@@ -208,7 +207,7 @@ def run_score(given: Json, expect: Json, profile: str) -> list[str]:
 def _scoring(given: Json) -> Scoring:
     plugin = {"name": given["plugin"], "arguments": given.get("arguments", {})}
     document = {"actions": "allocate", "tiers": [{"plugins": [plugin]}]}
-    configuration = load_scheduler_configuration(yaml.safe_dump(document)).configuration
+    configuration = load_scheduler_configuration(fast_yaml.dump(document)).configuration
     arguments = configuration.tiers[0][0].arguments
     return Scoring(
         node_order=arguments if isinstance(arguments, NodeOrderArguments) else None,

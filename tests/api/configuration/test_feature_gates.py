@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from quorate.api.configuration import Configuration, default_configuration, load_configuration
 from quorate.api.configuration.feature_gates import (
@@ -18,9 +17,10 @@ from quorate.api.configuration.feature_gates import (
     Gates,
 )
 from quorate.api.decoding.strict import InvalidConfiguration
+from tests import fast_yaml
 from tests.api.configuration.files import a_file
 
-KUEUE_GATES: dict[str, dict[str, Any]] = yaml.safe_load(
+KUEUE_GATES: dict[str, dict[str, Any]] = fast_yaml.load(
     (Path(__file__).parent / "kueue-gates.yaml").read_text()
 )
 

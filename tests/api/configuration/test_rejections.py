@@ -4,12 +4,12 @@ from json import dumps
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.configuration import load_configuration
 from quorate.api.decoding.strict import InvalidConfiguration
+from tests import fast_yaml
 from tests.api.configuration.files import a_file, refusals
 
 SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
@@ -425,7 +425,7 @@ values = st.recursive(
 @st.composite
 def corrupted(draw: st.DrawFn) -> tuple[str, Any]:
     """Return a valid configuration with one value replaced, and the first field of its path."""
-    body = yaml.safe_load(a_file(EVERYTHING))
+    body = fast_yaml.load(a_file(EVERYTHING))
     field = draw(st.sampled_from(sorted(body.keys() - {"apiVersion", "kind"})))
     holder: Any = body
     key: Any = field

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-import yaml
 
 from quorate.api import codec
 from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex, topology_request
+from tests import fast_yaml
 
 LAYERS = "slice-required-topology-constraints"
 TWO_LAYERS = [{"topology": "b", "size": 4}, {"topology": "r", "size": 2}]
@@ -16,7 +16,7 @@ IN_JOB_SET = PodIndex("batch.kubernetes.io/job-completion-index", "jobset.sigs.k
 
 def request(text: str, index: PodIndex = NO_INDEX, *, multi_layer: bool = True) -> object:
     """Return the request as JSON, for annotations without their common prefix."""
-    given = {f"kueue.x-k8s.io/podset-{key}": value for key, value in (yaml.safe_load(text) or {}).items()}
+    given = {f"kueue.x-k8s.io/podset-{key}": value for key, value in (fast_yaml.load(text) or {}).items()}
     found = topology_request(given, index, multi_layer=multi_layer)
     return None if found is None else codec.to_builtins(found)
 

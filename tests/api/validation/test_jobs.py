@@ -2,11 +2,11 @@
 
 import msgspec
 import pytest
-import yaml
 
 from quorate.api import codec
 from quorate.api.meta import ObjectMeta
 from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
+from tests import fast_yaml
 
 OWN = "kueue.x-k8s.io"
 QUEUE = f"metadata.labels[{OWN}/queue-name]"
@@ -18,7 +18,7 @@ ELASTIC = f"metadata.annotations[{OWN}/elastic-job]"
 
 def a_job(text: str, kind: str = "Job") -> JobInfo:
     """Build a job from ``queue-name: q, suspend: true``; annotations have the prefix ``a:``."""
-    given = {name: str(value) for name, value in (yaml.safe_load(f"{{{text}}}") or {}).items()}
+    given = {name: str(value) for name, value in (fast_yaml.load(f"{{{text}}}") or {}).items()}
     suspended = given.pop("suspend", "True") == "True"
     labels = {f"{OWN}/{name}": value for name, value in given.items() if not name.startswith("a:")}
     annotations = {f"{OWN}/{name[2:]}": value for name, value in given.items() if name.startswith("a:")}

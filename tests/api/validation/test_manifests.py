@@ -3,15 +3,15 @@
 from typing import Any
 
 import pytest
-import yaml
 
 from quorate.api.validation import manifest_findings
+from tests import fast_yaml
 
 Json = dict[str, Any]
 
 
 def findings(kind: str, text: str, version: str = "v1beta2") -> list[str]:
-    body = yaml.safe_load(text) or {}
+    body = fast_yaml.load(text) or {}
     head = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": kind, "metadata": {"name": "x"}}
     return [str(finding) for finding in manifest_findings(head | body)]
 
@@ -147,7 +147,7 @@ def test_the_totals_of_a_cluster_queue_are_bounded() -> None:
             ]
         }
     }  # fmt: skip
-    assert findings("ClusterQueue", yaml.safe_dump(many)) == [
+    assert findings("ClusterQueue", fast_yaml.dump(many)) == [
         f"{GROUP_0}: 576 pairs of flavor and resource are too many, at most 512",
         "spec.resourceGroups: 320 resources in all groups are too many, at most 256",
     ]
@@ -165,7 +165,7 @@ def test_the_totals_of_a_cluster_queue_are_bounded() -> None:
             ]
         }
     }
-    assert findings("ClusterQueue", yaml.safe_dump(flavors)) == [
+    assert findings("ClusterQueue", fast_yaml.dump(flavors)) == [
         "spec.resourceGroups: 300 flavors in all groups are too many, at most 256"
     ]
 

@@ -2,13 +2,13 @@
 
 import msgspec
 import pytest
-import yaml
 
 from quorate.api.validation.pod_templates import pod_template_findings, whole_cpu_findings
+from tests import fast_yaml
 
 
 def template_of(spec: str) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode({"spec": yaml.safe_load(spec)}))
+    return msgspec.Raw(msgspec.json.encode({"spec": fast_yaml.load(spec)}))
 
 
 def refusals(spec: str) -> list[str]:

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from quorate.api.validation.topology import (
     pod_set_group_findings,
     topology_request_findings,
 )
+from tests import fast_yaml
 
 PREFIX = "kueue.x-k8s.io/podset-"
 LAYERS = "slice-required-topology-constraints"
@@ -32,7 +32,7 @@ ONE_LAYER = layers(("b", 4))
 
 
 def a_pod_set(text: str, count: int | None = 4, path: str = "t") -> AnnotatedPodSet:
-    annotations: dict[str, Any] = yaml.safe_load(text) or {}
+    annotations: dict[str, Any] = fast_yaml.load(text) or {}
     return AnnotatedPodSet(path, count, {f"{PREFIX}{key}": value for key, value in annotations.items()})
 
 

@@ -17,6 +17,7 @@ from quorate.api.validation.volcano_jobs import (
 )
 from quorate.api.volcano import Queue
 from quorate.api.volcano.job import Job
+from tests import fast_yaml
 
 Json = dict[str, Any]
 
@@ -33,7 +34,7 @@ QUEUES = {
 
 def a_job(spec: str, name: str = "j") -> Job:
     """Return a job; a task without a template gets a plain one."""
-    document = {"queue": "default", "minAvailable": 1, **yaml.safe_load(spec)}
+    document = {"queue": "default", "minAvailable": 1, **fast_yaml.load(spec)}
     plain = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
     document["tasks"] = [{"template": plain, **task} for task in document.get("tasks", ())]
     return codec.convert(Job, {"metadata": {"name": name, "namespace": "team"}, "spec": document})
@@ -324,7 +325,7 @@ def changed(*changes: tuple[str, str]) -> list[str]:
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
-    old, new = yaml.safe_load(STORED), yaml.safe_load(text)
+    old, new = fast_yaml.load(STORED), fast_yaml.load(text)
     findings = volcano_job_update_findings({"spec": old}, {"spec": new}, a_job(text))
     return [str(finding) for finding in findings]
 

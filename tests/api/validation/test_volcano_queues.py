@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-import yaml
 
 from quorate.api import codec
 from quorate.api.findings import Finding
@@ -21,17 +20,18 @@ from quorate.api.validation.volcano_queues import (
     queue_update_findings,
 )
 from quorate.api.volcano import PodGroup, Queue
+from tests import fast_yaml
 
 
 def a_group(spec: str = "{}") -> PodGroup:
     return codec.convert(
-        PodGroup, {"metadata": {"name": "a", "namespace": "team"}, "spec": yaml.safe_load(spec)}
+        PodGroup, {"metadata": {"name": "a", "namespace": "team"}, "spec": fast_yaml.load(spec)}
     )
 
 
 def a_queue(name: str, spec: str = "{}", **more: Any) -> Queue:
     metadata = {"name": name, "annotations": more.pop("annotations", {})}
-    return codec.convert(Queue, {"metadata": metadata, "spec": yaml.safe_load(spec), "status": more})
+    return codec.convert(Queue, {"metadata": metadata, "spec": fast_yaml.load(spec), "status": more})
 
 
 def texts(findings: Any) -> list[str]:
@@ -361,5 +361,5 @@ def test_deletion_of_queues() -> None:
     ],
 )
 def test_manifests(manifest: str, want: str) -> None:
-    body = {"metadata": {"name": "x"}, **yaml.safe_load(manifest)}
+    body = {"metadata": {"name": "x"}, **fast_yaml.load(manifest)}
     assert texts(manifest_findings(body)) == ([want] if want else [])

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-import yaml
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import WebhookGates, webhook_gates
 from quorate.api.kueue import Workload
 from quorate.api.validation.workloads import workload_findings, workload_update_findings
+from tests import fast_yaml
 
 Json = dict[str, Any]
 NO_GATES = WebhookGates()
@@ -18,7 +18,7 @@ ADMISSION = "{clusterQueue: q, podSetAssignments: [{name: main, count: 3}]}"
 
 
 def a_workload(text: str) -> Workload:
-    body = yaml.safe_load(text) or {}
+    body = fast_yaml.load(text) or {}
     return codec.convert(Workload, {"metadata": {"name": "w"}} | body)
 
 
