@@ -70,64 +70,65 @@ class QuotaTrees:
 
     def queues_below(self, holder: Holder) -> frozenset[str]:
         """Return the names of the cluster queues in the subtree of ``holder``, itself included."""
-        if holder.kind == "ClusterQueue":
-            return frozenset((holder.name,))
-        return frozenset().union(*(self.queues_below(child) for child in self._nodes[holder].children))
+        return frozenset(below.name for below in self._subtree(holder) if below.kind == "ClusterQueue")
 
     def flavor_resources(self, root: Holder) -> set[FlavorResource]:
         """Return the resources with quota anywhere in the tree of ``root``."""
-        node = self._nodes[root]
-        return set(node.quotas).union(*(self.flavor_resources(child) for child in node.children))
+        return {of for holder in self._subtree(root) for of in self._nodes[holder].quotas}
 
     def limits_of(self, root: Holder, of: FlavorResource) -> dict[Holder, int]:
         """Return the limit of each holder in the tree that has one."""
         limits: dict[Holder, int] = {}
-        self._collect_limits(root, of, limits)
+        quotas = self._tree_quotas(root, of)
+        for holder in self._subtree(root):
+            node = self._nodes[holder]
+            own = node.quotas.get(of)
+            if node.parent is None:
+                limits[holder] = quotas[holder]
+            elif own is None and holder.kind == "ClusterQueue":
+                limits[holder] = 0  # a queue uses only the flavors that it lists
+            elif own is not None and own.borrowing_limit is not None:
+                limits[holder] = quotas[holder] + base_units(of.resource, own.borrowing_limit.nanos)
         return limits
 
     def use_of(self, root: Holder, of: FlavorResource, used: Mapping[str, int]) -> dict[Holder, int]:
         """Return the use of each holder in the tree, given the use of its cluster queues by name."""
         use: dict[Holder, int] = {}
-        self._collect_use(root, of, used, use)
+        quotas = self._tree_quotas(root, of)
+        for holder in reversed(self._subtree(root)):
+            if holder.kind == "ClusterQueue":
+                use[holder] = used.get(holder.name, 0)
+                continue
+            children = self._nodes[holder].children
+            kept = {child: quotas[child] - self._lent(child, of, quotas[child]) for child in children}
+            use[holder] = sum(max(0, use[child] - kept[child]) for child in children)
         return use
 
-    def _quota(self, holder: Holder, of: FlavorResource) -> int:
-        node = self._nodes[holder]
-        own = node.quotas.get(of)
-        lent = sum(self._lent(child, of) for child in node.children)
-        return lent + (0 if own is None else base_units(of.resource, own.nominal_quota.nanos))
+    def _subtree(self, root: Holder) -> list[Holder]:
+        """Return a holder and all below it, parents before children; a tree can have thousands of levels."""
+        holders: list[Holder] = []
+        left = [root]
+        while left:
+            holders.append(left.pop())
+            left.extend(reversed(self._nodes[holders[-1]].children))
+        return holders
 
-    def _lent(self, holder: Holder, of: FlavorResource) -> int:
-        quota, own = self._quota(holder, of), self._nodes[holder].quotas.get(of)
+    def _tree_quotas(self, root: Holder, of: FlavorResource) -> dict[Holder, int]:
+        """Return the quota of each holder in the tree."""
+        quotas: dict[Holder, int] = {}
+        for holder in reversed(self._subtree(root)):
+            node = self._nodes[holder]
+            own = node.quotas.get(of)
+            lent = sum(self._lent(child, of, quotas[child]) for child in node.children)
+            quotas[holder] = lent + (0 if own is None else base_units(of.resource, own.nominal_quota.nanos))
+        return quotas
+
+    def _lent(self, holder: Holder, of: FlavorResource, quota: int) -> int:
+        """Return what a holder with a quota lends to its parent."""
+        own = self._nodes[holder].quotas.get(of)
         if own is None or own.lending_limit is None:
             return quota
         return min(quota, base_units(of.resource, own.lending_limit.nanos))
-
-    def _collect_limits(self, holder: Holder, of: FlavorResource, limits: dict[Holder, int]) -> None:
-        node = self._nodes[holder]
-        own = node.quotas.get(of)
-        if node.parent is None:
-            limits[holder] = self._quota(holder, of)
-        elif own is None and holder.kind == "ClusterQueue":
-            limits[holder] = 0  # a queue uses only the flavors that it lists
-        elif own is not None and own.borrowing_limit is not None:
-            borrowed = base_units(of.resource, own.borrowing_limit.nanos)
-            limits[holder] = self._quota(holder, of) + borrowed
-        for child in node.children:
-            self._collect_limits(child, of, limits)
-
-    def _collect_use(
-        self, holder: Holder, of: FlavorResource, used: Mapping[str, int], use: dict[Holder, int]
-    ) -> None:
-        if holder.kind == "ClusterQueue":
-            use[holder] = used.get(holder.name, 0)
-            return
-        total = 0
-        for child in self._nodes[holder].children:
-            self._collect_use(child, of, used, use)
-            kept = self._quota(child, of) - self._lent(child, of)
-            total += max(0, use[child] - kept)
-        use[holder] = total
 
 
 def base_units(resource: str, nanos: int) -> int:
