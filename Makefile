@@ -83,7 +83,7 @@ lint-spelling:
 lint-language:
 	@$(BIN)/python -m tests.language
 
-quick: $(STAMP) ## the tests of the cores: quota, placement, queueing, gangs (under 30 seconds of CPU)
+quick: $(STAMP) ## the tests of the cores: quota, placement, queueing, gangs (about half a minute of CPU)
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -p no:benchmark -m 'not slow and not long and not large' $(CORES_TESTS) $(ARGS)
 
 check: lint ## lint and the fast tests (over a minute)
