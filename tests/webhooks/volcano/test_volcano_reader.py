@@ -94,18 +94,6 @@ def test_the_reservation_of_a_group(group: PodGroup, want: GroupQuotaMinimum) ->
     assert group_quota_minimum(group) == want
 
 
-class SleepObservingClock(VirtualClock):
-    """A clock that reports when a task sleeps on it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slept_on = asyncio.Event()
-
-    async def sleep_until(self, moment: float) -> None:
-        self.slept_on.set()
-        await super().sleep_until(moment)
-
-
 async def no_namespace(name: str) -> Namespace | None:
     return None
 
@@ -116,11 +104,11 @@ def test_nothing_is_listed_before_the_kinds_are_served() -> None:
         async with api_server() as server:
             cluster = RestConfig(server.url, credentials=Token(server.token))
             async with Client(cluster, random.Random(1)) as client:
-                clock = SleepObservingClock()
+                clock = VirtualClock()
                 reader = CachedVolcanoReader(client, clock, ("volcano",), no_namespace)
                 running = asyncio.create_task(reader.run())
                 async with asyncio.timeout(10.0):
-                    await clock.slept_on.wait()
+                    await clock.slept.wait()
                     assert reader.quota("team") is None
                     await install_definitions(client, gang_definitions())
                     await clock.advance_to(clock.now() + DISCOVERY_INTERVAL_S)
