@@ -20,6 +20,7 @@ from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import wait_until_served
+from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.fault_conditions import OF_QUEUEING, FaultConditionWriter
 from quorate.kube.informer import Change, Informer
 from quorate.kube.manager import leader_election
@@ -28,12 +29,14 @@ from quorate.kube.manager.leader_election import JoinElection, LeaseTimings
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import (
     RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_FLAVORS,
     T,
     metadata_of,
 )
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
+from quorate.queueing.node_objects import reads_nodes
 from quorate.queueing.state import State
 
 
@@ -129,7 +132,7 @@ async def _run_controllers(
     rng: random.Random,
     replica: Replica,
 ) -> None:
-    run = ControllerRun(_context(client, clock, configuration, rng, replica.recorder), replica)
+    run = ControllerRun(await _context(client, clock, configuration, rng, replica.recorder), replica)
     context, informers, nodes = run.context, run.context.informers, run.driver.node_feeds
     view = _view(run.driver.state, informers, nodes, replica)
     _record_metrics(informers, run.driver.state, replica.recorder)
@@ -167,10 +170,24 @@ async def _run_devices(
             tasks.create_task(informers.device_classes.run(), name="watch deviceclasses")
 
 
-def _context(
+async def _reads_all_pods(client: Client, configuration: Configuration) -> bool:
+    """Return True if a controller reads all pods: plain ones are queued, or flavors depend on nodes.
+
+    For the first such flavor that is created later, pods have more than one watch until the next start.
+    """
+    if queues_pods(configuration.integrations) or configuration.gates.failure_recovery_policy:
+        return True
+    try:
+        flavors = (await client.list(RESOURCE_FLAVORS)).items
+    except (ApiError, Unreachable, Unreadable):
+        return False  # the informer of flavors reports it
+    return any(reads_nodes(configuration, flavor) for flavor in flavors)
+
+
+async def _context(
     client: Client, clock: Clock, configuration: Configuration, rng: random.Random, recorder: Recorder
 ) -> ControllerContext:
-    reads_all = queues_pods(configuration.integrations) or configuration.gates.failure_recovery_policy
+    reads_all = await _reads_all_pods(client, configuration)
     events, informers = event_recorder(client, clock), Informers(client, reads_all_pods=reads_all)
     return ControllerContext(
         client, clock, events, configuration, informers, rng, recorder.record, recorder.forget

@@ -5,6 +5,7 @@ Methods return the flavors of which nodes may take pods that they did not take b
 
 from collections.abc import Collection, Iterable, Mapping
 
+from quorate.api.configuration import Configuration
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node
@@ -18,6 +19,12 @@ from quorate.queueing.nodes.foreign_pods import PODS, group_of
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.node_fit import mode_of
 from quorate.queueing.nodes.pod_constraints import PodConstraints
+
+
+def reads_nodes(configuration: Configuration, flavor: ResourceFlavor) -> bool:
+    """Return True if pods of the flavor get places in a topology or are checked against the nodes."""
+    is_placed = configuration.topology_gates is not None and bool(flavor.spec.topology_name)
+    return is_placed or mode_of((flavor,), configuration.node_fit.mode) != "Off"
 
 
 class NodeObjects:
@@ -35,10 +42,7 @@ class NodeObjects:
         return self.ledger.topology.constraints
 
     def reads_nodes(self, flavor: ResourceFlavor) -> bool:
-        """Return True if pods of the flavor get places in a topology or are checked against the nodes."""
-        configuration = self.ledger.configuration
-        is_placed = configuration.topology_gates is not None and bool(flavor.spec.topology_name)
-        return is_placed or mode_of((flavor,), configuration.node_fit.mode) != "Off"
+        return reads_nodes(self.ledger.configuration, flavor)
 
     def set_has_nodes(self, has_nodes: bool) -> None:
         """Tell if all nodes and pods are known; until then, no pod gets a place in a topology."""
