@@ -23,12 +23,11 @@ class RoomForGangs(ABC):
     @contextmanager
     def held_for(self, gangs: Collection[Gang]) -> Iterator[None]:
         """Hold the room of ``gangs``."""
-        for gang in gangs:
-            self._hold(gang)
+        holding = [gang for gang in gangs if self._hold(gang)]  # most gangs need none
         try:
             yield
         finally:
-            for gang in gangs:
+            for gang in holding:
                 self._release(gang)
 
     @contextmanager
@@ -42,10 +41,13 @@ class RoomForGangs(ABC):
             if is_held:
                 self._hold(gang)
 
-    def _hold(self, gang: Gang) -> None:
-        owner = self._owner(gang)
-        for number, (shape, node) in enumerate(self._next_room(gang)):
+    def _hold(self, gang: Gang) -> bool:
+        """Hold the room of ``gang``; return False if it needs none."""
+        number = 0
+        for number, (shape, node) in enumerate(self._next_room(gang), 1):
+            owner = self._owner(gang)
             self._cluster.hold((owner, number), shape, node, 1, owner)
+        return number > 0
 
     def _release(self, gang: Gang) -> None:
         self._cluster.release_all(self._owner(gang))

@@ -167,10 +167,12 @@ class Occupants:
 
     def release_all(self, owner: Hashable) -> None:
         """Hold no place of ``owner`` any longer, and forget it."""
-        room = self.rooms.get(owner, NO_ROOM)
+        room = self.rooms.get(owner)
+        if room is None:
+            return
         for place in list(room.places):
             self.release(place)
-        self.rooms.pop(owner, None)
+        del self.rooms[owner]
 
     def _count(self, node: str, shape: Shape, state: AllocationState, pods: int) -> None:
         """Add ``pods`` to those on ``node``, or remove them if it is negative."""
