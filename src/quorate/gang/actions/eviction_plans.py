@@ -175,7 +175,8 @@ class _Search:
         self._model = session.model
         self._gang = gang
         self._nominated = {task.key: task.nominated_node for task in gang.schedulable.values()}
-        self._members = expected_members(gang, may_preempt=self._model.may_preempt(gang))
+        may_preempt = self._model.priority_classes.may_preempt(gang.priority_class)
+        self._members = expected_members(gang, may_preempt=may_preempt)
         for task in self._members:
             self._model.add_expected_member(task)
         self._session = open_session(session.model, session.settings, session.now)

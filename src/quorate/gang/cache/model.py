@@ -95,7 +95,7 @@ class Model:
         self._unreadable_pods = UnreadablePods(self.cluster, self.constraints)
         self._gang_of_unreadable: dict[Key, Key] = {}  # of such pods that were tasks
         self._removed_task: Task | None = None  # the last one: its pod may follow as one that cannot be read
-        self._priority_classes = PriorityClasses()
+        self.priority_classes = PriorityClasses()
         self._assumed = AssumedDecisions()
 
     @property
@@ -366,7 +366,7 @@ class Model:
         self._gang_of_owner[gang.owner] = gang.key
         self._set_held(gang)
         gang.status_is_current = False
-        gang.priority = self._priority_classes.value(gang.priority_class)
+        gang.priority = self.priority_classes.value(gang.priority_class)
         self._set_quota_admission(gang, quota_admission(group))
         if recreated:
             self._assumed.drop_status(gang.key)
@@ -443,10 +443,8 @@ class Model:
     def queue_accounts(self, gangs: Collection[Gang]) -> Mapping[str, Account]:
         """Return the accounts of the queues; ``gangs``: all that take part in a session."""
         names = sorted(self._set_aside | self._unreadable_groups.keys())
-        left_out = [
-            gang for key in names if (gang := self.gangs.get(key)) is not None and gang.queue in self.queues
-        ]
-        return self.ledger.accounts(gangs, left_out)
+        aside = (self.gangs[key] for key in names if key in self.gangs)
+        return self.ledger.accounts(gangs, [gang for gang in aside if gang.queue in self.queues])
 
     def set_gang_aside(self, key: Key) -> None:
         """Leave a gang out of all sessions until its pod group or a pod of it changes."""
@@ -469,9 +467,9 @@ class Model:
         """
         key, new = quota.metadata.key, quota_from_object(quota)
         before = self.quotas.get(key)
-        self.quotas[key] = (
-            new if before is None or observed_at is None else new.following(before, observed_at)
-        )
+        if before is not None and observed_at is not None:
+            new = new.following(before, observed_at)
+        self.quotas[key] = new
 
     def remove_quota(self, key: Key) -> None:
         self.quotas.pop(key, None)
@@ -485,21 +483,17 @@ class Model:
         self.disruption_budgets.pop(key, None)
 
     def set_priority_class(self, cls: PriorityClass) -> None:
-        self._priority_classes.put(cls)
+        self.priority_classes.put(cls)
         self._update_priorities()
 
     def remove_priority_class(self, name: str) -> None:
-        self._priority_classes.remove(name)
+        self.priority_classes.remove(name)
         self._update_priorities()
 
     def _update_priorities(self) -> None:
         self.revision += 1
         for gang in self.gangs.values():
-            gang.priority = self._priority_classes.value(gang.priority_class)
-
-    def may_preempt(self, gang: Gang) -> bool:
-        """Return True if pods with the priority class of ``gang`` may preempt."""
-        return self._priority_classes.may_preempt(gang.priority_class)
+            gang.priority = self.priority_classes.value(gang.priority_class)
 
 
 _NO_KEY: Final = Key("", "")
