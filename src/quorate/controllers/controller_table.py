@@ -50,7 +50,10 @@ Controller = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class ControllerRun:
-    """What the controllers of one run share; ``informers`` must have synced before a controller runs."""
+    """The informers and services that the queueing controllers share, from a start of them to their stop.
+
+    A controller is run once all ``informers`` have synced.
+    """
 
     def __init__(self, context: ControllerContext, replica: Replica) -> None:
         configuration = context.configuration

@@ -33,7 +33,7 @@ async def plural_of(client: Client, api_version: str, kind: str) -> str:
 
 
 async def served_resources(client: Client, api_version: str) -> tuple[ServedResource, ...]:
-    """Return all resources of one group version; none if the version is not served.
+    """Return the resources of ``api_version``, such as batch/v1; none if the server has no such version.
 
     Raises ``Unreadable`` and the errors of the client.
     """

@@ -38,7 +38,11 @@ def _last_time(event: Event) -> str:
 
 @dataclass(slots=True)
 class Answers:
-    """Explanations of one moment, by the controllers or by the model of this process, loaded once."""
+    """Explains workloads, pods and queues for a command.
+
+    The explanations are those of the running controllers if these serve any.  Otherwise this process loads a
+    model of the cluster, once, and explains all targets with it.
+    """
 
     connection: Connection
     config: Path | None

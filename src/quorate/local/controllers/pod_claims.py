@@ -25,7 +25,11 @@ def index_orphans(pods: Informer[Pod]) -> None:
 
 
 class PodClaims(Generic[T]):
-    """Let the owners of one kind adopt orphaned pods and release pods that they no longer select."""
+    """Sets the controller of pods for the objects of ``kind``, such as ReplicaSets.
+
+    An object adopts the pods that its selector selects and that have no controller.  It releases pods that
+    the selector no longer selects.
+    """
 
     def __init__(
         self,

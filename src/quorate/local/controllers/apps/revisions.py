@@ -25,7 +25,10 @@ CONTROLLER_REVISIONS: Final = Resource(
 
 
 class RevisionHistory:
-    """Create and delete the ControllerRevisions of objects of one kind. The caller runs the informer."""
+    """Keeps the earlier pod templates of the objects of ``kind``, such as DaemonSets, as ControllerRevisions.
+
+    ``revisions`` is the informer of all ControllerRevisions, which the caller runs.
+    """
 
     def __init__(self, client: Client, kind: Resource[Any], revisions: Informer[ControllerRevision]) -> None:
         self._client = client

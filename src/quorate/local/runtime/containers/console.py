@@ -163,7 +163,10 @@ class Console:
         self._loop.add_reader(self._outputs[stream], self._on_readable, stream)
 
     def _on_readable(self, stream: str) -> None:
-        """Copy the output that one read returns: a loud container must not block the event loop."""
+        """Read once and copy what the container wrote to the stream; the loop calls again if there is more.
+
+        A container that writes without pause does not block the event loop.
+        """
         if any(queue.qsize() >= MAX_UNREAD for queue in self._clients):
             self._loop.remove_reader(self._outputs[stream])
             self._held.add(stream)

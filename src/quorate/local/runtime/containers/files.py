@@ -1,6 +1,6 @@
-"""The directory in which the kubelet keeps the files of one pod.
+"""The directory of a pod below the state directory of the kubelet.
 
-It holds the record and the logs of each container, and the volumes of the pod.
+It holds the record and the logs of each container of the pod, and the volumes of the pod.
 """
 
 import os

@@ -30,7 +30,11 @@ class RecordEvent(Protocol):
 
 
 class PodContainers:
-    """The containers of one pod: their records, and the tasks that watch, probe and stop those that run."""
+    """Starts and stops the containers of one pod.
+
+    It keeps a record of each container.  For a running one it has tasks: to wait for its end, to probe it,
+    and to stop it.
+    """
 
     def __init__(
         self,
