@@ -1,19 +1,24 @@
 """One watch serves all controllers that read pods, and a selection of it has the pods of its selector."""
 
+import asyncio
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.integrations import Integrations
+from quorate.api.configuration.queueing import NodeFit
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import POD_SET
 from quorate.controllers.context import ControllerContext, event_recorder
 from quorate.controllers.controller_table import ControllerRun
 from quorate.controllers.informers import Informers, select_unscheduled
 from quorate.controllers.pod_informers import PodInformers, PodSelector
+from quorate.controllers.process import reads_all_pods
 from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.selection import Selection
@@ -21,6 +26,7 @@ from quorate.local.server.registry.builtin import KINDS
 from quorate.local.server.requests import selectors
 from quorate.local.server.storage.store import Entry, Key
 from quorate.observe.replica import Replica
+from tests.kube.fake_server import Answer, FakeServer
 from tests.kube.virtual_clock import VirtualClock
 from tests.search import examples
 
@@ -66,6 +72,33 @@ def test_all_selections_share_the_watch_of_all_pods() -> None:
     made = selections(reads_all=True)
     assert len(made) > 5
     assert len({id(selection.informer) for _, selection in made}) == 1
+
+
+WITHOUT_NODES = Configuration(node_fit=NodeFit(mode="Off"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("configuration", "flavor", "want"),
+    [
+        pytest.param(WITHOUT_NODES, {}, False, id="no flavor depends on nodes"),
+        pytest.param(WITHOUT_NODES, {"topologyName": "racks"}, True, id="a flavor with a topology"),
+        pytest.param(Configuration(), {}, True, id="a flavor that is checked against nodes"),
+        pytest.param(
+            Configuration(integrations=Integrations(frameworks=("pod",))), {}, True, id="plain pods"
+        ),
+    ],
+)
+def test_pods_have_one_watch_if_a_controller_reads_all(
+    configuration: Configuration, flavor: dict[str, str], want: bool
+) -> None:
+    async def run() -> bool:
+        flavors = [{"metadata": {"name": "main", "resourceVersion": "1"}, "spec": flavor}]
+        answer = Answer(200, {"metadata": {"resourceVersion": "1"}, "items": flavors})
+        async with FakeServer(lambda _: answer) as server, server.client() as client:
+            return await reads_all_pods(client, configuration)
+
+    assert asyncio.run(run()) is want
 
 
 SELECTIONS = selections(reads_all=False)

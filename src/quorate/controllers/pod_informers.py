@@ -1,7 +1,7 @@
 """The pods of a cluster, of which each controller reads a selection.
 
-If a controller reads all pods, one watch serves all selections.  Otherwise, pods that no controller reads are
-not watched: there is one watch for each selector.
+If a controller reads all pods, one watch serves all selections; it has pods that have ended, too.  Otherwise,
+pods that no controller reads are not watched: there is one watch for each selector.
 """
 
 from collections.abc import Callable

@@ -170,7 +170,7 @@ async def _run_devices(
             tasks.create_task(informers.device_classes.run(), name="watch deviceclasses")
 
 
-async def _reads_all_pods(client: Client, configuration: Configuration) -> bool:
+async def reads_all_pods(client: Client, configuration: Configuration) -> bool:
     """Return True if a controller reads all pods: plain ones are queued, or flavors depend on nodes.
 
     For the first such flavor that is created later, pods have more than one watch until the next start.
@@ -187,7 +187,7 @@ async def _reads_all_pods(client: Client, configuration: Configuration) -> bool:
 async def _context(
     client: Client, clock: Clock, configuration: Configuration, rng: random.Random, recorder: Recorder
 ) -> ControllerContext:
-    reads_all = await _reads_all_pods(client, configuration)
+    reads_all = await reads_all_pods(client, configuration)
     events, informers = event_recorder(client, clock), Informers(client, reads_all_pods=reads_all)
     return ControllerContext(
         client, clock, events, configuration, informers, rng, recorder.record, recorder.forget
