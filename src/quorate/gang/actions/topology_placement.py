@@ -38,6 +38,7 @@ from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
 from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroupRoom
 from quorate.placement.hyper_nodes.part_finder import PartFinder
+from quorate.placement.node_finder import Choice
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask
 
@@ -72,19 +73,35 @@ class _Filling:
         shape = self._session.shape_of(task)
         if shape in self.failed:
             return False
+        choice = self._choose(shape, task.nominated_node)
+        match choice:
+            case Choice(node, Capacity.IDLE):
+                statement.allocate(task, node)
+            case Choice(node, Capacity.FUTURE_IDLE):
+                statement.pipeline(task, node)
+            case None:
+                self.failed[shape] = None if self.domain.name else self._session.node_finder.diagnose(shape)
+        return choice is not None
+
+    def _choose(self, shape: Shape, nominated: str) -> Choice | None:
+        """Return the ``nominated`` node if it is in the domain and feasible; else the best of the first part.
+
+        None: no part takes a pod of ``shape``.
+        """
+        finder = self._session.node_finder
+        index = finder.cluster.index(nominated)
+        if index is not None and index in self.domain.nodes:
+            capacity = finder.capacity_on(shape, nominated)
+            if capacity is not None:
+                return Choice(nominated, capacity)
         for capacity in Capacity:
             for at in range(self._next.get((shape, capacity), 0), len(self._parts)):
                 node = self._parts[at].best(shape, capacity)
                 if node:
                     self._next[shape, capacity] = at
-                    if capacity is Capacity.IDLE:
-                        statement.allocate(task, node)
-                    else:
-                        statement.pipeline(task, node)
-                    return True
+                    return Choice(node, capacity)
             self._next[shape, capacity] = len(self._parts)
-        self.failed[shape] = None if self.domain.name else self._session.node_finder.diagnose(shape)
-        return False
+        return None
 
 
 class TopologyPlacement:
@@ -139,6 +156,8 @@ class TopologyPlacement:
         """Return what a trial with a gang of one shape depends on; None if it depends on more."""
         gang = self._gang
         if gang.sub_groups is not None or len(gang.shapes) != 1 or gang.role_minima or gang.allocated:
+            return None
+        if self._is_nominated:
             return None
         votes = tuple(callback(gang) for callback in all_callbacks(self._session.callbacks.job_pipelined))
         (shape,) = gang.shapes
