@@ -91,7 +91,7 @@ def deployment(namespace: str, image: str) -> Json:
         "limits": {"cpu": "2", "memory": "1Gi"},
     }
     container = manifest_builders.container("controllers", image, args, ports, resources)
-    return manifest_builders.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION)
+    return manifest_builders.elected_deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION)
 
 
 def disruption_budget(namespace: str) -> Json:

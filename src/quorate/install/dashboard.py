@@ -13,7 +13,7 @@ from quorate.api.kueue import GROUP
 from quorate.api.scheduler_configuration import in_force
 from quorate.install import manifest_builders
 from quorate.install.controller_rules import PolicyRule
-from quorate.install.roles import IN_FORCE, NAME_LABEL, account_roles, metadata
+from quorate.install.roles import IN_FORCE, NAME_LABEL, account_roles
 
 Json = dict[str, Any]
 
@@ -82,26 +82,11 @@ def _deployment(namespace: str, image: str) -> Json:
         {"name": "history", "mountPath": HISTORY},
         {"name": "tmp", "mountPath": "/tmp"},
     ]
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata(ACCOUNT, namespace),
-        "spec": {
-            "replicas": 1,
-            "strategy": {"type": "Recreate"},  # the history has one writer
-            "selector": {"matchLabels": SELECTOR},
-            "template": {
-                "metadata": {"labels": SELECTOR},
-                "spec": {
-                    "serviceAccountName": ACCOUNT,
-                    "securityContext": {**manifest_builders.POD_SECURITY, "fsGroup": 65532},
-                    "terminationGracePeriodSeconds": 30,
-                    "containers": [container],
-                    "volumes": [
-                        {"name": "history", "emptyDir": {"sizeLimit": "2Gi"}},
-                        {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}},
-                    ],
-                },
-            },
-        },
+    pod = {
+        "securityContext": {**manifest_builders.POD_SECURITY, "fsGroup": 65532},
+        "terminationGracePeriodSeconds": 30,
+        "containers": [container],
+        "volumes": [{"name": "history", "emptyDir": {"sizeLimit": "2Gi"}}, manifest_builders.TMP_VOLUME],
     }
+    one_writer = {"type": "Recreate"}  # of the history
+    return manifest_builders.deployment(ACCOUNT, namespace, SELECTOR, pod, strategy=one_writer)

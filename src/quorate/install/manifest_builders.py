@@ -1,7 +1,7 @@
-"""Builders of the manifests that the controllers and the scheduler have in common.
+"""Builders of the manifests that controllers, scheduler, witness and dashboard have in common.
 
-Both are Deployments of two replicas with leader election, on different nodes, under the restricted pod
-security standard.
+Each process is a Deployment under the restricted pod security standard.  Controllers and scheduler have two
+replicas with leader election, on different nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,7 @@ from quorate.install.roles import NAME_LABEL, metadata
 Json = dict[str, Any]
 
 POD_SECURITY: Final = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+TMP_VOLUME: Final = {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}
 _SERVES: Final = "quorate.dev/serves"
 CONTAINER_SECURITY: Final = {
     "allowPrivilegeEscalation": False,
@@ -20,34 +21,45 @@ CONTAINER_SECURITY: Final = {
 }
 
 
-def deployment(
+def elected_deployment(
     name: str, namespace: str, selector: Mapping[str, str], container: Json, configuration: str, **pod: Any
 ) -> Json:
-    """Return a Deployment with service account ``name``; ``pod`` are further fields of the pod spec."""
+    """Return a Deployment of two replicas, of which one is the leader; ``pod``: fields of the pod spec."""
+    spec = {
+        "terminationGracePeriodSeconds": 30,
+        **_spread(selector),
+        "containers": [container],
+        **pod,
+        "volumes": [configuration_volume(configuration), TMP_VOLUME],
+    }
+    return deployment(name, namespace, selector, spec, replicas=2)
+
+
+def deployment(
+    name: str, namespace: str, selector: Mapping[str, str], pod: Json, *, replicas: int = 1, **spec: Any
+) -> Json:
+    """Return a Deployment with service account ``name``.
+
+    ``pod`` are further fields of the pod spec, ``spec`` of the Deployment's spec.
+    """
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": metadata(name, namespace),
         "spec": {
-            "replicas": 2,
+            "replicas": replicas,
+            **spec,
             "selector": {"matchLabels": selector},
             "template": {
                 "metadata": {"labels": selector},
-                "spec": {
-                    "serviceAccountName": name,
-                    "securityContext": POD_SECURITY,
-                    "terminationGracePeriodSeconds": 30,
-                    **_spread(selector),
-                    "containers": [container],
-                    **pod,
-                    "volumes": [
-                        {"name": "configuration", "configMap": {"name": configuration}},
-                        {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}},
-                    ],
-                },
+                "spec": {"serviceAccountName": name, "securityContext": POD_SECURITY, **pod},
             },
         },
     }
+
+
+def configuration_volume(config_map: str) -> Json:
+    return {"name": "configuration", "configMap": {"name": config_map}}
 
 
 def _spread(selector: Mapping[str, str]) -> Json:

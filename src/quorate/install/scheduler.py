@@ -116,7 +116,9 @@ def _deployment(namespace: str, image: str) -> Json:
     container = manifest_builders.container("scheduler", image, args, ports, resources)
     # No pod is scheduled without it, so the pods that it schedules must not preempt it.
     critical = {"priorityClassName": "system-cluster-critical"}
-    return manifest_builders.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION, **critical)
+    return manifest_builders.elected_deployment(
+        ACCOUNT, namespace, SELECTOR, container, CONFIGURATION, **critical
+    )
 
 
 def network_policy(namespace: str) -> Json:

@@ -11,7 +11,7 @@ from quorate.api.kueue import GROUP
 from quorate.install import manifest_builders
 from quorate.install.controller_rules import JOBS, PolicyRule
 from quorate.install.controllers import CONFIGURATION, CONFIGURATION_FILE
-from quorate.install.roles import NAME_LABEL, account_roles, metadata
+from quorate.install.roles import NAME_LABEL, account_roles
 
 Json = dict[str, Any]
 
@@ -77,24 +77,6 @@ def _deployment(namespace: str, image: str) -> Json:
     }
     ports = (("health", HEALTH_PORT), ("metrics", METRICS_PORT))
     container = manifest_builders.container("witness", image, args, ports, resources)
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata(ACCOUNT, namespace),
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": SELECTOR},
-            "template": {
-                "metadata": {"labels": SELECTOR},
-                "spec": {
-                    "serviceAccountName": ACCOUNT,
-                    "securityContext": manifest_builders.POD_SECURITY,
-                    "containers": [container],
-                    "volumes": [
-                        {"name": "configuration", "configMap": {"name": CONFIGURATION}},
-                        {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}},
-                    ],
-                },
-            },
-        },
-    }
+    volumes = [manifest_builders.configuration_volume(CONFIGURATION), manifest_builders.TMP_VOLUME]
+    pod = {"containers": [container], "volumes": volumes}
+    return manifest_builders.deployment(ACCOUNT, namespace, SELECTOR, pod)
