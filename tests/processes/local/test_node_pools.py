@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quorate.api.core import Taint
 from quorate.api.quantity import Quantity, parse_quantity
-from quorate.cli.run.node_options import described_nodes
+from quorate.cli.run.node_options import described_nodes, pool_option
 from quorate.inspect.configuration_files import InvalidFiles
 from quorate.inspect.errors import UsageError
 from quorate.local.nodes import NodePool
@@ -19,7 +19,7 @@ from quorate.processes.local.cluster_description import (
     read_description_file,
     simulated_pools,
 )
-from quorate.processes.local.node_pools import NodePoolDescription, pool_option
+from quorate.processes.local.node_pools import NodePoolDescription
 from quorate.processes.local.node_topology import parse_node_topology
 
 HEAD = "apiVersion: local.quorate.dev/v1alpha1\nkind: Cluster\n"

@@ -4,13 +4,13 @@ from typing import Annotated, Final
 
 import typer
 
-from quorate.api.decoding.strict import InvalidValue
+from quorate.api.decoding.strict import InvalidConfiguration, InvalidValue
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.inspect.errors import UsageError
 from quorate.processes.local.cluster_description import DEFAULT, ClusterDescription
 from quorate.processes.local.node_pools import EXAMPLE as POOL_EXAMPLE
-from quorate.processes.local.node_pools import NodePoolDescription, check_pools, pool_option
-from quorate.processes.local.node_topology import EXAMPLE, FLAVOR, TOPOLOGY, NodeTopology, topology_option
+from quorate.processes.local.node_pools import NodePoolDescription, check_pools, parse_pool
+from quorate.processes.local.node_topology import EXAMPLE, FLAVOR, TOPOLOGY, NodeTopology, parse_node_topology
 
 
 def _amount(text: str) -> Quantity:
@@ -21,6 +21,22 @@ def _amount(text: str) -> Quantity:
     if amount < Quantity(0):
         raise typer.BadParameter(f"{text!r} is negative (write 0 or more)")
     return amount
+
+
+def topology_option(text: str) -> NodeTopology:
+    try:
+        return parse_node_topology(text)
+    except InvalidValue as error:
+        raise typer.BadParameter(f"{text!r} {error.rule}") from error
+
+
+def pool_option(written: str) -> NodePoolDescription:
+    try:
+        return parse_pool(written)
+    except InvalidValue as error:
+        raise typer.BadParameter(f"{written!r} {error.rule}") from error
+    except InvalidConfiguration as error:
+        raise typer.BadParameter("; ".join(map(str, error.findings))) from error
 
 
 _PANEL: Final = "Nodes"

@@ -1,4 +1,4 @@
-"""Pools of simulated nodes: ``pools`` of a cluster description, and the option ``--pool``.
+"""Pools of simulated nodes: ``pools`` of a cluster description, and a text with one pool.
 
     pools:
     - name: gpu                     # gpu-1 to gpu-4
@@ -7,7 +7,7 @@
       labels: {accelerator: h100}
       taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]
 
-The option has the same fields in one line; ``label`` and ``taint`` may be repeated:
+The text has the same fields in one line; ``label`` and ``taint`` may be repeated:
 
     name=gpu,count=4,cpu=64,memory=512Gi,nvidia.com/gpu=8,label=accelerator=h100,taint=nvidia.com/gpu=present:NoSchedule
 """
@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import typer
 
 from quorate.api.core import Taint
 from quorate.api.decoding.documents import Document
@@ -24,6 +23,7 @@ from quorate.api.decoding.nodes import check_pool_names, taint
 from quorate.api.decoding.strict import (
     DecodeContext,
     Field,
+    InvalidConfiguration,
     InvalidValue,
     Section,
     integer,
@@ -118,20 +118,16 @@ def _labels(field: Field) -> dict[str, str]:
     return values
 
 
-def pool_option(written: str) -> NodePoolDescription:
-    """Parse the value of ``--pool``.  Raises ``typer.BadParameter`` with all mistakes."""
-    try:
-        fields = _option_fields(written)
-    except InvalidValue as error:
-        raise typer.BadParameter(f"{written!r} {error.rule}") from error
-    context = DecodeContext(Document(fields, {"": 0}, ()))
+def parse_pool(written: str) -> NodePoolDescription:
+    """Return the pool in a text.  Raises ``InvalidValue``, or ``InvalidConfiguration`` with all mistakes."""
+    context = DecodeContext(Document(_fields(written), {"": 0}, ()))
     pool = context.root().decode(section(_pool), None)
     if context.findings or pool is None:
-        raise typer.BadParameter("; ".join(str(finding) for finding in context.findings))
+        raise InvalidConfiguration(context.findings)
     return pool
 
 
-def _option_fields(written: str) -> dict[str, Any]:
+def _fields(written: str) -> dict[str, Any]:
     """Return the fields of a pool, as in YAML."""
     fields: dict[str, Any] = {}
     capacity: dict[str, Any] = {}

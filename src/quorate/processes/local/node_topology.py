@@ -9,7 +9,6 @@ from math import prod
 from typing import Any, Final
 
 import msgspec
-import typer
 
 from quorate.api.decoding.strict import Field, InvalidValue
 from quorate.api.decoding.strict import text as decode_text
@@ -104,11 +103,3 @@ def _short_name(label: str) -> str:
 
 def decode_node_topology(field: Field) -> NodeTopology:
     return parse_node_topology(decode_text(field))
-
-
-def topology_option(text: str) -> NodeTopology:
-    """Parse the value of an option.  Raises ``typer.BadParameter``."""
-    try:
-        return parse_node_topology(text)
-    except InvalidValue as error:
-        raise typer.BadParameter(f"{text!r} {error.rule}") from error
