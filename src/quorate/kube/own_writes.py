@@ -73,7 +73,7 @@ class OwnWrites:
             self._stored[_name(resource, key)] = stored
 
     def newest(self, resource: Resource[Any], cached: Known) -> Known:
-        """Return the object as our last write stored it, or ``known`` if that is not older."""
+        """Return the object as our last write stored it, or ``cached`` if that is not older."""
         stored: Any = self._stored.get(_name(resource, cached.metadata.key))
         return stored if stored is not None and is_older(cached.metadata, stored.metadata) else cached
 
