@@ -8,20 +8,17 @@ import pytest
 
 from quorate.api.batch import Job
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.core import Toleration
 from quorate.api.kueue import (
     AdmissionCheckState,
     PodSet,
-    PodSetUpdate,
     ReclaimablePod,
     Workload,
     WorkloadPriorityClass,
     WorkloadStatus,
 )
-from quorate.api.meta import Condition, Key, ObjectMeta, is_true
+from quorate.api.meta import Condition, ObjectMeta, is_true
 from quorate.controllers.jobframework.interface import JobState
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
-from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.writes import Patch
@@ -77,56 +74,6 @@ from tests.controllers.objects import a_job, a_workload, template, with_admitted
 )
 def test_nothing_is_written_if_nothing_has_to_change(plan_of: Any) -> None:
     assert plan_of() == IDLE
-
-
-def test_an_admitted_job_starts_with_the_fields_of_its_flavor() -> None:
-    got = plan(a_job(), a_workload(admitted_to=["spot"]))
-    (patch,) = got.writes
-    assert isinstance(patch, Patch)
-    assert patch.body == {
-        "spec": {
-            "suspend": False,
-            "template": {
-                "metadata": {
-                    "labels": {
-                        "kueue.x-k8s.io/podset": "main",
-                        "kueue.x-k8s.io/local-queue-name": "queue",
-                        "kueue.x-k8s.io/cluster-queue-name": "research",
-                    },
-                    "annotations": {"kueue.x-k8s.io/workload": "job-train-e4af4"},
-                },
-                "spec": {"nodeSelector": {"pool": "spot"}, "tolerations": [{"key": "spot"}]},
-            },
-        }
-    }
-    (event,) = events(got)
-    assert (event.reason, event.message) == ("Started", "Admitted by clusterQueue research")
-
-
-def test_a_queue_name_that_is_not_a_label_value_is_not_injected() -> None:
-    workload = a_workload(admitted_to=["spot"], queue="a.dotted.name")
-    job = a_job(queue="a.dotted.name")
-    (patch,) = plan(job, workload).writes
-    assert isinstance(patch, Patch)
-    labels = patch.body["spec"]["template"]["metadata"]["labels"]
-    assert sorted(labels) == ["kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/podset"]
-
-
-def test_a_job_that_conflicts_with_its_flavor_fails_to_start() -> None:
-    job = a_job(template=template(nodeSelector={"pool": "dear"}))
-    got = plan(job, a_workload(admitted_to=["spot"]))
-    assert show(got) == ["patch Workload/status status.conditions"]
-    assert written(got, "Finished") == (
-        "True",
-        "FailedToStart",
-        "pod set main: nodeSelector[pool] is 'dear' in the pod template "
-        "but 'spot' is required where it was admitted",
-    )
-
-
-def test_a_job_waits_for_a_missing_flavor() -> None:
-    got = plan(a_job(), a_workload(admitted_to=["spot"]), flavors=[])
-    assert got == JobPlan(missing_dependency="ResourceFlavor spot doesn't exist")
 
 
 @pytest.mark.parametrize(("type_", "reason"), [("Complete", "Succeeded"), ("Failed", "Failed")])
@@ -299,28 +246,6 @@ def test_a_child_runs_only_while_its_ancestor_is_admitted(
     assert show(got) == ["patch Job spec.suspend"] * len(want)
 
 
-def test_the_condition_admitted_without_an_admission_starts_nothing() -> None:
-    got = plan(a_job(), a_workload("QuotaReserved", "Admitted"))
-    assert got.writes == ()
-    (event,) = events(got)
-    assert (event.type, event.reason) == ("Warning", "NotStarted")
-    assert event.message == (
-        "workload default/job-train-e4af4: status.admission: nothing while the condition Admitted is True, "
-        "but says where the pods run (leave the condition to the controllers, or write both)"
-    )
-
-
-def test_an_admission_without_a_pod_set_fails_to_start() -> None:
-    admitted = a_workload(admitted_to=["spot"])
-    assert admitted.status.admission is not None
-    short = msgspec.structs.replace(admitted.status.admission, pod_set_assignments=())
-    status = msgspec.structs.replace(admitted.status, admission=short)
-    got = plan(a_job(), msgspec.structs.replace(admitted, status=status))
-    status_, reason, message = written(got, "Finished")
-    assert (status_, reason) == ("True", "FailedToStart")
-    assert "podSetAssignments: 0 for 1 pod sets" in message
-
-
 class JobOnHold(BatchJob):
     def is_on_hold(self, job: Job) -> bool:
         return True
@@ -410,58 +335,6 @@ def test_messages_of_pending_checks_are_reported() -> None:
     assert (event.reason, event.message) == ("UpdatedAdmissionCheck", "a: in line; b: almost")
 
 
-def started_with(**update: Any) -> JobPlan:
-    check = AdmissionCheckState(
-        name="prov", state="Ready", pod_set_updates=(PodSetUpdate(name="main", **update),)
-    )
-    admitted = a_workload(admitted_to=["spot"], status=WorkloadStatus(admission_checks=(check,)))
-    return plan(a_job(), admitted)
-
-
-def test_a_job_starts_with_the_updates_of_its_checks() -> None:
-    got = started_with(
-        labels={"l": "1"}, annotations={"a": "2"}, node_selector={"zone": "b"},
-        tolerations=(Toleration(key="spot"), Toleration(key="new")),
-    )  # fmt: skip
-    (patch,) = got.writes
-    assert isinstance(patch, Patch)
-    template = patch.body["spec"]["template"]
-    assert template["metadata"]["labels"]["l"] == "1"
-    assert template["metadata"]["annotations"]["a"] == "2"
-    assert template["spec"]["nodeSelector"] == {"pool": "spot", "zone": "b"}
-    assert [each["key"] for each in template["spec"]["tolerations"]] == ["spot", "new"]
-
-
-def test_a_check_that_conflicts_with_the_flavor_fails_the_start() -> None:
-    _, reason, message = written(started_with(node_selector={"pool": "dear"}), "Finished")
-    assert reason == "FailedToStart"
-    assert message == (
-        "pod set main: nodeSelector[pool]: 'dear' is wanted by admission check prov, "
-        "but 'spot' already where it was admitted"
-    )
-
-
-def test_pods_have_labels_of_their_queues_with_the_gate() -> None:
-    labelled, bare = (
-        plan(
-            a_job(),
-            a_workload(admitted_to=["spot"]),
-            options=JobOptions(gates=Gates(assign_queue_labels_for_pods=on)),
-        )
-        for on in (True, False)
-    )
-    names = [
-        sorted(write.body["spec"]["template"]["metadata"]["labels"])
-        for got in (labelled, bare)
-        for write in got.writes
-        if isinstance(write, Patch)
-    ]
-    assert names == [
-        ["kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name", "kueue.x-k8s.io/podset"],
-        ["kueue.x-k8s.io/podset"],
-    ]
-
-
 def test_without_the_gate_an_orphan_only_loses_its_finalizer() -> None:
     lenient = JobOptions(gates=Gates(finish_orphaned_workloads=False))
     assert show(plan(None, a_workload())) == [
@@ -476,24 +349,6 @@ def test_without_the_gate_no_pod_is_reclaimable() -> None:
     running = a_workload(admitted_to=["spot"])
     assert show(plan(done, running)) == ["patch Workload/status status.reclaimablePods"]
     assert plan(done, running, options=JobOptions(gates=Gates(reclaimable_pods=False))) == IDLE
-
-
-def test_a_job_in_a_pod_group_starts_when_quota_and_group_are_admitted() -> None:
-    group = Key("default", "podgroup-1")
-    pending = plan(a_job(), a_workload(admitted_to=["spot"]), membership=Membership(group, admitted=False))
-    assert (show(pending), reasons(pending)) == ([], ["PodGroupPending"])
-    starts = plan(a_job(), a_workload(admitted_to=["spot"]), membership=Membership(group, admitted=True))
-    (patch,) = starts.writes
-    assert isinstance(patch, Patch)
-    annotations = patch.body["spec"]["template"]["metadata"]["annotations"]
-    assert annotations["scheduling.k8s.io/group-name"] == "podgroup-1"
-    assert reasons(starts) == ["Started"]
-
-
-def test_a_job_waits_admitted_while_its_pod_group_is_pending_again() -> None:
-    suspended_again = a_job(status={"active": 0, "startTime": "2024-01-01T00:00:00Z"})
-    group = Membership(Key("default", "podgroup-1"), admitted=False)
-    assert show(plan(suspended_again, a_workload(admitted_to=["spot"]), membership=group)) == []
 
 
 def test_a_template_that_cannot_be_decoded_concerns_its_job_only() -> None:

@@ -18,9 +18,9 @@ from quorate.controllers.jobframework.rules import decide as decide_job
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
-from quorate.kube.writes import Create, Patch
+from quorate.kube.writes import Patch
 from quorate.queueing.conditions import WAITING_FOR_REPLACEMENT
-from tests.controllers.pods.notation import NOW, START, a_group_workload, a_pod, pods, show, with_spec
+from tests.controllers.pods.notation import NOW, START, a_group_workload, a_pod, pods, show
 
 RULES = WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission=None)
 NOTHING = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
@@ -397,25 +397,6 @@ def test_a_group_without_the_annotation_needs_all_its_pods() -> None:
     assert not is_ready(PodGroup.of("train", members[:2], NOW, gates))
 
 
-def test_pod_sets_are_in_the_order_of_what_their_pods_need() -> None:
-    def orders(roles: tuple[str, str]) -> list[str]:
-        small, large = (
-            with_spec(
-                a_pod(name, role=role),
-                msgspec.Raw(
-                    b'{"schedulingGates":[{"name":"kueue.x-k8s.io/admission"}],"containers":'
-                    b'[{"name":"c","resources":{"requests":{"cpu":"%d"}}}]}' % cpu
-                ),
-            )
-            for name, role, cpu in (("a", roles[0], 1), ("b", roles[1], 4))
-        )
-        (create,) = decide([small, large], None).writes
-        assert isinstance(create, Create)
-        return [(b'"1"' in bytes(each.template) and "small") or "large" for each in create.body.spec.pod_sets]
-
-    assert orders(("x", "y")) == orders(("y", "x"))
-
-
 def test_with_the_gate_quota_is_released_before_the_pods_are_gone() -> None:
     members = pods("a=running-gone b=running-gone")
     evicted = a_group_workload(conditions="QuotaReserved Admitted Evicted:Preempted", owners=members)
@@ -423,42 +404,6 @@ def test_with_the_gate_quota_is_released_before_the_pods_are_gone() -> None:
     assert show(decide(members, evicted, gates={"fast_quota_release_in_pod_integration": True})).startswith(
         "status QuotaReserved=False"
     )
-
-
-def test_pods_that_disagree_have_no_workload() -> None:
-    two_queues = [a_pod("a"), a_pod("b", queue="other")]
-    plan = decide(two_queues, None)
-    assert [each.event.message for each in plan.events] == [
-        "pods 'a' and 'b' has different queue names: queue!=other"
-    ]
-    two_totals = [a_pod("a"), a_pod("b", total="3")]
-    plan = decide(two_totals, None)
-    assert plan.events[0].event.message.endswith(
-        "has different 'kueue.x-k8s.io/pod-group-total-count' values: 2!=3"
-    )
-    two_teams = [a_pod("a", labels={"team": "x"}), a_pod("b", labels={"team": "y"})]
-    plan = decide(two_teams, None, label_keys_to_copy=("team",))
-    assert plan.events[0].event.message == "pods have different values of label team: x, y"
-
-
-def test_the_workload_of_a_group_has_the_copied_annotations() -> None:
-    agreeing = [a_pod("a", annotations={"cost": "high"}), a_pod("b", annotations={"cost": "high", "x": "y"})]
-    (create,) = decide(agreeing, None, annotation_keys_to_copy=("cost",)).writes
-    assert isinstance(create, Create)
-    assert create.body.metadata.annotations == {"cost": "high", constants.IS_GROUP: "true"}
-    two_costs = [a_pod("a", annotations={"cost": "high"}), a_pod("b", annotations={"cost": "low"})]
-    plan = decide(two_costs, None, annotation_keys_to_copy=("cost",))
-    assert plan.events[0].event.message == "pods have different values of annotation cost: high, low"
-
-
-def test_a_group_with_too_many_roles_has_no_workload() -> None:
-    members = [a_pod(f"p{number}", role=f"r{number}", total="19") for number in range(19)]
-    assert show(decide(members, None)) == "!ErrWorkloadCompose"
-
-
-@pytest.mark.parametrize("total", ["", "0", "-1", "two", "²"])
-def test_a_group_needs_a_valid_total_count(total: str) -> None:
-    assert show(decide(pods("a=gated", total=total), None)) == "!ErrWorkloadCompose"
 
 
 def test_gated_pods_are_deleted_before_started_ones() -> None:
