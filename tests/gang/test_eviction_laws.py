@@ -100,6 +100,46 @@ PARTLY_PLANNED = Case(
     one_by_one=True,
 )
 
+# The gang that lost a pod still has a part of its ``minResources`` reserved, and the new pod needs it.
+RECREATED_BEFORE_THE_PREEMPTOR = Case(
+    {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": [{"name": "n0", "cpu": 2}],
+        "queues": [{"name": "q"}],
+        "podGroups": [
+            {
+                "name": "running",
+                "queue": "q",
+                "minMember": 2,
+                "priorityClassName": "low",
+                "minResources": {"cpu": 2},
+                "phase": "Running",
+                "created": 0,
+            },
+            {
+                "name": "urgent",
+                "queue": "q",
+                "priorityClassName": "high",
+                "minResources": {"cpu": 1},
+                "phase": "Pending",
+                "created": 1,
+            },
+        ],
+        "pods": [
+            {"name": "running-0", "group": "running", "cpu": 1, "node": "n0", "phase": "Running"},
+            {"name": "running-1", "group": "running", "cpu": 1, "node": "n0", "phase": "Running"},
+            {"name": "urgent-0", "group": "urgent", "cpu": 1},
+        ],
+    },
+    {
+        "actions": "enqueue, preempt, reclaim, backfill, allocate",
+        "tiers": [["priority", "conformance"], ["capacity", *NODES]],
+        "configurations": CONFIGURATIONS,
+    },
+    "design",
+    one_by_one=False,
+)
+
 # Without the plugin ``gang`` one victim suffices for a member; the HyperNode lacks room for the minimum.
 MINIMUM_WITHIN_A_HYPER_NODE = Case(
     {
@@ -142,6 +182,7 @@ MINIMUM_WITHIN_A_HYPER_NODE = Case(
 @example(TWO_NOMINATED_GANGS)
 @example(MEMBERS_START_ONE_BY_ONE)
 @example(PARTLY_PLANNED)
+@example(RECREATED_BEFORE_THE_PREEMPTOR)
 @given(cases())
 @pytest.mark.large
 def test_evictions_keep_the_laws(case: Case) -> None:

@@ -3,14 +3,15 @@
 In profile ``compat`` groups are evaluated in queue order and job order, and admitted unless plugins reject
 them; an admitted group stays admitted.
 
-In profile ``design`` the admitted groups that have not started are rechecked first, in the order of their
-admission: a group that was admitted later never takes the resources for which pods were evicted.  A group is
-*rolled back* to Pending, and not tried again during its back-off, if its reservation is no longer covered or
-if it did not start in time.  Otherwise a group would keep its reservation for ever if its operator died or
-its pods fit nowhere; and without a back-off it would be admitted again at once, only to fail again.
-Then the waiting groups are evaluated in the order of their creation.  A refused group does not block later
-ones, unless the dequeue strategy of its queue is ``fifo``.  Source: the design note "Delay Pod Creation",
-which has such groups return to Pending to avoid a loop of retries.
+In profile ``design`` the admitted groups for which pods were evicted keep the nodes, although the groups of
+these pods claim the room again for new ones.  The other admitted groups that have not started are rechecked
+first, in the order of their admission: a group that was admitted later never takes the resources for which
+pods were evicted.  A group is *rolled back* to Pending, and not tried again during its back-off, if its
+reservation is no longer covered or if it did not start in time.  Otherwise a group would keep its reservation
+for ever if its operator died or its pods fit nowhere; and without a back-off it would be admitted again at
+once, only to fail again.  Then the waiting groups are evaluated in the order of their creation.  A refused
+group does not block later ones, unless the dequeue strategy of its queue is ``fifo``.  Source: the design
+note "Delay Pod Creation", which has such groups return to Pending to avoid a loop of retries.
 """
 
 from collections import defaultdict
@@ -22,6 +23,7 @@ from quorate.api.scheduler_configuration.actions import EnqueueArguments
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
+from quorate.gang.actions.preempt import hold_nominated_nodes
 from quorate.gang.actions.repair import is_partially_bound
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.status_annotations import spec_digest
@@ -105,6 +107,7 @@ class EnqueuePass:
 
     def recheck_admitted(self) -> None:
         """Charge the started groups; charge or roll back the others in the order of their admission."""
+        hold_nominated_nodes(self._session, "preempt")
         unstarted = []
         for gang in self._session.gangs:
             if gang.is_active:
