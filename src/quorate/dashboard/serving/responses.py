@@ -20,7 +20,7 @@ JSON: Final = "application/json"
 class Refused(Exception):
     """A request that is refused with a ``Problem``."""
 
-    def __init__(self, status: HTTPStatus, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(status, reason, message)
         self.status, self.reason, self.message = status, reason, message
 
@@ -37,7 +37,7 @@ def forbidden(message: str) -> Refused:
     return Refused(HTTPStatus.FORBIDDEN, "Forbidden", message)
 
 
-def answer(value: Any, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+def answer(value: Any, status: int = HTTPStatus.OK) -> web.Response:
     return web.Response(body=codec.encode(value), status=status, content_type=JSON)
 
 
@@ -59,7 +59,7 @@ def refusal_of(error: ApiError | Unreachable) -> Refused:
                 HTTPStatus.UNAUTHORIZED, "Unauthorized", "log in again: the token is not valid any more"
             )
         case ApiError() if error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
-            return Refused(HTTPStatus(error.status_code), error.reason or "Refused", error.message)
+            return Refused(error.status_code, error.reason or "Refused", error.message)
         case _:
             return Refused(
                 HTTPStatus.SERVICE_UNAVAILABLE,
