@@ -116,7 +116,7 @@ class Explainer:
     async def _workload(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         if view.workload(key) is None:
             return None
-        facts = await _in_steps(pending_facts(view.state, key))
+        facts = await in_steps(pending_facts(view.state, key))
         if facts is not None:
             facts = await self._as_seen_by(request.get(USER), facts)
         workload = view.workload(key)  # it may have changed meanwhile
@@ -133,13 +133,13 @@ class Explainer:
         return Started(pods, waiting_group(workload, await self._reader.pod_groups(namespace)))
 
     async def _cluster_queue(self, view: View, key: Key, request: web.Request) -> Explanation | None:
-        first = await _in_steps(first_pending(view.state, key.name))
+        first = await in_steps(first_pending(view.state, key.name))
         scope = await self._scope(request.get(USER), {workload.namespace for workload in first})
         return explain_cluster_queue(view.state, key.name, first, scope)
 
     async def _local_queue(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         queue = view.state.ledger.local_queues.get(key)
-        first = await _in_steps(first_pending(view.state, queue.cluster_queue)) if queue is not None else ()
+        first = await in_steps(first_pending(view.state, queue.cluster_queue)) if queue is not None else ()
         scope = await self._scope(request.get(USER), {workload.namespace for workload in first})
         return explain_local_queue(view.state, key, first, scope)
 
@@ -193,7 +193,7 @@ def explanation_access(request: web.Request) -> Access | None:
     return ResourceAccess("get", group, plural, "", match.get("namespace", ""), match["name"])
 
 
-async def _in_steps(steps: Steps[T]) -> T:
+async def in_steps(steps: Steps[T]) -> T:
     """Return the result of ``steps``; other tasks run between them."""
     while True:
         try:

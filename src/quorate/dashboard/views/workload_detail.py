@@ -27,7 +27,8 @@ from quorate.dashboard.views.workload_views import row_of
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.inspect.explain.own_model import started_of
 from quorate.kube.client import Client
-from quorate.queueing.explain import Steps, T, pending_facts
+from quorate.observe.explanations import in_steps
+from quorate.queueing.explain import pending_facts
 from quorate.queueing.explanation.pods import is_pod_of, selector_of
 from quorate.queueing.explanation.scope import scoped
 from quorate.queueing.explanation.workload import explain_workload
@@ -84,21 +85,10 @@ async def _nothing() -> tuple[()]:
 
 async def _own_explanation(data: ClusterData, viewer: Viewer, found: Workload, reader: Client) -> Explanation:
     """Return the explanation from the status of the workload and the order of its queue."""
-    facts = await _in_steps(pending_facts(data.state, found.metadata.key))
+    facts = await in_steps(pending_facts(data.state, found.metadata.key))
     seen = None if facts is None else scoped(facts, viewer.scope)
     started = await started_of(ClusterReader(reader), found)
     return explain_workload(data.state, found, seen, started)
-
-
-async def _in_steps(steps: Steps[T]) -> T:
-    """Return the result of ``steps``; other tasks run between them."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        await asyncio.sleep(0)
 
 
 def pod_set_rows(data: ClusterData, found: Workload) -> Iterator[PodSetRow]:
