@@ -11,18 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import ClientConnection
-from quorate.api.kueue import GROUP, VERSION
-from quorate.api.meta import Struct
 from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.controllers.process import run_replica
 from quorate.inspect.cluster_reader import ClusterReader
-from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import NotFound
 from quorate.kube.flowcontrol import TokenBucketRateLimiter
 from quorate.kube.log import logger
 from quorate.kube.manager.election_thread import in_own_thread
@@ -48,7 +43,7 @@ from quorate.observe.serving import health_checks, serving
 from quorate.observe.visibility import visibility, visibility_access
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.estimation.supervisor import run_estimation
-from quorate.processes.process_setup import new_identity
+from quorate.processes.process_setup import new_identity, require_served
 from quorate.processes.stored_configuration import store_in_force
 from quorate.webhooks.process import run_webhooks
 
@@ -109,7 +104,7 @@ async def run_controller_process(
         ),
         _serve_https(client, _endpoints(client, clock, configuration), configuration, replica),
     ):
-        await _require_served_kinds(client)
+        await require_served(client, NEEDED)
         async with asyncio.TaskGroup() as tasks:
             join = in_own_thread(connect, clock, new_identity, permit)
             # Start webhooks first: reading objects stored in an older version may call them.
@@ -164,26 +159,3 @@ def _rate_limiter(settings: ClientConnection | None) -> TokenBucketRateLimiter |
 async def _announce(replica: Replica, server: str) -> None:
     await replica.ready.wait()
     logger(__name__).info("ready", server=server, role=replica.role)
-
-
-class _Served(Struct):
-    name: str
-
-
-class _ServedList(Struct):
-    resources: tuple[_Served, ...] = ()
-
-
-async def _require_served_kinds(client: Client) -> None:
-    """Raise ``UsageError`` if the cluster does not serve a kind, instead of waiting for it silently."""
-    try:
-        body = await client.request("GET", f"/apis/{GROUP}/{VERSION}")
-    except NotFound:
-        body = b"{}"
-    served = {each.name for each in codec.decode(_ServedList, body).resources}
-    missing = [resource.plural for resource in NEEDED if resource.plural not in served]
-    if missing:
-        raise UsageError(
-            f"{client.config.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
-            "(install the definitions: quorate crds --output crds, then kubectl apply --server-side -f crds)"
-        )

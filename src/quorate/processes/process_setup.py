@@ -7,12 +7,15 @@ import random
 import resource
 import signal
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
+from quorate.kube.discovery import served_resources
+from quorate.kube.resources import Resource
 from quorate.kube.rest.config import load_rest_config
 
 T = TypeVar("T")
@@ -37,6 +40,22 @@ def raise_file_limit() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # some platforms refuse their own maximum
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+async def require_served(client: Client, kinds: Sequence[Resource[Any]], definitions: str = "crds") -> None:
+    """Raise ``UsageError`` if the cluster does not serve one of ``kinds``, instead of waiting silently.
+
+    All ``kinds`` are of one version.  ``definitions``: their directory below the output of ``quorate crds``.
+    """
+    api_version = kinds[0].api_version
+    served = {listed.name for listed in await served_resources(client, api_version)}
+    missing = [kind.plural for kind in kinds if kind.plural not in served]
+    if missing:
+        raise UsageError(
+            f"{client.config.server} does not serve {', '.join(missing)} of {api_version} "
+            f"(install the definitions: quorate crds --output crds, then "
+            f"kubectl apply --server-side -f {definitions})"
+        )
 
 
 def election_client(kubeconfig: Path | None, context: str) -> Callable[[], Coroutine[None, None, Client]]:

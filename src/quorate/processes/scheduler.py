@@ -9,13 +9,12 @@ from pathlib import Path
 from quorate.api.configuration.process import Address, Health
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.meta import Key
-from quorate.api.volcano import GROUP, VERSION
-from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.log import logger
 from quorate.kube.manager.election_thread import in_own_thread
 from quorate.kube.manager.leader_election import LeaseTimings, WritePermit
+from quorate.kube.resources import POD_GROUPS, QUEUES
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
@@ -27,14 +26,13 @@ from quorate.processes.configuration_reload import SchedulerConfigurationInForce
 from quorate.processes.process_setup import (
     election_client,
     new_identity,
+    require_served,
     wait_for_signal,
 )
 from quorate.processes.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.scheduler.observer import SchedulerStatus
-from quorate.scheduler.process import ElectionOptions, run_scheduler, served_kinds
+from quorate.scheduler.process import ElectionOptions, run_scheduler
 from quorate.scheduler.scheduler import Options
-
-NEEDED = ("podgroups", "queues")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ async def run_scheduler_process(
             DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
         ).serving("--metrics-address", addresses.metrics, gang_metrics.application(), metrics_access),
     ):
-        await _require_served_kinds(client)
+        await require_served(client, (POD_GROUPS, QUEUES), "crds/gang")
         async with asyncio.TaskGroup() as tasks:
             parts = [
                 tasks.create_task(
@@ -100,15 +98,3 @@ async def run_scheduler_process(
 async def _announce(status: SchedulerStatus, server: str, names: tuple[str, ...]) -> None:
     await status.ready.wait()
     logger(__name__).info("ready", server=server, scheduler_names=", ".join(names))
-
-
-async def _require_served_kinds(client: Client) -> None:
-    """Raise ``UsageError`` if the cluster does not serve a kind, instead of waiting for it silently."""
-    served = await served_kinds(client)
-    missing = [plural for plural in NEEDED if plural not in served.plurals]
-    if missing:
-        raise UsageError(
-            f"{client.config.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
-            "(install the definitions: quorate crds --output crds, then "
-            "kubectl apply --server-side -f crds/gang)"
-        )

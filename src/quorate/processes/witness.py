@@ -7,11 +7,8 @@ from pathlib import Path
 
 from quorate.api.configuration.process import Address, Health
 from quorate.api.configuration.webhooks import TlsOptions
-from quorate.api.kueue import GROUP, VERSION
-from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.discovery import plural_of
 from quorate.kube.events import EventRecorder
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS
@@ -22,7 +19,7 @@ from quorate.observe.exposition import metrics_access, metrics_application
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.serving import health_checks, serving
 from quorate.processes.configuration_reload import ConfigurationInForce
-from quorate.processes.process_setup import wait_for_signal
+from quorate.processes.process_setup import require_served, wait_for_signal
 from quorate.witness.metrics import COMPONENT, WitnessEvents, WitnessMetrics
 from quorate.witness.process import Options, run_witness
 from quorate.witness.report import Report
@@ -54,7 +51,7 @@ async def run_witness_process(
             "--metrics-address", metrics_address, metrics_application(metrics.registry), metrics_access
         ),
     ):
-        await _require_workloads(client)
+        await require_served(client, (WORKLOADS,))
         recorder = EventRecorder(client, clock, COMPONENT)
         events = WitnessEvents(recorder, clock)
 
@@ -83,13 +80,3 @@ async def run_witness_process(
             log.info("stopping")
             for part in parts:
                 part.cancel()
-
-
-async def _require_workloads(client: Client) -> None:
-    """Raise ``UsageError`` if the cluster does not serve workloads, instead of waiting for them silently."""
-    if not await plural_of(client, WORKLOADS.api_version, WORKLOADS.kind):
-        raise UsageError(
-            f"{client.config.server} does not serve workloads of {GROUP}/{VERSION} "
-            "(install the definitions: quorate crds --output crds, then "
-            "kubectl apply --server-side -f crds)"
-        )
