@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.core import Node, Pod, Resources
+from quorate.api.core.pod import ENDED_PHASES
 from quorate.api.core.pod_resources import pod_requests, sum_resources
 from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition
@@ -27,7 +28,7 @@ from quorate.api.quantity import Quantity
 from quorate.gang.cache.status_annotations import REQUEUE_NOT_BEFORE
 from quorate.inspect.formatting import format_quantity, format_resources, plural
 from quorate.local.controllers.scheduler_filters import NodeInfo, SelectedNode, pod_amounts, select_node
-from quorate.processes.local.observation import TERMINAL, ObservedCluster, ObservedJob, wanted_pods
+from quorate.processes.local.observation import ObservedCluster, ObservedJob, wanted_pods
 
 PROGRESSING = "simulate.quorate.dev/Progressing"
 
@@ -123,7 +124,7 @@ def _job_changes(observed: ObservedJob, readiness: WaitForPodsReady | None) -> I
         return
     if job.spec.active_deadline_seconds is not None:
         yield f"job {name} has a deadline"
-    live = sum(pod.status.phase not in TERMINAL for pod in observed.pods)
+    live = sum(pod.status.phase not in ENDED_PHASES for pod in observed.pods)
     left = wanted_pods(job.spec) - observed.count.succeeded
     if live < min(job.spec.parallelism, left) or left <= 0:
         yield f"job {name} has {plural(live, 'pod')} and will get more pods or be finished"
@@ -171,7 +172,7 @@ def _node_infos(cluster: ObservedCluster) -> dict[str, NodeInfo]:
     """Return the nodes as the scheduler sees them, with the resources that their pods use."""
     node_infos = {node.metadata.name: NodeInfo(node) for node in cluster.nodes}
     for pod in cluster.pods:
-        if pod.spec.node_name in node_infos and pod.status.phase not in TERMINAL:
+        if pod.spec.node_name in node_infos and pod.status.phase not in ENDED_PHASES:
             node_infos[pod.spec.node_name].add_pod(pod_amounts(pod.spec))
     return node_infos
 
@@ -179,7 +180,7 @@ def _node_infos(cluster: ObservedCluster) -> dict[str, NodeInfo]:
 def _pod_change(pod: Pod, node_infos: Mapping[str, NodeInfo]) -> str | None:
     if pod.metadata.deletion_timestamp is not None:
         return "is being deleted"
-    if pod.status.phase in TERMINAL:
+    if pod.status.phase in ENDED_PHASES:
         return None
     if not pod.spec.node_name:
         placed = find_condition(pod.status.conditions, "PodScheduled")
@@ -199,7 +200,7 @@ def _pod_change(pod: Pod, node_infos: Mapping[str, NodeInfo]) -> str | None:
 
 def _blocked_job(observed: ObservedJob, free: list[Resources]) -> BlockedJob:
     count = observed.count
-    holding = [pod for pod in observed.pods if pod.spec.node_name and pod.status.phase not in TERMINAL]
+    holding = [pod for pod in observed.pods if pod.spec.node_name and pod.status.phase not in ENDED_PHASES]
     return BlockedJob(
         name=observed.name,
         running=count.running,

@@ -11,13 +11,12 @@ from datetime import datetime
 from quorate.api import kueue, volcano
 from quorate.api.batch import Job, JobSpec
 from quorate.api.core import Node, Pod, Resources
+from quorate.api.core.pod import ENDED_PHASES
 from quorate.api.core.pod_resources import pod_requests, sum_resources
 from quorate.api.kueue import ClusterQueue, Workload
 from quorate.api.meta import Condition, Uid, find_condition, is_true
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import PodGroup
-
-TERMINAL = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ class ObservedCluster:
         placed = [
             pod
             for pod in self.pods
-            if pod.spec.node_name == node.metadata.name and pod.status.phase not in TERMINAL
+            if pod.spec.node_name == node.metadata.name and pod.status.phase not in ENDED_PHASES
         ]
         used = sum_resources(
             [{"pods": Quantity.of_units(len(placed))}, *(pod_requests(pod.spec) for pod in placed)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api.core import ResourceRequirements, Resources
-from quorate.api.core.pod import ContainerStatus, PodCondition
+from quorate.api.core.pod import ENDED_PHASES, ContainerStatus, PodCondition
 from quorate.api.core.pod_resources import RESIZE_PENDING, quota_usage
 from quorate.api.interning import intern_fields, intern_strings
 from quorate.api.meta import ObjectMeta, Struct
@@ -135,6 +135,6 @@ def pod_quota_usage(pod: QuotaPod, schedulers: Collection[str]) -> PodQuotaUsage
         group=pod_group_of(pod, schedulers),
         attributes=scope_attributes(pod.spec),
         usage=quota_usage_of(pod.spec, pod.status),
-        terminated=pod.status.phase in ("Succeeded", "Failed"),
+        terminated=pod.status.phase in ENDED_PHASES,
         failed=pod.status.phase == "Failed",
     )
