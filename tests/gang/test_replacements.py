@@ -83,6 +83,12 @@ def test_no_admitted_group_takes_the_room_of_a_replacement(
     assert world.evictions == []
 
 
+def test_nothing_is_remembered_of_a_lost_member_that_fits_no_node() -> None:
+    world = a_world([PAIR | OWNED], [GOOD], nodes=[{"name": "n1", "cpu": 2}])
+    world.session()
+    assert world.model.cluster.rooms == {}
+
+
 def test_the_node_of_a_failed_pod_is_kept_where_no_other_node_takes_its_replacement() -> None:
     nodes = [{"name": "n1", "cpu": 2}, {"name": "n2", "cpu": 2}, {"name": "n3", "cpu": 1}]
     nodes.append({"name": "n4", "cpu": 1})

@@ -25,9 +25,9 @@ class LeftRoom(RoomForGangs):
     def _next_room(self, gang: Gang) -> Iterator[tuple[Shape, str]]:
         if not (gang.is_recreated and gang.is_short) or gang.held.pods or not missing_claim_of(gang):
             return
-        gang.left_room = self._room_of(gang).amounts
         for shape, preferred in _lost_members(gang):
             if node := self._node_for(shape, preferred):
+                gang.left_room = self._room_of(gang).amounts
                 yield shape, node
 
     def _node_for(self, shape: Shape, preferred: str) -> str:
