@@ -7,7 +7,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.dashboard.model.workload_index import RunningPods
 from quorate.gang.cache.queue_accounts import add
-from quorate.queueing.nodes.foreign_pods import usage_on_node, uses_node, workload_of
+from quorate.queueing.nodes.foreign_pods import usage_on_node, workload_of
 
 
 class PodsOnNodes:
@@ -21,7 +21,7 @@ class PodsOnNodes:
 
     def put_pod(self, pod: Pod) -> None:
         key = pod.metadata.key
-        use = (pod.node_name, usage_on_node(pod)) if uses_node(pod) else None
+        use = (pod.node_name, usage_on_node(pod)) if pod.uses_node else None
         if self._uses.get(key) != use:
             self._remove(key)
             if use is not None:

@@ -19,18 +19,10 @@ from quorate.queueing.nodes.places import Amounts
 PODS: Final = "pods"  # the resource of which each pod uses 1
 
 
-def uses_node(pod: Pod) -> bool:
-    return pod.uses_node
-
-
-def requests_place(pod: Pod) -> bool:
-    return pod.requests_place
-
-
 def owner_of(pod: Pod) -> Owner | None:
     """Return what the pod belongs to; None: nothing that has places, or an unknown workload that has."""
-    key = workload_of(pod) if requests_place(pod) else group_of(pod)
-    return None if key is None else Owner("workload" if requests_place(pod) else "group", key)
+    key = workload_of(pod) if pod.requests_place else group_of(pod)
+    return None if key is None else Owner("workload" if pod.requests_place else "group", key)
 
 
 def workload_of(pod: Pod) -> Key | None:

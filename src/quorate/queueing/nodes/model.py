@@ -16,13 +16,7 @@ from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
-from quorate.queueing.nodes.foreign_pods import (
-    offered_amounts,
-    owner_of,
-    requests_place,
-    usage_on_node,
-    uses_node,
-)
+from quorate.queueing.nodes.foreign_pods import offered_amounts, owner_of, usage_on_node
 from quorate.queueing.nodes.occupants import Name, Nominated, Occupant, Owner, Requests
 from quorate.queueing.nodes.places import Place
 from quorate.queueing.nodes.pod_constraints import PodConstraints
@@ -149,7 +143,7 @@ class TopologyModel(TopologyTrees):
         Returns the flavors of the node on which the pod counted before, with other requests.
         """
         key, owner = pod.metadata.key, owner_of(pod)
-        if not uses_node(pod) or (requests_place(pod) and owner is None):
+        if not pod.uses_node or (pod.requests_place and owner is None):
             return self.remove_pod(key)
         known = pod if pod.constraints is not None or pod.metadata.labels else None
         return self._put(key, Occupant(pod.node_name, usage_on_node(pod), owner, known))
@@ -166,7 +160,7 @@ class TopologyModel(TopologyTrees):
         A pod of a workload with places is counted by these.
         """
         name, node = Nominated(pod.metadata.key), pod.status.nominated_node_name
-        if requests_place(pod) or not node or pod.node_name:
+        if pod.requests_place or not node or pod.node_name:
             return self._remove(name)
         return self._put(name, Occupant(node, usage_on_node(pod)))
 

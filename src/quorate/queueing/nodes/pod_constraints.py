@@ -29,12 +29,12 @@ from quorate.placement.topology.pod_limits import PodLimits, limit_pods, limits_
 from quorate.placement.topology.request import PodSetRequest
 from quorate.placement.topology.tree import HOSTNAME, DomainTree
 from quorate.placement.vectors import Vector
+from quorate.queueing.limits import MAX_TEMPLATES
 from quorate.queueing.nodes.constraint_view import SLICE_SIZE, ConstraintView, HeldKey, Objects
 from quorate.queueing.nodes.occupants import Name, Occupant, Occupants
 from quorate.queueing.nodes.places import Place
 from quorate.queueing.nodes.pod_templates import Template
 
-_MAX_SHAPES: Final = 1024
 _NO_CONSTRAINTS: Final = PodSpec()
 VOLUMES_UNKNOWN: Final = "the volumes of the cluster are not known yet"
 
@@ -312,7 +312,7 @@ class PodConstraints:
         key = template, frozenset(labels), request.tolerations, version
         shape = view.checked.get(key)
         if shape is None:
-            if len(view.checked) >= _MAX_SHAPES:
+            if len(view.checked) >= MAX_TEMPLATES:
                 view.checked.clear()
             selector = {**dict(labels), **pod.spec.node_selector}
             spec = replace(pod.spec, node_selector=selector, tolerations=request.tolerations)

@@ -8,8 +8,8 @@ from quorate.api.core.pod import Pod
 from quorate.api.core.pod_templates import template_pod
 from quorate.api.core.scheduling import Affinity, PodAffinity, PodSpec
 from quorate.api.interning import ContentCache, InternCache
+from quorate.queueing.limits import MAX_TEMPLATES
 
-_MAX_PODS: Final = 1024  # decoded ones that are kept
 _CLAIM: Final = b'"persistentVolumeClaim"'
 _ANTI_AFFINITY: Final = b'"podAntiAffinity"'
 # Without one of these texts a template has no constraint: most need not be decoded.
@@ -90,5 +90,5 @@ def _required(terms: PodAffinity | None) -> PodAffinity | None:
     return None if terms is None else PodAffinity(required=terms.required)
 
 
-_templates: Final[ContentCache[Template]] = ContentCache(entries=_MAX_PODS)
-_intern_pod = InternCache(_decode, entries=_MAX_PODS)
+_templates: Final[ContentCache[Template]] = ContentCache(entries=MAX_TEMPLATES)
+_intern_pod = InternCache(_decode, entries=MAX_TEMPLATES)

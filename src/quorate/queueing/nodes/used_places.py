@@ -4,15 +4,13 @@ Both are recorded by the values of the leaf, whether or not the leaf and its fla
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from quorate.api.core.pod_templates import template_pod
 from quorate.api.interning import InternCache
 from quorate.placement.topology.leaf_hosts import HostRequest, Pods
 from quorate.placement.topology.tree import Path
+from quorate.queueing.limits import MAX_TEMPLATES
 from quorate.queueing.nodes.places import Place, UsedBy
-
-_MAX_TEMPLATES: Final = 1024  # decoded ones that are kept
 
 
 class UsedPlaces:
@@ -70,4 +68,4 @@ def _terms(content: bytes) -> HostRequest:
     return HostRequest((), tuple(spec.node_selector.items()), required, spec.tolerations)
 
 
-_intern_terms = InternCache(_terms, entries=_MAX_TEMPLATES)
+_intern_terms = InternCache(_terms, entries=MAX_TEMPLATES)
