@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.kube.clock import WallClock
-from quorate.local.runtime.containers.console import Console
+from quorate.local.runtime.containers.console import PIPE_BYTES, READ_BYTES, Console
 from quorate.local.runtime.containers.logs import (
     LONGEST_LINE_BYTES,
     ROTATED_BYTES,
@@ -65,3 +65,31 @@ def test_a_log_that_cannot_be_rotated_grows_on(tmp_path: Path) -> None:
     lines = log_of(tmp_path, [b"x" * 9_999 + b"\n"] * (ROTATED_BYTES // 10_000 + 2) + [b"last\n"])
     assert len(lines) == ROTATED_BYTES // 10_000 + 3
     assert lines[-1][3] == b"last"
+
+
+class RefillingClock(WallClock):
+    """A clock that, each time it is read, lets a process write to the standard output of a container."""
+
+    descriptor = -1
+    refills = 0
+
+    def now(self) -> float:
+        if self.descriptor >= 0:
+            self.refills += 1
+            assert self.refills <= PIPE_BYTES // READ_BYTES, "it reads what is written meanwhile"
+            os.write(self.descriptor, b"y\n" * (READ_BYTES // 2))
+        return super().now()
+
+
+def test_a_process_that_writes_without_end_does_not_hold_up_the_kubelet(tmp_path: Path) -> None:
+    attempt, clock = Attempt(tmp_path, "uid", "main", 0), RefillingClock()
+    attempt.directory.mkdir(parents=True)
+
+    async def finish() -> None:
+        console = Console.adopt(attempt, Container(name="main"), clock)
+        clock.descriptor = os.open(attempt.pipe("stdout"), os.O_WRONLY)
+        os.write(clock.descriptor, b"y\n")
+        console.finish()
+        os.close(clock.descriptor)
+
+    asyncio.run(finish())

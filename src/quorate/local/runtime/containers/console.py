@@ -22,6 +22,7 @@ from quorate.local.runtime.pod_types import Container
 OUTPUTS: Final = ("stdout", "stderr")
 STREAMS: Final = ("stdin", *OUTPUTS)
 READ_BYTES: Final = 8192
+PIPE_BYTES: Final = 1 << 20  # the most that a pipe holds, if its owner has no privileges
 MAX_UNREAD: Final = 128
 """How many reads a client may have waiting; then the container is held up, as a kubelet does."""
 
@@ -131,8 +132,13 @@ class Console:
             set_size(self._outputs["stdout"], columns, rows)
 
     def copy_stream(self, stream: str) -> None:
-        """Copy the content of a stream to the log and the clients."""
-        while content := _read(self._outputs[stream]):
+        """Copy the content of a stream to the log and the clients, without what is written meanwhile.
+
+        A process that the container left in a shared PID namespace may write as fast as this reads.
+        """
+        for _ in range(PIPE_BYTES // READ_BYTES):
+            if not (content := _read(self._outputs[stream])):
+                return
             self._put(stream, content)
 
     def copy(self) -> None:
