@@ -37,7 +37,7 @@ async def health(
         if kind in (SETTINGS, PING) and not flags & ACK:
             write(_frame(kind, ACK, 0, payload if kind == PING else b""))
         if kind == DATA:
-            message += payload[1 : length - payload[0]] if flags & PADDED else payload
+            message += payload[1 : length - payload[0]] if flags & PADDED and payload else payload
             if len(message) >= MESSAGE_HEAD_BYTES:
                 size = int.from_bytes(message[1:MESSAGE_HEAD_BYTES], "big")
                 content = message[MESSAGE_HEAD_BYTES:]
