@@ -1,13 +1,27 @@
-"""Copies bytes between two connections."""
+"""Connections to pods: make them, and copy bytes between two connections."""
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from socket import socket
+from typing import Any, Final
 
 CHUNK_BYTES: Final = 64 * 1024
 CONNECT_TIMEOUT_S: Final = 10.0
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def connect(opened: socket, address: tuple[str, int], **options: Any) -> Streams:
+    """Connect a socket, and return its streams; close it if that fails.
+
+    ``options``: of ``asyncio.open_connection``.
+    """
+    try:
+        await asyncio.get_running_loop().sock_connect(opened, address)
+        return await asyncio.open_connection(sock=opened, **options)
+    except BaseException:
+        opened.close()
+        raise
 
 
 async def relay(one: Streams, other: Streams) -> None:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from typing import Final
 
+from quorate.local.runtime.containers.processes import tool_path
 from quorate.local.runtime.containers.sandbox import Tools
 from quorate.local.runtime.network.node_namespaces import ATTEMPTS
 
@@ -35,8 +36,7 @@ def find_tools() -> Tools:
 
 
 def _find_tools_without_bubblewrap() -> Tools:
-    unshare = shutil.which("unshare") or "unshare"
-    processes = [unshare, "--pid", "--fork", "--ipc", "--uts"]
+    processes = [tool_path("unshare"), "--pid", "--fork", "--ipc", "--uts"]
     if not _problem([*processes, "--mount-proc", "--", "true"]):
         return Tools("", own_proc=True)
     if problem := _problem([*processes, "--", "true"]):
@@ -48,7 +48,7 @@ def _problem(arguments: list[str]) -> str:
     """Return why a program cannot run in the namespaces of a node, or an empty string."""
     problem = ""
     for options in ATTEMPTS if os.geteuid() == 0 else ATTEMPTS[1:]:
-        unshare = [shutil.which("unshare") or "unshare", *options, "--mount", "--"]
+        unshare = [tool_path("unshare"), *options, "--mount", "--"]
         try:
             result = subprocess.run(
                 [*unshare, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False

@@ -71,7 +71,7 @@ def test_a_server_without_the_health_service_is_not_healthy() -> None:
 
 
 @given(content=st.binary(max_size=200))
-@example(content=bytes.fromhex("000000" + "00" + "08" + "00000001"))  # padded data without the size of the padding
+@example(content=bytes.fromhex("000000000800000001"))  # padded data without the size of its padding
 def test_no_answer_is_an_error_of_another_kind(content: bytes) -> None:
     assert status(content) in ("EOF", FAILED, *ANSWERS, "SERVICE_UNKNOWN")
 

@@ -6,9 +6,7 @@ from typing import Any
 from quorate.api.human_duration import age
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
-from quorate.local.objects.tables.layout import NAME, TableLayout
-
-NONE = "<none>"
+from quorate.local.objects.tables.layout import NAME, NONE, TableLayout
 
 
 def _cells(pod: Json, now: float) -> list[Any]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +12,7 @@ from quorate.local.runtime.containers.processes import (
     children_of,
     is_running,
     start,
+    tool_path,
 )
 
 PAUSE: Final = ".pause"  # in the place of the name of a container, which never begins with a dot
@@ -21,8 +21,7 @@ INIT: Final = "sleep infinity & wait"  # the shell also reaps processes without 
 
 async def start_pause(state: Path, pod_uid: str) -> int:
     """Start the process and return its id.  Raises OSError."""
-    unshare = shutil.which("unshare") or "unshare"
-    command = (unshare, "--pid", "--fork", "--kill-child", "--", "/bin/sh", "-c", INIT)
+    command = (tool_path("unshare"), "--pid", "--fork", "--kill-child", "--", "/bin/sh", "-c", INIT)
     null = os.open(os.devnull, os.O_RDWR)
     try:
         process = start(Attempt(state, pod_uid, PAUSE, 0), command, {"PATH": DEFAULT_PATH}, [null] * 3)

@@ -8,6 +8,7 @@ the process id of the init process in the container, at last the exit code.
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -94,6 +95,11 @@ def read_status(attempt: Attempt) -> ProcessStatus:
         init_pid = status.child_pid or init_pid
         exit_code = status.exit_code if status.exit_code is not None else exit_code
     return ProcessStatus(init_pid, exit_code)
+
+
+def tool_path(name: str) -> str:
+    """Return the path of a tool of this machine, on the PATH of the kubelet."""
+    return shutil.which(name) or name
 
 
 def start(

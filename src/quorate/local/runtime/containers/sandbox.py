@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.local.runtime.containers.environment import DEFAULT_PATH
+from quorate.local.runtime.containers.processes import tool_path
 from quorate.local.runtime.containers.unshare_launcher import arguments_without_bubblewrap
 from quorate.local.runtime.volumes.mounts import Mount
 
@@ -94,7 +95,7 @@ def arguments(sandbox: Sandbox, tools: Tools, status: Path) -> list[str]:
     plan = _Root(sandbox)
     launcher: list[str] = []
     if sandbox.network is not None:
-        launcher += [_tool("nsenter"), f"--net={sandbox.network}", "--"]
+        launcher += [tool_path("nsenter"), f"--net={sandbox.network}", "--"]
     joins = (f"echo 0 > {shlex.quote(str(path))}" for path in sandbox.cgroups)
     # The tools are not those on the container's PATH.
     script = [
@@ -103,7 +104,7 @@ def arguments(sandbox: Sandbox, tools: Tools, status: Path) -> list[str]:
         *_join_processes(sandbox),
         'PATH=$path exec "$@"' + (f" {STATUS_FD}>>{shlex.quote(str(status))}" if tools.bwrap else ""),
     ]
-    launcher += [_tool("unshare"), "--mount", "--", "/bin/sh", "-c", "\n".join(script), "sh"]
+    launcher += [tool_path("unshare"), "--mount", "--", "/bin/sh", "-c", "\n".join(script), "sh"]
     options = [
         *("--unshare-ipc", "--unshare-uts", "--hostname", sandbox.hostname),
         *plan.binds(),
@@ -115,15 +116,15 @@ def arguments(sandbox: Sandbox, tools: Tools, status: Path) -> list[str]:
     ]
     inner: list[str] = []
     if sandbox.pid_namespace is not None:
-        inner += [_tool("nsenter"), f"--pid={JOINED_NAMESPACE}", "--"]
+        inner += [tool_path("nsenter"), f"--pid={JOINED_NAMESPACE}", "--"]
     if sandbox.terminal:
-        inner += [_tool("setsid"), "--ctty"]  # in the PID namespace of the command, for its job control
+        inner += [tool_path("setsid"), "--ctty"]  # in the PID namespace of the command, for its job control
     command = [*inner, *_as_user(sandbox), *sandbox.command]
     if not tools.bwrap:
         root = str(sandbox.layers / "root")
         return [
             *launcher,
-            *arguments_without_bubblewrap(options, command, root, str(status), _tool("unshare")),
+            *arguments_without_bubblewrap(options, command, root, str(status), tool_path("unshare")),
         ]
     return [*launcher, tools.bwrap, "--json-status-fd", STATUS_FD, *options, "--", *command]
 
@@ -159,7 +160,7 @@ def _joined_files(sandbox: Sandbox) -> tuple[str, str]:
 
 def inner_launchers() -> tuple[str, ...]:
     """Return the paths, without symbolic links, of tools that execute the command inside of bubblewrap."""
-    return tuple(os.path.realpath(_tool(name)) for name in ("nsenter", "setpriv", "setsid"))
+    return tuple(os.path.realpath(tool_path(name)) for name in ("nsenter", "setpriv", "setsid"))
 
 
 def _as_user(sandbox: Sandbox) -> list[str]:
@@ -167,12 +168,7 @@ def _as_user(sandbox: Sandbox) -> list[str]:
         return []
     user = [] if sandbox.user is None else [f"--reuid={sandbox.user}"]
     group = sandbox.group if sandbox.group is not None else sandbox.user
-    return [_tool("setpriv"), *user, f"--regid={group}", "--clear-groups", "--"]
-
-
-def _tool(name: str) -> str:
-    """Return the path of a tool: the PATH of the container's environment is not used."""
-    return shutil.which(name) or name
+    return [tool_path("setpriv"), *user, f"--regid={group}", "--clear-groups", "--"]
 
 
 class _Root:

@@ -1,6 +1,5 @@
 """Containers as the servers of the kubelet see them: running containers, their logs, and how to find both."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Protocol
 
 from quorate.api.meta import Key
 from quorate.local.runtime.containers.console import Console
+from quorate.local.runtime.containers.processes import tool_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def exec_arguments(container: RunningContainer, command: Sequence[str]) -> list[
     """
     root = f"/proc/{container.pid}/root"
     return [
-        shutil.which("nsenter") or "nsenter",
+        tool_path("nsenter"),
         f"--target={container.pid}",
         *("--mount", "--uts", "--ipc", "--net", "--pid"),
         f"--root={root}",

@@ -8,7 +8,7 @@ from socket import socket
 
 from quorate.local.runtime.network.host_network import HOST_ADDRESS
 from quorate.local.runtime.network.types import PodNetworkError
-from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, relay
+from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, connect, relay
 
 
 class HostPorts:
@@ -51,10 +51,5 @@ class HostPorts:
 
     async def _connect(self, target: tuple[str, int]) -> Streams:
         opened = await self._open_socket()
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await asyncio.get_running_loop().sock_connect(opened, target)
-        except BaseException:
-            opened.close()
-            raise
-        return await asyncio.open_connection(sock=opened)
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            return await connect(opened, target)

@@ -19,7 +19,7 @@ from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNet
 from quorate.local.runtime.network.cluster_view import ClusterView, PortedEndpoint
 from quorate.local.runtime.network.host_network import HOST_ADDRESS
 from quorate.local.runtime.network.types import API_SERVICE
-from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, relay
+from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, connect, relay
 
 Address = tuple[str, int]
 
@@ -169,13 +169,7 @@ class ServiceProxy:
     async def _open(self, address: Address) -> Streams:
         if address == self._api_server:
             return await asyncio.open_connection(*address)
-        opened = await self._network.open_socket()
-        try:
-            await asyncio.get_running_loop().sock_connect(opened, address)
-        except BaseException:
-            opened.close()
-            raise
-        return await asyncio.open_connection(sock=opened)
+        return await connect(await self._network.open_socket(), address)
 
 
 def listening_socket(address: Address) -> socket:

@@ -8,10 +8,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from quorate.local.objects.protobuf.wire import write_varint
+
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7  # types of frames
 END_STREAM, ACK, END_HEADERS, PADDED = 0x1, 0x1, 0x4, 0x8  # flags
 STREAM: Final = 1
+USER_AGENT: Final = "kube-probe/1.36"
 MAX_FRAME_BYTES: Final = 16384
 MAX_FRAMES: Final = 100
 MESSAGE_HEAD_BYTES: Final = 5  # of gRPC: whether it is compressed, and its length
@@ -50,7 +53,7 @@ async def health(
 
 def _request(authority: str, service: str) -> bytes:
     name = service.encode()
-    message = b"\x0a" + _varint(len(name)) + name if name else b""
+    message = b"\x0a" + write_varint(len(name)) + name if name else b""
     headers = b"".join(
         (
             b"\x83\x86",  # :method POST, :scheme http
@@ -58,7 +61,7 @@ def _request(authority: str, service: str) -> bytes:
             b"\x01" + _text(authority),
             b"\x0f\x10" + _text("application/grpc"),  # content-type
             b"\x00" + _text("te") + _text("trailers"),
-            b"\x0f\x2b" + _text("kube-probe/1.36"),  # user-agent
+            b"\x0f\x2b" + _text(USER_AGENT),  # user-agent
         )
     )
     body = b"\0" + len(message).to_bytes(4, "big") + message
@@ -72,12 +75,3 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 def _text(text: str) -> bytes:
     """Return a string of HPACK, which has fewer than 127 bytes."""
     return bytes((len(text),)) + text.encode()
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 127:
-        encoded.append(number & 127 | 128)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)

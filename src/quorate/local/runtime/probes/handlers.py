@@ -10,7 +10,8 @@ from quorate.local.runtime.containers.processes import killed_at_the_end
 from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
 from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.pod_types import Container, GrpcAction, Handler, HttpGetAction, IntOrString
-from quorate.local.runtime.probes.grpc_health import FAILED, health
+from quorate.local.runtime.probes.grpc_health import FAILED, USER_AGENT, health
+from quorate.local.runtime.relay import Streams, connect
 
 OUTPUT_BYTES: Final = 10240
 HEADER_BYTES: Final = 65536
@@ -111,7 +112,7 @@ async def _http_get(action: HttpGetAction, target: ProbeTarget) -> HandlerResult
     try:
         headers = {
             "Host": f"{host}:{port}",
-            "User-Agent": "kube-probe/1.36",
+            "User-Agent": USER_AGENT,
             "Accept": "*/*",
             "Connection": "close",
         }
@@ -137,18 +138,10 @@ def _request(action: HttpGetAction, headers: Mapping[str, str]) -> bytes:
     return f"{text}\r\n".encode()
 
 
-async def _connect(
-    host: str, port: int, target: ProbeTarget, tls: ssl.SSLContext | None
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(host: str, port: int, target: ProbeTarget, tls: ssl.SSLContext | None) -> Streams:
+    address, name = (host or target.address, port), "" if tls else None
     opened = await target.network.open_socket()
-    try:
-        await asyncio.get_running_loop().sock_connect(opened, (host or target.address, port))
-        return await asyncio.open_connection(
-            sock=opened, ssl=tls, server_hostname="" if tls else None, limit=HEADER_BYTES
-        )
-    except BaseException:
-        opened.close()
-        raise
+    return await connect(opened, address, ssl=tls, server_hostname=name, limit=HEADER_BYTES)
 
 
 def _port(port: IntOrString, container: Container) -> int:

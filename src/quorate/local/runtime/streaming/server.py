@@ -21,7 +21,7 @@ from quorate.local.container_logs import (
 )
 from quorate.local.runtime.containers.types import ContainerIndex
 from quorate.local.runtime.network.types import PodNetwork
-from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams
+from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, connect
 from quorate.local.runtime.streaming import port_forward
 from quorate.local.runtime.streaming.commands import (
     ClientStreams,
@@ -235,13 +235,8 @@ class KubeletServer:
     async def _connect(self, uid: str, port: int) -> Streams:
         """Connect to a port on the loopback device of a pod, as container runtimes do."""
         opened = await self._network.open_socket(uid)
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await asyncio.get_running_loop().sock_connect(opened, ("127.0.0.1", port))
-        except BaseException:
-            opened.close()
-            raise
-        return await asyncio.open_connection(sock=opened)
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            return await connect(opened, ("127.0.0.1", port))
 
 
 @asynccontextmanager
