@@ -13,7 +13,7 @@ from quorate.local.objects.protobuf.table import find_message, message_named
 from quorate.local.objects.schema_types import Json
 from quorate.local.server.registry.builtin import KINDS
 from tests.local.api_client import ApiClient, run_with_server
-from tests.local.objects import test_protobuf as bodies
+from tests.local.objects import protobuf_bodies as bodies
 
 pytestmark = pytest.mark.slow
 
