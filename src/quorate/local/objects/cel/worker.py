@@ -5,6 +5,7 @@ hours and more memory than a machine has, and the runtime cannot be interrupted.
 process when a list takes more than the processor time that the server allows, or too much memory.
 """
 
+import pickle
 import resource
 import signal
 import time
@@ -18,6 +19,7 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
 MEMORY_BYTES: Final = 1 << 30  # of addresses; the process begins with 45 MiB
+NO_DATA: Final = "the value contains an optional or a type, which JSON cannot have"
 
 Json: TypeAlias = dict[str, Any]
 ExpressionData: TypeAlias = tuple[str, Mapping[str, Any]]
@@ -97,9 +99,20 @@ def evaluate(text: str, variables: Mapping[str, Any]) -> Result:
         result = program.eval(data=variables)
     except RuntimeError:  # the only exception of the runtime
         return Result(None, "the cost limit is exceeded", is_too_long=True)
-    if result.type() == cel.Type.ERROR:
-        return Result(None, str(result.value()).partition(": ")[2] or "no value")
-    return Result(result.plain_value())
+    try:
+        if result.type() == cel.Type.ERROR:
+            return Result(None, str(result.value()).partition(": ")[2] or "no value")
+        return Result(result.plain_value())
+    except (SystemError, TypeError):  # of an optional, inside of a list or alone
+        return Result(None, NO_DATA)
+
+
+def _sendable(result: Result) -> Result:
+    try:
+        pickle.dumps(result)
+    except TypeError:
+        return Result(None, NO_DATA)
+    return result
 
 
 def main() -> None:
@@ -116,4 +129,8 @@ def main() -> None:
             began_s = time.process_time()
             results = [evaluate(*expression) for expression in expressions]
             signal.setitimer(signal.ITIMER_PROF, 0)
-            connection.send((time.process_time() - began_s, results))
+            used_s = time.process_time() - began_s
+            try:
+                connection.send((used_s, results))
+            except TypeError:  # nothing was sent
+                connection.send((used_s, [_sendable(result) for result in results]))
