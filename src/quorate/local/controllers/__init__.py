@@ -55,7 +55,7 @@ async def run_controllers(
     """Run the built-in controllers until cancelled, optionally with the plain scheduler.
 
     ``rng`` generates names of events.  ``volumes``: the directory of volumes that are provisioned by default;
-    None: none is.  After an exception that nothing expected all start over.
+    None: no volume is.  After an exception that nothing expected all start over.
     """
     run = partial(_run_controllers, client, clock, rng, volumes, with_scheduler=with_scheduler)
     await run_restarting("built-in controllers", run, clock)

@@ -60,7 +60,10 @@ async def create_default_class(client: Client) -> None:
 
 
 class PersistentVolumeController:
-    """The caller runs the informers.  A key with a namespace is a claim, any other a volume."""
+    """Bind claims, provision volumes and reclaim them.  The caller runs the informers.
+
+    A key with a namespace is the key of a claim, any other key that of a volume.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class PersistentVolumeController:
         classes: Informer[StorageClass],
         directory: Path | None,
     ) -> None:
-        """``directory``: of provisioned volumes; None: none is provisioned."""
+        """``directory``: of provisioned volumes; None: no volume is provisioned."""
         self._client = client
         self._volumes = volumes
         self._claims = claims

@@ -182,7 +182,7 @@ class ApiServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         info = request_info.parse(request.method, request.path, request.query)
         response = await self._respond(request, info)
-        if request_info.is_served(self._server.registry, info):  # any other path would be one more series
+        if request_info.names_resource(self._server.registry, info):  # other paths would be new series
             self._requests.record(request, info, response.status)
         return response
 

@@ -22,7 +22,8 @@ MAX_PROCESSOR_S: Final = 1.0
 PROCESSES: Final = 4
 _THREADS: Final = ThreadPoolExecutor(PROCESSES, thread_name_prefix="cel")
 _PROGRAM: Final = "from quorate.local.objects.cel.worker import main; main()"
-_NULL_DEVICE: Final = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)  # for the runtime's last words
+_NULL_DEVICE: Final = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
+"""for stderr, on which the runtime reports that it has too little memory"""
 
 T = TypeVar("T")
 
@@ -80,7 +81,7 @@ class _Process:
         return answer
 
     def has_ended(self) -> bool:
-        """Return True if the process ended without a request, for example by the kernel's choice."""
+        """Return True if the process ended without a request, for example for lack of memory."""
         return self._connection.poll()
 
     def end(self) -> int:

@@ -39,6 +39,7 @@ class Cgroups:
 
     @property
     def parents(self) -> Iterable[Path]:
+        """The directories that hold the groups of the attempts: for version 1, one for each controller."""
         return self.controllers.values() if self.unified is None else (self.unified,)
 
     def create(self, attempt: Attempt, limits: Mapping[str, Quantity]) -> list[Path]:

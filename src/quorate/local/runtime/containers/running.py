@@ -45,7 +45,7 @@ class StartFailed(Exception):
 class ContainerProcess:
     def __init__(self, attempt: Attempt, process: int, console: Console, clock: Clock) -> None:
         self.attempt = attempt
-        self.process = process  # of bubblewrap
+        self.process = process  # bubblewrap, or the shell in its place
         self.console = console
         self.joined = False  # the PID namespace of another container, or of the pod
         self._clock = clock

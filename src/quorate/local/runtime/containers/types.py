@@ -14,7 +14,7 @@ from quorate.local.runtime.containers.processes import tool_path
 class RunningContainer:
     """A container with a running process."""
 
-    pid: int  # of the init process of the container's PID namespace, as the kubelet sees it
+    pid: int  # as the kubelet sees it: of the init process, or of the command in a joined PID namespace
     environment: Mapping[str, str]
     working_directory: str
 

@@ -63,7 +63,7 @@ def _verb(method: str, name: str, watch: bool) -> str:
     return "deletecollection" if method == "DELETE" and not name else WRITE_VERBS.get(method, method.lower())
 
 
-def is_served(registry: Registry, info: RequestInfo) -> bool:
+def names_resource(registry: Registry, info: RequestInfo) -> bool:
     """Return True if the path is that of a resource or a subresource that the registry has."""
     kind = registry.find(info.group, info.version, info.resource)
     return kind is not None and (not info.subresource or kind.subresource(info.subresource) is not None)
