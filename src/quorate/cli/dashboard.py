@@ -12,10 +12,10 @@ from typing import Annotated, Final
 import typer
 import uvloop
 
-from quorate.api.configuration.process import Address, Health, parse_address
+from quorate.api.configuration.process import Address, Health
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.cli.configuration_options import Config
-from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose
+from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, listen_address
 from quorate.cli.simulate.run_times import Runs
 from quorate.dashboard.history.history import default_file
 from quorate.dashboard.login.oidc import OidcSettings
@@ -35,15 +35,6 @@ from quorate.processes.process_setup import raise_file_limit, run_until_signal, 
 
 DEFAULT_PORT: Final = 7444
 _SCOPES: Final = ("email", "groups")
-
-
-def _address(written: str) -> Address:
-    address = parse_address(written)
-    if address is None:
-        raise typer.BadParameter(f"{written!r} is no address (write :8443 or 127.0.0.1:7444)")
-    return address
-
-
 _LOGIN: Final = "Logging in"
 _SERVING: Final = "Serving"
 _HISTORY: Final = "History"
@@ -56,7 +47,7 @@ def dashboard(
         Address,
         typer.Option(
             metavar="ADDRESS",
-            parser=_address,
+            parser=listen_address,
             rich_help_panel=_SERVING,
             help="The address to listen on. Other than on localhost: over TLS. [b]:8443[/b]: all interfaces.",
         ),
@@ -93,7 +84,7 @@ def dashboard(
         Address | None,
         typer.Option(
             metavar="ADDRESS",
-            parser=_address,
+            parser=listen_address,
             rich_help_panel=_SERVING,
             show_default=False,
             help="The address for the probes of the kubelet, such as :8081. Default: none.",

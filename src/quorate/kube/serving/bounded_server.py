@@ -340,7 +340,7 @@ async def bounded_server(
         lingering_time=LINGERING_S,
         auto_decompress=False,
         max_field_size=limits.header_bytes,
-        logger=http_logger("aiohttp.server"),
+        logger=http_logger(),
     )
     listening = await _listen(host, port)
     try:

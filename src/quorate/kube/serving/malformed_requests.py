@@ -31,9 +31,9 @@ class MalformedRequests(logging.Filter):
         return True
 
 
-def http_logger(name: str) -> logging.Logger:
-    """Return the logger of that name for an HTTP server, with the filter."""
-    log = logging.getLogger(name)
+def http_logger() -> logging.Logger:
+    """Return the logger of the HTTP servers, with the filter."""
+    log = logging.getLogger("aiohttp.server")
     if not any(isinstance(filter_, MalformedRequests) for filter_ in log.filters):
         log.addFilter(MalformedRequests())
     return log

@@ -43,7 +43,7 @@ class BoundedServer(web.Server):
             keepalive_timeout=header_timeout_s,
             max_line_size=MAX_LINE_BYTES,
             max_field_size=MAX_LINE_BYTES,
-            logger=http_logger("aiohttp.server"),
+            logger=http_logger(),
         )
         self._max_connections = max_connections
         self._closed = 0  # connections beyond the limit
