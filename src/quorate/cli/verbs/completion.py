@@ -38,32 +38,17 @@ class _List(Struct):
     items: tuple[_Named, ...] = ()
 
 
-def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting_with(incomplete, _names(ctx, WORKLOADS))
+def _names_of(resource: Resource[Any]) -> Complete:
+    return lambda ctx, incomplete: _starting_with(incomplete, _names(ctx, resource))
 
 
-def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting_with(incomplete, _names(ctx, NAMESPACES))
-
-
-def cluster_queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting_with(incomplete, _names(ctx, CLUSTER_QUEUES))
-
-
-def local_queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting_with(incomplete, _names(ctx, LOCAL_QUEUES))
-
-
-def pod_groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting_with(incomplete, _names(ctx, POD_GROUPS))
-
-
-def volcano_jobs(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting_with(incomplete, _names(ctx, VOLCANO_JOBS))
-
-
-def volcano_queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting_with(incomplete, _names(ctx, QUEUES))
+workloads = _names_of(WORKLOADS)
+namespaces = _names_of(NAMESPACES)
+cluster_queues = _names_of(CLUSTER_QUEUES)
+local_queues = _names_of(LOCAL_QUEUES)
+pod_groups = _names_of(POD_GROUPS)
+volcano_jobs = _names_of(VOLCANO_JOBS)
+volcano_queues = _names_of(QUEUES)
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -71,8 +56,8 @@ def queues(ctx: typer.Context, incomplete: str) -> list[str]:
     if ctx.params.get("local"):
         return local_queues(ctx, incomplete)
     prefix = incomplete[: incomplete.find("/") + 1]
-    found = _names(ctx, LOCAL_QUEUES if prefix == "lq/" else CLUSTER_QUEUES)
-    return _starting_with(incomplete, (f"{prefix}{name}" for name in found))
+    names = _names(ctx, LOCAL_QUEUES if prefix == "lq/" else CLUSTER_QUEUES)
+    return _starting_with(incomplete, (f"{prefix}{name}" for name in names))
 
 
 def _starting_with(incomplete: str, names: Iterable[str]) -> list[str]:
@@ -103,4 +88,4 @@ async def _list_names(
         selected = "" if all_namespaces or not resource.namespaced else namespace or cluster.namespace
         async with Client(cluster, random.Random(), deadline_s=TIMEOUT_S) as client:
             body = await client.request("GET", resource.path(selected), query={"limit": _MAX_NAMES})
-    return sorted(each.metadata.name for each in codec.decode(_List, body).items)
+    return sorted(item.metadata.name for item in codec.decode(_List, body).items)
