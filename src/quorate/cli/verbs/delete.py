@@ -64,7 +64,7 @@ def delete(
         else:
             found = [*(await connection.client.list(WORKLOADS, connection.namespace)).items]
         if not found:
-            o.print_none_found(connection)
+            o.print_none_found(connection.namespace)
         return await _deletions(connection, found)
 
     deletions = with_cluster(cluster_options, find)

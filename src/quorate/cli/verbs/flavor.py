@@ -6,7 +6,8 @@ import typer
 
 from quorate.api.kueue import ResourceFlavor
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.printing import Column, age, as_untyped, is_structured, print_documents, print_objects
+from quorate.cli.verbs.listing import list_objects
+from quorate.cli.verbs.printing import Column, age, print_objects
 from quorate.cli.verbs.quota_options import pairs, taints, tolerations
 from quorate.cli.verbs.writing import create_object
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
@@ -40,15 +41,8 @@ def list_(
     )
 
     async def show(connection: Connection) -> None:
-        if is_structured(output):
-            found = await connection.client.list(as_untyped(RESOURCE_FLAVORS), "", selector, field_selector)
-            print_documents(RESOURCE_FLAVORS, found.items, output)
-            return
-        flavors = (await connection.client.list(RESOURCE_FLAVORS, "", selector, field_selector)).items
-        if flavors:
-            print_objects(columns, flavors, output)
-        else:
-            typer.echo("No resources found", err=True)
+        flavors = await list_objects(connection, RESOURCE_FLAVORS, output, selector, field_selector)
+        print_objects(columns, flavors, output)
 
     with_cluster(ClusterOptions(kubeconfig, context), show)
 

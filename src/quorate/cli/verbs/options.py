@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from quorate.cli.verbs import completion
-from quorate.inspect.connection import Connection
 
 
 class Output(StrEnum):
@@ -64,6 +63,6 @@ DryRunOption = Annotated[
 ]
 
 
-def print_none_found(connection: Connection) -> None:
-    where = f" in {connection.namespace} namespace." if connection.namespace else ""
+def print_none_found(namespace: str) -> None:
+    where = f" in {namespace} namespace." if namespace else ""
     typer.echo(f"No resources found{where}", err=True)

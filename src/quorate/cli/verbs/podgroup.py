@@ -15,15 +15,14 @@ from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.listing import list_objects
 from quorate.cli.verbs.printing import (
     Column,
     Fields,
     Section,
     TableSection,
     age,
-    as_untyped,
     is_structured,
-    print_documents,
     print_objects,
     print_sections,
     print_value,
@@ -85,15 +84,7 @@ def list_(
     now = WallClock().now()
 
     async def show(connection: Connection) -> None:
-        client, where = connection.client, connection.namespace
-        if is_structured(output):
-            found = await client.list(as_untyped(POD_GROUPS), where, selector)
-            print_documents(POD_GROUPS, found.items, output)
-            return
-        groups = (await client.list(POD_GROUPS, where, selector)).items
-        if not groups:
-            o.print_none_found(connection)
-            return
+        groups = await list_objects(connection, POD_GROUPS, output, selector)
         print_objects(_columns(now, namespaces=all_namespaces), sorted(groups, key=_age_rank), output)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)

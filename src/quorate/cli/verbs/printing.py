@@ -33,11 +33,11 @@ class Column(Generic[T]):
 
 
 def print_objects(columns: Sequence[Column[T]], objects: Sequence[T], output: Output) -> None:
-    """Print the objects as a table, one row each."""
-    shown = [column for column in columns if output is Output.WIDE or not column.wide]
-    print_rows(
-        [column.title for column in shown], [[column.cell(each) for column in shown] for each in objects]
-    )
+    """Print the objects as a table, one row each; print nothing if there are no objects."""
+    if objects:
+        shown = [column for column in columns if output is Output.WIDE or not column.wide]
+        rows = [[column.cell(obj) for column in shown] for obj in objects]
+        print_rows([column.title for column in shown], rows)
 
 
 def print_rows(

@@ -1,7 +1,7 @@
 """``quorate queue``: list, describe, create, stop and resume cluster queues and local queues."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -10,11 +10,11 @@ from quorate.api.meta import Key
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.listing import list_objects
 from quorate.cli.verbs.printing import (
     as_untyped,
     is_structured,
     print_document,
-    print_documents,
     print_objects,
     print_sections,
 )
@@ -55,28 +55,6 @@ class Kind(StrEnum):
     LOCAL = "lq"
 
 
-class Strategy(StrEnum):
-    BEST_EFFORT = "BestEffortFIFO"
-    STRICT = "StrictFIFO"
-
-
-class Reclaim(StrEnum):
-    NEVER = "Never"
-    LOWER = "LowerPriority"
-    ANY = "Any"
-
-
-class Within(StrEnum):
-    NEVER = "Never"
-    LOWER = "LowerPriority"
-    LOWER_OR_NEWER = "LowerOrNewerEqualPriority"
-
-
-class YesNo(StrEnum):
-    TRUE = "true"
-    FALSE = "false"
-
-
 _CLUSTER: Final = "For cluster queues"
 _LOCAL: Final = "For local queues"
 _NAMES: Final = {
@@ -103,7 +81,7 @@ def list_(
     ] = "",
     local: Local = False,
     active: Annotated[
-        YesNo | None, typer.Option(help="Only queues that are active, or that are not.")
+        Literal["true", "false"] | None, typer.Option(help="Only queues that are active, or that are not.")
     ] = None,
     cluster_queue: Annotated[
         str,
@@ -135,42 +113,19 @@ def list_(
     cluster_options = ClusterOptions(kubeconfig, context, namespace, all_namespaces)
     now = WallClock().now()
 
-    def is_listed(each: ClusterQueue | LocalQueue) -> bool:
-        return active is None or is_active(each) == (active is YesNo.TRUE)
+    def is_listed(queue: ClusterQueue | LocalQueue) -> bool:
+        return active is None or is_active(queue) == (active == "true")
 
     async def cluster_queues(connection: Connection) -> None:
-        found = await connection.client.list(CLUSTER_QUEUES, "", selector, field_selector)
-        queues = list(filter(is_listed, found.items))
-        if is_structured(output):
-            names = {each.metadata.name for each in queues}
-            documents = await connection.client.list(as_untyped(CLUSTER_QUEUES), "", selector, field_selector)
-            kept = [each for each in documents.items if each["metadata"]["name"] in names]
-            print_documents(CLUSTER_QUEUES, kept, output)
-        elif queues:
-            print_objects(cluster_queue_columns(now), queues, output)
-        else:
-            typer.echo("No resources found", err=True)
+        queues = await list_objects(connection, CLUSTER_QUEUES, output, selector, field_selector, is_listed)
+        print_objects(cluster_queue_columns(now), queues, output)
 
     async def local_queues(connection: Connection) -> None:
-        where = connection.namespace
-        found = await connection.client.list(LOCAL_QUEUES, where, selector, field_selector)
-        queues = [
-            each for each in found.items if cluster_queue in ("", each.spec.cluster_queue) and is_listed(each)
-        ]
-        if is_structured(output):
-            untyped = as_untyped(LOCAL_QUEUES)
-            documents = await connection.client.list(untyped, where, selector, field_selector)
-            names = {(each.metadata.namespace, each.metadata.name) for each in queues}
-            kept = [
-                each
-                for each in documents.items
-                if (each["metadata"]["namespace"], each["metadata"]["name"]) in names
-            ]
-            print_documents(LOCAL_QUEUES, kept, output)
-        elif queues:
-            print_objects(local_queue_columns(now, namespaces=all_namespaces), queues, output)
-        else:
-            o.print_none_found(connection)
+        queues = await list_objects(
+            connection, LOCAL_QUEUES, output, selector, field_selector,
+            lambda queue: cluster_queue in ("", queue.spec.cluster_queue) and is_listed(queue),
+        )  # fmt: skip
+        print_objects(local_queue_columns(now, namespaces=all_namespaces), queues, output)
 
     with_cluster(cluster_options, cluster_queues if selected is Kind.CLUSTER else local_queues)
 
@@ -249,12 +204,12 @@ def create(
         ),
     ] = "",
     queuing_strategy: Annotated[
-        Strategy,
+        Literal["BestEffortFIFO", "StrictFIFO"],
         typer.Option(
             rich_help_panel=_CLUSTER,
             help="queueingStrategy: StrictFIFO blocks the queue while its first workload does not fit.",
         ),
-    ] = Strategy.BEST_EFFORT,
+    ] = "BestEffortFIFO",
     namespace_selector: Annotated[
         list[str] | None,
         typer.Option(
@@ -264,14 +219,14 @@ def create(
         ),
     ] = None,
     reclaim_within_cohort: Annotated[
-        Reclaim | None,
+        Literal["Never", "LowerPriority", "Any"] | None,
         typer.Option(
             rich_help_panel=_CLUSTER,
             help="reclaimWithinCohort: which workloads of borrowing queues may be preempted.",
         ),
     ] = None,
     preemption_within_cluster_queue: Annotated[
-        Within | None,
+        Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] | None,
         typer.Option(
             rich_help_panel=_CLUSTER,
             help="withinClusterQueue: which workloads of the same cluster queue may be preempted.",

@@ -15,13 +15,12 @@ from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.cli.configuration_options import Config
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.listing import list_objects
 from quorate.cli.verbs.printing import (
     Column,
     Fields,
     age,
-    as_untyped,
     is_structured,
-    print_documents,
     print_objects,
     print_rows,
     print_sections,
@@ -72,17 +71,10 @@ def list_(
     now = WallClock().now()
 
     async def show(connection: Connection) -> None:
-        client = connection.client
-        if is_structured(output):
-            found = await client.list(as_untyped(TOPOLOGIES), "", selector, field_selector)
-            print_documents(TOPOLOGIES, found.items, output)
-            return
-        topologies = (await client.list(TOPOLOGIES, "", selector, field_selector)).items
-        flavors = (await client.list(RESOURCE_FLAVORS)).items
+        topologies = await list_objects(connection, TOPOLOGIES, output, selector, field_selector)
         if topologies:
+            flavors = (await connection.client.list(RESOURCE_FLAVORS)).items
             print_objects(_columns(flavors, now), topologies, output)
-        else:
-            typer.echo("No resources found", err=True)
 
     with_cluster(ClusterOptions(kubeconfig, context), show)
 

@@ -12,6 +12,7 @@ from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.volcano.job import Job
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.listing import list_objects
 from quorate.cli.verbs.printing import (
     Column,
     Fields,
@@ -21,7 +22,6 @@ from quorate.cli.verbs.printing import (
     as_untyped,
     is_structured,
     print_document,
-    print_documents,
     print_objects,
     print_sections,
     qualified_name,
@@ -186,23 +186,11 @@ def list_(
         )
 
     async def show(connection: Connection) -> None:
-        client, where = connection.client, connection.namespace
-        jobs = [job for job in (await client.list(VOLCANO_JOBS, where)).items if selected(job)]
-        if is_structured(output):
-            keys = {job.metadata.key for job in jobs}
-            documents = (await client.list(as_untyped(VOLCANO_JOBS), where)).items
-            print_documents(VOLCANO_JOBS, [each for each in documents if _key_of(each) in keys], output)
-        elif not jobs:
-            o.print_none_found(connection)
-        else:
-            ordered = sorted(jobs, key=lambda job: job.metadata.key)
-            print_objects(_columns(now, namespaces=all_namespaces), ordered, output)
+        jobs = await list_objects(connection, VOLCANO_JOBS, output, is_listed=selected)
+        ordered = sorted(jobs, key=lambda job: job.metadata.key)
+        print_objects(_columns(now, namespaces=all_namespaces), ordered, output)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
-
-
-def _key_of(document: dict[str, dict[str, str]]) -> Key:
-    return Key(document["metadata"].get("namespace", ""), document["metadata"]["name"])
 
 
 def _columns(now: float, *, namespaces: bool) -> tuple[Column[Job], ...]:

@@ -9,13 +9,13 @@ from quorate.api.meta import Key
 from quorate.api.volcano import OPEN, ROOT_QUEUE, Queue
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.listing import list_objects
 from quorate.cli.verbs.printing import (
     Column,
     age,
     as_untyped,
     is_structured,
     print_document,
-    print_documents,
     print_objects,
     qualified_name,
 )
@@ -74,10 +74,7 @@ def list_(
     now = WallClock().now()
 
     async def show(connection: Connection) -> None:
-        if is_structured(output):
-            print_documents(QUEUES, (await connection.client.list(as_untyped(QUEUES))).items, output)
-            return
-        queues = (await connection.client.list(QUEUES)).items
+        queues = await list_objects(connection, QUEUES, output)
         print_objects(_columns(now), sorted(queues, key=lambda queue: queue.metadata.name), output)
 
     with_cluster(ClusterOptions(kubeconfig, context), show)

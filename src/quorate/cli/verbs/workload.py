@@ -1,6 +1,5 @@
 """``quorate workload``: list, describe, explain, stop, resume and delete workloads, and list their pods."""
 
-import asyncio
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
@@ -14,6 +13,7 @@ from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.delete import delete
+from quorate.cli.verbs.listing import list_objects
 from quorate.cli.verbs.options import Workloads
 from quorate.cli.verbs.printing import (
     as_untyped,
@@ -110,33 +110,26 @@ def list_(
     async def show(connection: Connection) -> None:
         client, where = connection.client, connection.namespace
         belongs = await job_filter(connection, for_) if for_ else _any_workload
-        found, queues = await asyncio.gather(
-            client.list(WORKLOADS, where, selector, field_selector), client.list(LOCAL_QUEUES, where)
-        )
-        cluster_queues = {each.metadata.key: each.spec.cluster_queue for each in queues.items}
-        chosen = [
-            each
-            for each in found.items
-            if status_of(each) in statuses
-            and cluster_queue in ("", cluster_queue_of(each, cluster_queues))
-            and local_queue in ("", each.spec.queue_name)
-            and belongs(each)
-        ]
-        if is_structured(output):
-            keys = {each.metadata.key for each in chosen}
-            documents = (await client.list(as_untyped(WORKLOADS), where, selector, field_selector)).items
-            kept = [each for each in documents if _key_of(each["metadata"]) in keys]
-            print_documents(WORKLOADS, kept, output)
-        elif chosen:
-            pending = (each for each in chosen if status_of(each) is Status.PENDING)
+        queues = (await client.list(LOCAL_QUEUES, where)).items
+        cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
+
+        def is_listed(workload: Workload) -> bool:
+            return (
+                status_of(workload) in statuses
+                and cluster_queue in ("", cluster_queue_of(workload, cluster_queues))
+                and local_queue in ("", workload.spec.queue_name)
+                and belongs(workload)
+            )
+
+        listed = await list_objects(connection, WORKLOADS, output, selector, field_selector, is_listed)
+        if listed:
+            pending = (workload for workload in listed if status_of(workload) is Status.PENDING)
             positions = await queue_positions(
-                client, (Key(each.metadata.namespace, each.spec.queue_name) for each in pending)
+                client, (Key(workload.metadata.namespace, workload.spec.queue_name) for workload in pending)
             )
             estimates = await served_estimates(client, where) if positions else {}
             columns = workload_columns(now, cluster_queues, positions, estimates, namespaces=all_namespaces)
-            print_objects(columns, chosen, output)
-        else:
-            o.print_none_found(connection)
+            print_objects(columns, listed, output)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
@@ -233,10 +226,6 @@ def _any_workload(workload: Workload) -> bool:
     return True
 
 
-def _key_of(metadata: dict[str, str]) -> Key:
-    return Key(metadata["namespace"], metadata["name"])
-
-
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
@@ -301,7 +290,7 @@ def pods(
         if rows:
             print_rows([table.column_definitions[index].name.upper() for index in shown], rows)
         else:
-            o.print_none_found(connection)
+            o.print_none_found(connection.namespace)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
 
