@@ -11,6 +11,7 @@ import msgspec
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity, parse_text
 
 T = TypeVar("T")
+Json = dict[str, Any]
 
 MAX_QUANTITIES: Final = 8192
 """Quantities of one object.

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from quorate.api import batch, codec, core, events, kueue, volcano
+from quorate.api.codec import Json as Json
 from quorate.api.core import device_claims, pod, policy, scheduling, volumes
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import provisioning, topology
@@ -16,7 +17,6 @@ from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano import topology as volcano_topology
 
-Json = dict[str, Any]
 Body = Struct | Mapping[str, Any]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.api import codec
+from quorate.api.codec import Json
 from quorate.api.core import volumes as core
 from quorate.api.core.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from quorate.api.meta import Key, matches_selector
@@ -22,7 +23,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES, Json, Resource
+from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES, Resource
 from quorate.local.controllers.pod_control import run_when_synced
 
 PROVISIONER: Final = "quorate.dev/directory"

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
+from quorate.api.codec import Json
 from quorate.api.core import Pod
 from quorate.api.meta import LabelSelector, matches_selector
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Invalid, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import PODS, Json, Resource, T, metadata_of
+from quorate.kube.resources import PODS, Resource, T, metadata_of
 from quorate.local.controllers.pod_control import is_active, is_controlled_by, owner_references
 from quorate.local.own_writes import MutationCache
 

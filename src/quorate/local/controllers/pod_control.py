@@ -5,13 +5,14 @@ from typing import Any, Final
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta, Uid, is_true
 from quorate.kube.client import Client
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import PODS, Json, Resource, T, metadata_of
+from quorate.kube.resources import PODS, Resource, T, metadata_of
 
 REVISION_LABEL: Final = "controller-revision-hash"
 BURST_REPLICAS: Final = 500  # pods of one set created or deleted per reconciliation, as in Kubernetes

@@ -6,6 +6,7 @@ The rules are those of the resourceclaim controller of kube-controller-manager. 
 import asyncio
 from typing import Final
 
+from quorate.api.codec import Json
 from quorate.api.core import PodResourceClaim
 from quorate.api.core.device_claims import (
     DELETE_PROTECTION,
@@ -20,7 +21,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Json, Resource, untyped
+from quorate.kube.resources import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, untyped
 from quorate.local.controllers.pod_control import controller_key, owner_references
 from quorate.local.own_writes import MutationCache
 

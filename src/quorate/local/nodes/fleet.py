@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
-from typing import Any, Final
+from typing import Final
 
+from quorate.api.codec import Json
 from quorate.api.core import Taint
 from quorate.api.meta import at_epoch
-
-Json = dict[str, Any]
 
 NODE_NETWORK: Final = IPv4Network("10.0.0.0/10")
 KUBELET_VERSION: Final = "v1.36.0+quorate-simulated"

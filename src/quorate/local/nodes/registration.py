@@ -7,13 +7,14 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
+from quorate.api.codec import Json
 from quorate.api.meta import Condition, Key, ObjectMeta, Struct, find_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import Json, Resource
+from quorate.kube.resources import Resource
 from quorate.local.nodes.behavior import PREFIX
 from quorate.local.nodes.fleet import (
     NODE_NETWORK,

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from quorate.api.codec import Json
 from quorate.api.quantity import InvalidQuantity
 from quorate.local.objects.patch.json_patches import go_kind
 from quorate.local.objects.quantity_text import MILLI, NANO, quantity_error, stored_text
-from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, SchemaOr, Type, Untyped
+from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, SchemaOr, Type, Untyped
 
 
 class UndecodableObject(Exception):

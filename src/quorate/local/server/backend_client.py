@@ -14,16 +14,14 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from quorate.api.codec import Json
 from quorate.kube.serving.certificates import KeyPair
 from quorate.local.server.storage.store import Key, Store
-
-Json = dict[str, Any]
 
 HTTPS_PORT = 443
 LOOPBACK = "127.0.0.1"

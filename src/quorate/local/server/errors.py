@@ -5,11 +5,10 @@ Texts and structure follow kube-apiserver, since clients compare ``reason`` and 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
-Json = dict[str, Any]
+from quorate.api.codec import Json
 
 JSON_PARSE_LIMIT = 3 * 1024 * 1024
 """The largest request body in bytes; a larger one is answered with 413."""

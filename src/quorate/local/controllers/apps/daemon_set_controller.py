@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.api.core import Node, Pod
 from quorate.api.meta import Key
 from quorate.kube.client import Client
@@ -12,7 +13,6 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.resources import Json
 from quorate.local.controllers.apps.daemon_set import (
     daemon_tolerations,
     next_changes,

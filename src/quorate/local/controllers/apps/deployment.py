@@ -6,13 +6,13 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.api.meta import Condition, ConditionStatus, Key, at_epoch, find_condition, with_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.resources import Json
 from quorate.local.controllers.apps.types import (
     DEPLOYMENTS,
     REPLICA_SETS,

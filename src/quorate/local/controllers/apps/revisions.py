@@ -5,11 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists, NotFound
 from quorate.kube.informer import Informer
-from quorate.kube.resources import Json, Resource
+from quorate.kube.resources import Resource
 from quorate.local.controllers.pod_control import REVISION_LABEL, owner_references, template_hash
 from quorate.local.own_writes import MutationCache
 

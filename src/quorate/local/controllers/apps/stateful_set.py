@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from quorate.api.codec import Json
 from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.client import Client
@@ -23,7 +24,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, Json
+from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
 from quorate.local.controllers.pod_claims import PodClaims

@@ -5,8 +5,9 @@ from typing import Final
 import msgspec
 
 from quorate.api.batch import EMPTY_OBJECT
+from quorate.api.codec import Json
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
-from quorate.kube.resources import PODS, Json, Resource
+from quorate.kube.resources import PODS, Resource
 
 __all__ = ["DAEMON_SETS", "DEPLOYMENTS", "PODS", "REPLICATION_CONTROLLERS", "REPLICA_SETS", "STATEFUL_SETS"]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from quorate.api.codec import Json
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, at_epoch
 from quorate.kube.client import Client
@@ -15,7 +16,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.resources import Json, versioned_reference_to
+from quorate.kube.resources import versioned_reference_to
 from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.cron_job.starts import (
     CronEvent,

@@ -1,9 +1,10 @@
 """Pods created from a job's template."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.local.controllers.job.pod_management import PodToCreate
 from quorate.local.controllers.job.types import (
     INDEX_ANNOTATION,
@@ -14,8 +15,6 @@ from quorate.local.controllers.job.types import (
     Job,
 )
 from quorate.local.controllers.pod_control import owner_references
-
-Json = dict[str, Any]
 
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 # The server appends five characters to a generated name, which may have 63.

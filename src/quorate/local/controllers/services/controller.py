@@ -2,9 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
 
-from quorate.api.codec import convert, encode_sorted
+from quorate.api.codec import Json, convert, encode_sorted
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -32,8 +31,6 @@ from quorate.local.controllers.services.types import (
     Pod,
     Service,
 )
-
-Json = dict[str, Any]
 
 
 class EndpointsController:

@@ -1,9 +1,9 @@
 """The endpoints of a service: which pods, with which conditions and ports."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from quorate.api.codec import to_builtins
+from quorate.api.codec import Json, to_builtins
 from quorate.api.meta import is_true
 from quorate.local.controllers.pod_control import owner_references
 from quorate.local.controllers.services.types import (
@@ -19,7 +19,6 @@ from quorate.local.controllers.services.types import (
     TargetReference,
 )
 
-Json = dict[str, Any]
 PortMap = tuple[EndpointPort, ...]
 
 MANAGED_BY_LABEL: Final = "endpointslice.kubernetes.io/managed-by"

@@ -14,8 +14,8 @@ from typing import Any
 
 from cel_expr_python import cel
 
+from quorate.api.codec import Json
 from quorate.local.objects.cel.worker import RULE_VARIABLES, ExpressionData, environment
-from quorate.local.objects.schema_types import Json
 
 _OLD_SELF = re.compile(r"\boldSelf\b")
 

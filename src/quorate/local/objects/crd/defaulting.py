@@ -4,8 +4,9 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.objects.crd.schema import IDENTITY, Schema
-from quorate.local.objects.schema_types import Json, MapOf, object_meta_type
+from quorate.local.objects.schema_types import MapOf, object_meta_type
 
 
 def prune(value: Json, schema: Schema) -> list[str]:

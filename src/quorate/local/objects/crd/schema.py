@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from quorate.api.codec import Json
 from quorate.api.go_regexp import Pattern
 from quorate.local.objects.crd.cel import Rule, cel_name, compile_rules
 from quorate.local.objects.schema_types import (
-    Json,
     ListMergeType,
     ListOf,
     MapOf,

@@ -7,12 +7,12 @@ objects exist (ratcheting).
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from quorate.api.codec import Json
 from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
 from quorate.local.objects.cel.worker import ExpressionData
 from quorate.local.objects.crd.cel import Rule, cel_name
 from quorate.local.objects.crd.schema import NO_VALUE_VALIDATION, Schema, ValueValidation
 from quorate.local.objects.crd.string_formats import FORMATS
-from quorate.local.objects.schema_types import Json
 from quorate.local.server import errors
 from quorate.local.server.errors import Cause
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.local.objects.patch import field_set, managed_fields
 from quorate.local.objects.patch.field_set import FieldSet, Path
 from quorate.local.objects.patch.managed_fields import Manager, Owners, Ownership
-from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, Type, Untyped
+from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
 from quorate.local.server.errors import Cause, StatusError, internal
 
 

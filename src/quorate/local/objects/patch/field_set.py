@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from quorate.local.objects.schema_types import Json, ListMergeType, ListOf, MapOf, Scalar, Type, Untyped
+from quorate.api.codec import Json
+from quorate.local.objects.schema_types import ListMergeType, ListOf, MapOf, Scalar, Type, Untyped
 
 Path: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[Path]

@@ -7,7 +7,7 @@ import jsonpatch
 import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
-from quorate.local.objects.schema_types import Json
+from quorate.api.codec import Json
 from quorate.local.server.errors import StatusError, bad_request
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from quorate.api.codec import Json
 from quorate.local.objects.patch import field_set
 from quorate.local.objects.patch.field_set import Difference, FieldSet, Path
-from quorate.local.objects.schema_types import Json, MapOf
+from quorate.local.objects.schema_types import MapOf
 
 MAX_UPDATE_MANAGERS = 10
 """further updating managers are merged into one, as in kube-apiserver"""

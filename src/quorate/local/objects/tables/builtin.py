@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
+from quorate.api.codec import Json
 from quorate.api.human_duration import age
 from quorate.local.objects.crd.definition import Column
-from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables import infrastructure, storage, workloads
 from quorate.local.objects.tables.layout import (
     NAME,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from quorate.api.codec import Json
 from quorate.api.human_duration import human_duration
-from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.layout import (
     NAME,
     NONE,

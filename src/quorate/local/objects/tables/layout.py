@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from quorate.api.codec import Json
 from quorate.api.human_duration import age, epoch, human_duration
 from quorate.local.objects.crd.definition import Column
-from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.json_path import compile_path
 
 Cells = Callable[[Json, float], list[Any]]

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from quorate.api.codec import Json
 from quorate.local.objects.crd.definition import Column
-from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.layout import (
     NAME,
     NONE,

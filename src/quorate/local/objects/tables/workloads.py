@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from quorate.api.codec import Json
 from quorate.api.human_duration import age, epoch, human_duration
-from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.layout import NONE, age_of, named
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Final
 import msgspec
 from aiohttp import WSMessage, WSMsgType, web
 
-from quorate.local.runtime.streaming.commands import CommandOptions, Json, TerminalSizes
+from quorate.api.codec import Json
+from quorate.local.runtime.streaming.commands import CommandOptions, TerminalSizes
 from quorate.local.runtime.streaming.inbox import Inbox
 from quorate.local.runtime.streaming.spdy_session import SpdyStream
 

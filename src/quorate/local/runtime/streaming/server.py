@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import hdrs, web
 
+from quorate.api.codec import Json
 from quorate.api.meta import at_epoch
 from quorate.kube.cancellation import end_tasks
 from quorate.kube.clock import Clock
@@ -23,13 +24,7 @@ from quorate.local.runtime.containers.types import ContainerIndex
 from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, connect
 from quorate.local.runtime.streaming import port_forward
-from quorate.local.runtime.streaming.commands import (
-    ClientStreams,
-    CommandOptions,
-    Json,
-    attach,
-    run_command,
-)
+from quorate.local.runtime.streaming.commands import ClientStreams, CommandOptions, attach, run_command
 from quorate.local.runtime.streaming.inbox import Inbox
 from quorate.local.runtime.streaming.port_forward import forward, port_number
 from quorate.local.runtime.streaming.remote_command import (

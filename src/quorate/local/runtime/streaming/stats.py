@@ -5,14 +5,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from quorate.api.codec import Json
 from quorate.api.meta import Key
 from quorate.local.runtime.containers.pause import PAUSE
 from quorate.local.runtime.containers.processes import marked_processes
 from quorate.local.runtime.containers.types import ContainerIndex
 
-Json = dict[str, Any]
 Container = tuple[str, str]  # the uid of the pod and the name of the container
 
 NANOS: Final = 10**9

@@ -1,8 +1,8 @@
 """Admission plugin LimitRanger: apply the LimitRanges of a namespace to a new pod."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.api.core import Resources
 from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.quantity import NANOS, Quantity, parse_quantity
@@ -10,8 +10,6 @@ from quorate.local.server.errors import forbidden
 from quorate.local.server.registry.defaults.pod_resources import pod_amounts
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry
-
-Json = dict[str, Any]
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 AMOUNTS = ("default", "defaultRequest", "min", "max", "maxLimitRequestRatio")

@@ -1,15 +1,13 @@
 """Admission plugins: namespace lifecycle, service account, priority and more."""
 
 import ipaddress
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.server.admission import limit_ranger, runtime_class
 from quorate.local.server.errors import Cause, StatusError, forbidden, not_found
 from quorate.local.server.registry.defaults.pods import add_default_tolerations
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry, Key
-
-Json = dict[str, Any]
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"

@@ -7,9 +7,9 @@ status.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from quorate.api import codec
+from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import parse_quantity
 from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
@@ -17,8 +17,6 @@ from quorate.local.server.errors import StatusError, forbidden
 from quorate.local.server.registry.defaults.pod_resources import is_pod_level
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry, StaleRevision
-
-Json = dict[str, Any]
 
 REQUIRED_IN_CONTAINERS = ("cpu", "memory")
 """If a quota limits these, every container must specify them."""

@@ -1,13 +1,10 @@
 """Admission plugin RuntimeClass: apply overhead and scheduling rules of a runtime class to a new pod."""
 
-from typing import Any
-
+from quorate.api.codec import Json
 from quorate.api.quantity import parse_quantity
 from quorate.local.server.errors import forbidden
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Key
-
-Json = dict[str, Any]
 
 RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.kube.serving.certificates import KeyPair
 from quorate.local.server.backend_client import Backend, BackendClient, BackendUnreachable, ServiceNotFound
 from quorate.local.server.discovery.groups import version_order
 from quorate.local.server.storage.store import Entry, StaleRevision, Store
-
-Json = dict[str, Any]
 
 RESOURCE = "apiservices.apiregistration.k8s.io"
 PART = "API services"

@@ -5,7 +5,6 @@ Its CA is published in the ConfigMap ``extension-apiserver-authentication`` of k
 """
 
 import json
-from typing import Any
 from urllib.parse import quote
 
 import aiohttp
@@ -19,8 +18,6 @@ from quorate.local.server.connections import read_body
 from quorate.local.server.errors import StatusError
 from quorate.local.server.requests.context import ServerContext
 from quorate.local.server.storage.store import Key
-
-Json = dict[str, Any]
 
 CLIENT_NAME = "front-proxy-client"
 AUTHENTICATION_CONFIG_MAP = Key("configmaps", "kube-system", "extension-apiserver-authentication")

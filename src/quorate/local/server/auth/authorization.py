@@ -6,13 +6,11 @@ allowed, so that no stored object can lock out the administrator.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.server.auth.authentication import SERVICE_ACCOUNT_PREFIX, User
 from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.storage.store import Entry, Key, Store
-
-Json = dict[str, Any]
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES = f"roles.{GROUP}"

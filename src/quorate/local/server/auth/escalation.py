@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.local.server.auth.authorization import (
     ALL_RULES,
     GROUP,
@@ -18,8 +19,6 @@ from quorate.local.server.auth.authorization import (
 )
 from quorate.local.server.errors import StatusError, forbidden
 from quorate.local.server.requests.context import RequestContext
-
-Json = dict[str, Any]
 
 ROLES = ("roles", "clusterroles")
 BINDINGS = ("rolebindings", "clusterrolebindings")

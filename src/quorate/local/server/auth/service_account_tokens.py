@@ -8,7 +8,7 @@ import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -16,11 +16,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
+from quorate.api.codec import Json
 from quorate.kube.clock import Clock
 from quorate.local.server.auth.authentication import User, service_account_user
 from quorate.local.server.storage.store import Key, Store
-
-Json = dict[str, Any]
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 API_AUDIENCES: Final = (ISSUER,)

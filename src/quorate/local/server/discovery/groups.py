@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+from quorate.api.codec import Json
 from quorate.local.server.registry.kinds import Kind, Registry
-
-Json = dict[str, Any]
 
 
 class RemoteVersion(Protocol):

@@ -5,15 +5,13 @@ table of types has no descriptions of built-in fields.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.objects import schema_types
 from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
 from quorate.local.server.discovery.groups import SERVER_VERSION
 from quorate.local.server.registry.kinds import Kind, Registry
 from quorate.local.server.storage.store import Entry, Store
-
-Json = dict[str, Any]
 
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 OPTIONS = ("dryRun", "fieldManager", "fieldValidation", "force")

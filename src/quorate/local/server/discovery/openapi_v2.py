@@ -5,17 +5,16 @@ does for custom resources.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.local.objects.protobuf.wire import BYTES, write_varint
 from quorate.local.server.discovery.groups import SERVER_VERSION
 from quorate.local.server.discovery.openapi import REFERENCE_PREFIX, paths_of, schemas_of
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.storage.store import Store
-
-Json = dict[str, Any]
 
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 _NOT_IN_V2: Final = ("allOf", "anyOf", "oneOf", "not", "nullable")

@@ -1,8 +1,8 @@
 """Access and token reviews: resources that answer in their status and are not stored."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.auth.authorization import AuthorizationAttributes
 from quorate.local.server.auth.service_account_tokens import API_AUDIENCES, InvalidToken
@@ -11,8 +11,6 @@ from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.responses import ApiResponse
-
-Json = dict[str, Any]
 
 AUTHORIZATION, AUTHENTICATION = "authorization.k8s.io", "authentication.k8s.io"
 GROUPS = (AUTHORIZATION, AUTHENTICATION)

@@ -1,7 +1,6 @@
 """POST: create an object."""
 
-from typing import Any
-
+from quorate.api.codec import Json
 from quorate.local.server.admission import plugins, resource_quota
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.auth.escalation import check_escalation
@@ -14,8 +13,6 @@ from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.responses import ApiResponse
 from quorate.local.server.storage import object_encoding
 from quorate.local.server.storage.store import Key, StaleRevision
-
-Json = dict[str, Any]
 
 SERVER_SET_METADATA = (
     "uid",

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from multidict import MultiMapping
 
+from quorate.api.codec import Json
 from quorate.local.objects.crd import definition as definitions
 from quorate.local.objects.protobuf.envelope import open_envelope
 from quorate.local.objects.protobuf.reader import read_message
@@ -18,8 +19,6 @@ from quorate.local.server.requests import media_types, parameters, responses
 from quorate.local.server.requests.context import RequestContext, invalid_options, timestamp
 from quorate.local.server.requests.responses import ApiResponse, Page
 from quorate.local.server.storage.store import Entry, StaleRevision
-
-Json = dict[str, Any]
 
 PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
 FINALIZER_OF_POLICY = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}

@@ -4,13 +4,10 @@ Computed from the current pods at the time of the eviction; the status of budget
 Knowingly missing: pods that a controller has yet to create.  Percentages are of the existing pods.
 """
 
-from typing import Any
-
+from quorate.api.codec import Json
 from quorate.local.server.errors import StatusError, internal
 from quorate.local.server.registry.validation import selectors
 from quorate.local.server.requests.context import RequestContext
-
-Json = dict[str, Any]
 
 DISRUPTION_BUDGETS = "poddisruptionbudgets.policy"
 MULTIPLE_BUDGETS = (

@@ -1,11 +1,8 @@
 """Field ownership (managedFields) after a write other than server-side apply."""
 
-from typing import Any
-
+from quorate.api.codec import Json
 from quorate.local.objects.patch import managed_fields
 from quorate.local.server.requests.context import RequestContext
-
-Json = dict[str, Any]
 
 
 def track_fields(context: RequestContext, new: Json, old: Json) -> None:

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from typing import Any
 
 import msgspec
 
@@ -18,8 +17,6 @@ from quorate.local.server.requests import parameters, responses, selectors
 from quorate.local.server.requests.context import RequestContext, invalid_options
 from quorate.local.server.requests.responses import ApiResponse, Page
 from quorate.local.server.storage.store import Entry, Key, RevisionCompacted
-
-Json = dict[str, Any]
 
 OPTIONS = "ListOptions"
 EXPIRED = (

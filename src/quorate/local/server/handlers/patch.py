@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.objects.patch import managed_fields
 from quorate.local.objects.patch.apply import Application, apply
 from quorate.local.objects.patch.json_patches import json_patch, merge_patch
@@ -24,8 +25,6 @@ from quorate.local.server.requests.context import RequestContext, invalid_option
 from quorate.local.server.requests.parameters import boolean
 from quorate.local.server.requests.responses import ApiResponse
 from quorate.local.server.storage import object_encoding
-
-Json = dict[str, Any]
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -1,13 +1,14 @@
 """log, exec, attach, portforward and proxy: requests that the kubelet of the pod's node answers."""
 
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import aiohttp
 import msgspec
 from aiohttp import hdrs, web
 
+from quorate.api.codec import Json
 from quorate.local.server.aggregation.proxy import forwarded_headers
 from quorate.local.server.backend_client import SERVICE_NAME_LABEL
 from quorate.local.server.errors import StatusError, bad_request, not_found
@@ -16,8 +17,6 @@ from quorate.local.server.kubelet_client import KubeletClient, request_head
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.usage import PodUsage, read_summary
 from quorate.local.server.storage.store import Key, Store
-
-Json = dict[str, Any]
 
 STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
 PROXIED: Final = frozenset({"nodes", "pods", "services"})

@@ -5,8 +5,9 @@ use what they request, or what an annotation says.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from quorate.api.codec import Json
 from quorate.api.quantity import parse_quantity
 from quorate.local.nodes.behavior import USAGE
 from quorate.local.server.requests import responses, selectors
@@ -14,8 +15,6 @@ from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.responses import ApiResponse
 from quorate.local.server.requests.usage import ContainerUsage, PodUsage
 from quorate.local.server.storage.store import Entry, Key
-
-Json = dict[str, Any]
 
 WINDOW: Final = "15s"
 NANOS: Final = 10**9

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.objects.tables.workloads import labels_text, selector_text
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.errors import conflict, internal, invalid, invalid_value
@@ -13,8 +14,6 @@ from quorate.local.server.registry.validation.field_rules import NOT_NEGATIVE
 from quorate.local.server.requests import body, responses
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.responses import ApiResponse
-
-Json = dict[str, Any]
 
 LABEL_SELECTOR = {"matchLabels", "matchExpressions"}
 SCALE = typed(Kind("autoscaling", "v1", "Scale", "scales", True))

@@ -2,16 +2,15 @@
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import hdrs, web
 
+from quorate.api.codec import Json
 from quorate.api.meta import at_epoch
 from quorate.local.container_logs import InvalidLogOption, LogOptions, one_line, read_options
 from quorate.local.server.errors import bad_request
 from quorate.local.server.requests.context import RequestContext
-
-Json = dict[str, Any]
 
 STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 

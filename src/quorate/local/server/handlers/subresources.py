@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.local.server.admission import plugins
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.errors import StatusError, conflict, internal
@@ -17,8 +17,6 @@ from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.responses import ApiResponse
-
-Json = dict[str, Any]
 
 BINDING = typed(Kind("", "v1", "Binding", "bindings", True))
 EVICTION = typed(Kind("policy", "v1", "Eviction", "evictions", True))

@@ -1,7 +1,6 @@
 """POST serviceaccounts/x/token: issue a token with a lifetime, optionally bound to an object."""
 
-from typing import Any
-
+from quorate.api.codec import Json
 from quorate.local.server.auth.service_account_tokens import API_AUDIENCES, BOUND_RESOURCES, ObjectReference
 from quorate.local.server.errors import bad_request, conflict, invalid, invalid_value, not_found
 from quorate.local.server.registry.builtin import typed
@@ -11,8 +10,6 @@ from quorate.local.server.requests.body import read_object
 from quorate.local.server.requests.context import RequestContext, timestamp
 from quorate.local.server.requests.responses import ApiResponse
 from quorate.local.server.storage.store import Key
-
-Json = dict[str, Any]
 
 TOKEN_REQUEST = typed(Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenrequests", True))
 DEFAULT_LIFETIME_S = 3600

@@ -2,8 +2,8 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.objects.patch import managed_fields
 from quorate.local.server.admission import plugins
 from quorate.local.server.admission.webhooks import dispatch as webhooks
@@ -20,7 +20,6 @@ from quorate.local.server.requests.parameters import unsigned
 from quorate.local.server.requests.responses import ApiResponse
 from quorate.local.server.storage.store import Entry, StaleRevision
 
-Json = dict[str, Any]
 UpdateFunction = Callable[[Json], Json]
 """Returns the updated object, given a copy of the current one."""
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.local.server.errors import (
     Cause,
     StatusError,
@@ -21,8 +21,6 @@ from quorate.local.server.requests.context import RequestContext, invalid_option
 from quorate.local.server.requests.responses import Event, ResponseView
 from quorate.local.server.requests.selectors import Selector
 from quorate.local.server.storage.store import Change, Entry, RevisionCompacted
-
-Json = dict[str, Any]
 
 OPTIONS = "ListOptions"
 BOOKMARK_INTERVAL_S = 60.0

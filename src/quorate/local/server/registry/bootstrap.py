@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any
 
 import yaml
 
+from quorate.api.codec import Json
 from quorate.local.server.auth.authorization import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLES
 from quorate.local.server.requests.context import ServerContext
 from quorate.local.server.storage.store import Key
-
-Json = dict[str, Any]
 
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")

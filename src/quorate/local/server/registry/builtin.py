@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
-from typing import Any
 
 import yaml
 
+from quorate.api.codec import Json
 from quorate.local.objects.crd.definition import ScalePaths
 from quorate.local.objects.tables.infrastructure import autoscaler
 from quorate.local.objects.tables.layout import TableLayout
 from quorate.local.server.registry.kinds import SCALE, STATUS, Kind, StorageConversion, Subresource
 from quorate.local.server.registry.strategies import strategy_of
 from quorate.local.server.storage import autoscaler_versions, object_encoding, version_conversion
-
-Json = dict[str, Any]
 
 CREATE_ONLY = ("create",)
 PROXY_VERBS = ("create", "delete", "get", "patch", "update")

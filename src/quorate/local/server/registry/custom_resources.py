@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.kube.computations import Computations
 from quorate.kube.object_faults import problem_of
 from quorate.local.objects import decoding
@@ -35,8 +35,6 @@ from quorate.local.server.registry.kinds import (
 from quorate.local.server.storage import object_encoding
 from quorate.local.server.storage.store import Entry, StaleRevision, Store
 from quorate.local.server.storage.version_conversion import ConvertAll
-
-Json = dict[str, Any]
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 

@@ -5,15 +5,13 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.objects.crd.definition import ScalePaths
 from quorate.local.objects.schema_types import MapOf
 from quorate.local.objects.tables.layout import TableLayout
 from quorate.local.server.errors import Cause
 from quorate.local.server.storage.store import Entry, with_contents
-
-Json = dict[str, Any]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

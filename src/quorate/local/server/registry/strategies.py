@@ -6,8 +6,8 @@ writes.  A kind in no table is checked for the types of its fields only.
 """
 
 from dataclasses import fields
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.objects.crd import definition
 from quorate.local.server.errors import group_resource
 from quorate.local.server.registry.defaults import cluster as cluster_defaults
@@ -34,8 +34,6 @@ from quorate.local.server.registry.validation.field_rules import (
     validate_status_as,
     validate_update_as,
 )
-
-Json = dict[str, Any]
 
 RELATIONS_OF_FIELD_RULES = (
     api_extensions,

@@ -1,8 +1,8 @@
 """Decoding of request bodies into objects of the requested kind."""
 
 import re
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.objects.protobuf.envelope import open_envelope
 from quorate.local.objects.protobuf.table import find_message
 from quorate.local.objects.protobuf.wire import Malformed
@@ -10,8 +10,6 @@ from quorate.local.server.errors import StatusError, bad_request, invalid, inval
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import media_types
 from quorate.local.server.requests.context import RequestContext, invalid_options
-
-Json = dict[str, Any]
 
 SCHEME = 'k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from multidict import MultiMapping
 
+from quorate.api.codec import Json
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
 from quorate.local.objects.cel import evaluation
@@ -24,8 +25,6 @@ from quorate.local.server.requests.media_types import AcceptedMediaType
 from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.requests.usage import UsageSource, simulated_usage
 from quorate.local.server.storage.store import Entry, Key, Store
-
-Json = dict[str, Any]
 
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """The alphabet of generated name suffixes, without vowels and ambiguous digits, as in Kubernetes."""

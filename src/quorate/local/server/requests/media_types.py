@@ -14,12 +14,11 @@ from typing import Any
 import msgspec
 import yaml
 
+from quorate.api.codec import Json
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 from quorate.local.objects.protobuf import envelope
 from quorate.local.server.errors import StatusError, bad_request
 from quorate.local.server.requests.yaml_bodies import read_yaml, write_yaml
-
-Json = dict[str, Any]
 
 JSON = "application/json"
 YAML = "application/yaml"

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.api.limits import LARGE_BYTES
 from quorate.kube.computations import size_of
 from quorate.local.objects.protobuf import envelope
@@ -17,8 +18,6 @@ from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.media_types import JSON, PROTOBUF, Representation, not_acceptable
 from quorate.local.server.storage.store import Entry
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

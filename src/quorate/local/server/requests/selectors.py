@@ -9,7 +9,6 @@ from quorate.local.server.errors import bad_request
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.storage.store import Entry
 
-Json = dict[str, Any]
 Requirement = Callable[[Mapping[str, str]], bool]
 
 _TOKEN = re.compile(r"\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)")

@@ -9,10 +9,9 @@ from typing import Any
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.local.objects.decoding import UndecodableObject, decode_object
 from quorate.local.objects.schema_types import builtin_type
-
-Json = dict[str, Any]
 
 PREFIX = "autoscaling.alpha.kubernetes.io/"
 KEPT_FIELDS = (

@@ -15,15 +15,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.kube.log import logger
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 from quorate.local.server.storage.database import Database, StorageFailed
 
-Json = dict[str, Any]
 T = TypeVar("T")
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.api.meta import Struct
 from quorate.local.objects.crd.definition import Definition
 from quorate.local.server.backend_client import BackendClient, BackendUnreachable
 from quorate.local.server.errors import internal
 from quorate.local.server.registry.validation.formats import REVIEW_VERSIONS
 
-Json = dict[str, Any]
 Converter = Callable[[Json, str], Json]
 """Returns an object in the given apiVersion."""
 ConvertAll = Callable[[Sequence[Json], str], Awaitable[list[Json]]]

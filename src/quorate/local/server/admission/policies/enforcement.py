@@ -1,8 +1,9 @@
 """The decision of admission policies about one request."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from quorate.api.codec import Json
 from quorate.local.objects.cel.evaluation import in_thread
 from quorate.local.server.admission.policies.expressions import Evaluation, EvaluationFailed
 from quorate.local.server.admission.policies.policies import Binding, Match, Policy, Validation
@@ -13,8 +14,6 @@ from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation.selectors import selector_matches
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry, Key
-
-Json = dict[str, Any]
 
 CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 NO_PARAMETERS: Final = "no params found for policy binding with `Deny` parameterNotFoundAction"

@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from cel_expr_python import cel
 
+from quorate.api.codec import Json
 from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
 from quorate.local.objects.cel.worker import POLICY_VARIABLES, environment
 from quorate.local.objects.crd.cel import FieldTree, project, referenced_fields
-
-Json = dict[str, Any]
 
 INPUTS: Final = POLICY_VARIABLES[:-1]
 """the variables besides ``variables``, which has those of the policy"""

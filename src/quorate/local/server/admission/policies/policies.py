@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cel_expr_python import cel
 
+from quorate.api.codec import Json
 from quorate.local.server.admission.policies.expressions import (
     Expression,
     Unsupported,
@@ -14,8 +14,6 @@ from quorate.local.server.admission.policies.expressions import (
 )
 from quorate.local.server.admission.webhooks.configurations import OperationRule, compile_rule
 from quorate.local.server.storage.store import CompiledObjects, Store
-
-Json = dict[str, Any]
 
 POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
 BINDINGS = "validatingadmissionpolicybindings.admissionregistration.k8s.io"

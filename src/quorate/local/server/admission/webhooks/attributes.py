@@ -2,13 +2,11 @@
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.parameters import boolean
-
-Json = dict[str, Any]
 
 OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 

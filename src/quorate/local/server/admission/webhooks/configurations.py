@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.server.admission.webhooks.match_conditions import MatchCondition, compile_condition
 from quorate.local.server.registry.validation.formats import REVIEW_VERSIONS
 from quorate.local.server.storage.store import CompiledObjects, Store
-
-Json = dict[str, Any]
 
 MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.objects.cel.evaluation import in_thread
 from quorate.local.objects.patch.json_patches import json_patch
 from quorate.local.server.admission.policies.enforcement import enforce
@@ -23,8 +24,6 @@ from quorate.local.server.admission.webhooks.match_conditions import ConditionEr
 from quorate.local.server.errors import StatusError, forbidden, internal_error
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests.context import RequestContext
-
-Json = dict[str, Any]
 
 
 async def mutate(

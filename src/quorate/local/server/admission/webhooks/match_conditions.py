@@ -5,15 +5,13 @@ Knowingly missing: the variable ``authorizer``; validation rejects an expression
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cel_expr_python import cel
 
+from quorate.api.codec import Json
 from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
 from quorate.local.objects.cel.worker import environment
 from quorate.local.objects.crd.cel import FieldTree, project, referenced_fields
-
-Json = dict[str, Any]
 
 _VARIABLES = ("object", "oldObject", "request")
 _ENVIRONMENT = environment(_VARIABLES)

@@ -1,16 +1,15 @@
 """Matching of webhooks with admission attributes, and the version in which a webhook is called."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+from quorate.api.codec import Json
 from quorate.local.server.admission.webhooks.attributes import AdmissionAttributes
 from quorate.local.server.admission.webhooks.configurations import OperationRule
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation.selectors import selector_matches
 from quorate.local.server.requests.context import ServerContext
 from quorate.local.server.storage.store import Key
-
-Json = dict[str, Any]
 
 EXEMPT_GROUP = "admissionregistration.k8s.io"
 """No webhook is called for webhook configurations: a webhook could refuse its own removal."""

@@ -1,11 +1,9 @@
 """Defaults of the smaller kinds that depend on other fields, and their initial status."""
 
 import base64
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.server.registry.defaults.pods import set_missing
-
-Json = dict[str, Any]
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-Json = dict[str, Any]
+from quorate.api.codec import Json
 
 HTTPS_PORT = 443
 _WEBHOOK: Mapping[str, Any] = {

@@ -1,12 +1,10 @@
 """Defaults of autoscalers and device claims, and the server-owned fields of certificate requests."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.server.registry.defaults.pods import set_missing
 from quorate.local.server.storage.autoscaler_versions import DEFAULT_UTILIZATION, cpu_target
-
-Json = dict[str, Any]
 
 SCALE_PERIOD_S = 15
 

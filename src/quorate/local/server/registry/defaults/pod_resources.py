@@ -1,15 +1,12 @@
 """Resource amounts of pods as a kube-apiserver 1.36 stores them, and the QoS class that follows from them."""
 
-from typing import Any
-
 from quorate.api import codec
+from quorate.api.codec import Json
 from quorate.api.core import ResourceRequirements, Resources
 from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.meta import Struct
 from quorate.api.quantity import Quantity, parse_quantity
 from quorate.local.server.registry.validation.resource_amounts import is_huge_pages
-
-Json = dict[str, Any]
 
 NANOS_IN_MILLI = 1_000_000
 COMPUTE = ("cpu", "memory")

@@ -1,10 +1,7 @@
 """Defaults of pods and pod templates."""
 
-from typing import Any
-
+from quorate.api.codec import Json
 from quorate.local.server.registry.defaults import pod_resources
-
-Json = dict[str, Any]
 
 POD_SPEC_DEFAULTS: Json = {
     "restartPolicy": "Always",

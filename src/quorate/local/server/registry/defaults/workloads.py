@@ -1,10 +1,7 @@
 """Defaults of Jobs, CronJobs and the kinds that keep a set of pods."""
 
-from typing import Any
-
+from quorate.api.codec import Json
 from quorate.local.server.registry.defaults.pods import default_pod_spec, set_missing
-
-Json = dict[str, Any]
 
 
 def default_deployment(obj: Json) -> None:

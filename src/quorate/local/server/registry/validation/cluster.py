@@ -2,6 +2,7 @@
 
 import base64
 
+from quorate.api.codec import Json
 from quorate.local.server.errors import (
     Cause,
     duplicate,
@@ -11,14 +12,7 @@ from quorate.local.server.errors import (
     required,
     too_long,
 )
-from quorate.local.server.registry.validation.field_rules import (
-    Causes,
-    Json,
-    Scope,
-    check,
-    check_update,
-    relation,
-)
+from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, check_update, relation
 from quorate.local.server.registry.validation.formats import check_format, subdomain
 
 RBAC_GROUP = "rbac.authorization.k8s.io"

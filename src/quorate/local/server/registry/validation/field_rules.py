@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
+from quorate.api.codec import Json
 from quorate.local.server.errors import (
     Cause,
     duplicate,
@@ -30,7 +31,6 @@ from quorate.local.server.registry.validation.resource_amounts import (
     quota_amounts,
 )
 
-Json = dict[str, Any]
 Causes = Iterator[Cause]
 
 NOT_NEGATIVE = "must be greater than or equal to 0"

@@ -1,8 +1,8 @@
 """Validation of metadata, the same for all kinds."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.server.errors import (
     Cause,
     forbidden_field,
@@ -13,8 +13,6 @@ from quorate.local.server.errors import (
 )
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation import formats
-
-Json = dict[str, Any]
 
 STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 ANNOTATIONS_LIMIT = 256 * 1024  # bytes of all keys and values together

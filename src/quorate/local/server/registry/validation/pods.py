@@ -6,7 +6,7 @@ mounts.
 
 from collections.abc import Iterator
 
-from quorate.api.codec import MAX_QUANTITIES
+from quorate.api.codec import MAX_QUANTITIES, Json
 from quorate.api.core import MAX_CONTAINERS, MAX_TERMS
 from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.quantity import parse_quantity
@@ -20,7 +20,7 @@ from quorate.local.server.errors import (
     too_many,
 )
 from quorate.local.server.registry.defaults.pod_resources import is_pod_level, pod_amounts
-from quorate.local.server.registry.validation.field_rules import Causes, Json, Scope, relation
+from quorate.local.server.registry.validation.field_rules import Causes, Scope, relation
 from quorate.local.server.registry.validation.formats import check_format, label_value
 from quorate.local.server.registry.validation.resource_amounts import is_huge_pages, may_overcommit
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from quorate.api.codec import Json
 from quorate.local.server.errors import forbidden_field, invalid_value, required
-from quorate.local.server.registry.validation.field_rules import Causes, Json, Scope, relation
+from quorate.local.server.registry.validation.field_rules import Causes, Scope, relation
 from quorate.local.server.registry.validation.formats import check_format, subdomain
 
 WITH_VALUES = ("In", "NotIn")

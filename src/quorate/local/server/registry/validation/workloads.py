@@ -1,5 +1,6 @@
 """Rules that relate fields of Jobs, CronJobs and the kinds that keep a set of pods."""
 
+from quorate.api.codec import Json
 from quorate.local.server.errors import (
     Cause,
     duplicate,
@@ -12,7 +13,6 @@ from quorate.local.server.registry.validation import formats
 from quorate.local.server.registry.validation.field_rules import (
     IMMUTABLE,
     Causes,
-    Json,
     Scope,
     check,
     check_update,
