@@ -140,6 +140,47 @@ RECREATED_BEFORE_THE_PREEMPTOR = Case(
     one_by_one=False,
 )
 
+# Only the share of the queue is evicted for ``second``, so it has no nominated node; ``first`` has one.
+RESERVED_BESIDE_A_NOMINATED_NODE = Case(
+    {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": [{"name": "n0", "cpu": 1}, {"name": "n1", "cpu": 2}, {"name": "n2", "cpu": 3}],
+        "queues": [{"name": "q", "capability": {"cpu": 3}}],
+        "podGroups": [
+            {"name": "low", "queue": "q", "priorityClassName": "low", "phase": "Running", "created": 0},
+            {
+                "name": "first",
+                "queue": "q",
+                "priorityClassName": "high",
+                "minResources": {"cpu": 1},
+                "phase": "Pending",
+                "created": 1,
+            },
+            {
+                "name": "second",
+                "queue": "q",
+                "priorityClassName": "high",
+                "minResources": {"cpu": 2},
+                "phase": "Pending",
+                "created": 2,
+            },
+        ],
+        "pods": [
+            {"name": "low-0", "group": "low", "cpu": 1, "node": "n0", "phase": "Running"},
+            {"name": "low-1", "group": "low", "cpu": 3, "node": "n2", "phase": "Running"},
+            {"name": "first-0", "group": "first", "cpu": 1},
+            {"name": "second-0", "group": "second", "cpu": 2},
+        ],
+    },
+    {
+        "actions": "backfill, enqueue, reclaim, allocate, preempt",
+        "tiers": [[*TOP, "proportion", *NODES]],
+        "configurations": CONFIGURATIONS,
+    },
+    "design",
+    one_by_one=False,
+)
+
 # Without the plugin ``gang`` one victim suffices for a member; the HyperNode lacks room for the minimum.
 MINIMUM_WITHIN_A_HYPER_NODE = Case(
     {
@@ -183,6 +224,7 @@ MINIMUM_WITHIN_A_HYPER_NODE = Case(
 @example(MEMBERS_START_ONE_BY_ONE)
 @example(PARTLY_PLANNED)
 @example(RECREATED_BEFORE_THE_PREEMPTOR)
+@example(RESERVED_BESIDE_A_NOMINATED_NODE)
 @given(cases())
 @pytest.mark.large
 def test_evictions_keep_the_laws(case: Case) -> None:

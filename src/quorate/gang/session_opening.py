@@ -22,7 +22,7 @@ EXTENSION_POINTS: Final[Mapping[ExtensionPoint, tuple[str, ...]]] = {
     "JobOrder": ("job_order",),
     "JobReady": ("job_ready",),
     "JobPipelined": ("job_pipelined",),
-    "JobEnqueued": ("job_enqueueable", "job_enqueued", "job_dequeued", "job_overdue"),
+    "JobEnqueued": ("job_enqueueable", "job_enqueued", "job_dequeued", "accounts_renewed", "job_overdue"),
     "JobStarving": ("job_starving",),
     "TaskOrder": ("task_order",),
     "QueueOrder": ("queue_order", "admission_order", "victim_queue_order"),

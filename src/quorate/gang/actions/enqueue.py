@@ -108,6 +108,7 @@ class EnqueuePass:
     def recheck_admitted(self) -> None:
         """Charge the started groups; charge or roll back the others in the order of their admission."""
         hold_nominated_nodes(self._session, "preempt")
+        self._session.renew_accounts()
         unstarted = []
         for gang in self._session.gangs:
             if gang.is_active:

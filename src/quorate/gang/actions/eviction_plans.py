@@ -140,7 +140,7 @@ class EvictionPlans:
                 self._session.wake(self._session.now + RETRY_S)
                 return None
         self._searches += 1
-        search = _Search(self._session, gang, [task for each in self._planned for task in each.tasks])
+        search = _Search(self._session, gang)
         plan = search.run(self._actions)
         if plan is None or not suffices(search.freed) or not self._has_share(search.victims, has_share):
             search.undo()
@@ -171,7 +171,7 @@ class EvictionPlans:
 class _Search:
     """A session in which ``gang`` is admitted and has all its members."""
 
-    def __init__(self, session: Session, gang: Gang, pipelined: Sequence[Task]) -> None:
+    def __init__(self, session: Session, gang: Gang) -> None:
         self._model = session.model
         self._gang = gang
         self._nominated = {task.key: task.nominated_node for task in gang.schedulable.values()}
@@ -180,10 +180,6 @@ class _Search:
         for task in self._members:
             self._model.add_expected_member(task)
         self._session = open_session(session.model, session.settings, session.now)
-        # The queues of earlier plans have what these give them; the model counts only what has a node.
-        for task in pipelined:
-            for callback in all_callbacks(self._session.callbacks.on_allocate):
-                callback(task)
 
     def run(self, actions: Sequence[EvictionAction]) -> EvictionPlan | None:
         session, gang = self._session, self._gang
@@ -197,11 +193,6 @@ class _Search:
         finally:
             gang.phase = phase
         return None
-
-    @property
-    def tasks(self) -> list[Task]:
-        """The tasks that wait for the victims to leave."""
-        return [self._gang.tasks[key] for key in self._session.pipelined if key in self._gang.tasks]
 
     @property
     def victims(self) -> list[Task]:

@@ -192,8 +192,8 @@ class Gang:
 
     @property
     def occupied(self) -> Counter[str]:
-        """The requests of its pods with a node, also of those that cannot be used; its own copy."""
-        total = self.allocated.copy()
+        """The requests of its pods that have or await a node, also of unreadable ones; its own copy."""
+        total = self.charged
         for request in self.unreadable.values():
             total = _plus(total, request, 1)
         return total

@@ -34,8 +34,8 @@ class Account:
     """The sums of one queue over the gangs that take part in sessions."""
 
     gangs: int = 0
-    allocated: Counter[str] = field(default_factory=Counter)  # requests of tasks with a node
-    # Requests of tasks with a node and of pending ones.
+    allocated: Counter[str] = field(default_factory=Counter)  # requests of tasks that have or await a node
+    # The same and the requests of pending tasks.
     request: Counter[str] = field(default_factory=Counter)
     # The same, or what admitted gangs may allocate if that is more.
     demand: Counter[str] = field(default_factory=Counter)
@@ -229,15 +229,22 @@ class SessionAccounts:
         self._gangs = gangs
         self._path = path
         self.request_of = request_of
+        self._reserves_missing = reserves_missing
         self.by_queue: dict[str, Account] = {}  # of queues with gangs, in them or in queues below
+        self._shares: dict[str, Fraction] = {}  # the results of ``share`` that are still valid
+        self.renew(accounts)
+
+    def renew(self, accounts: Mapping[str, Account]) -> None:
+        """Start again with ``accounts``, of the gangs as they are now."""
+        self.by_queue.clear()
+        self._shares.clear()
         for queue, account in accounts.items():
-            for each in path(queue):
+            for each in self._path(queue):
                 total = self.by_queue.setdefault(each, Account())
                 total.add(account)
-                if reserves_missing:
+                if self._reserves_missing:
                     add(total.reserved, account.missing)
                     add(total.demand, account.missing_pods)
-        self._shares: dict[str, Fraction] = {}  # the results of ``share`` that are still valid
 
     def allocated(self, queue: str) -> Mapping[str, int]:
         account = self.by_queue.get(queue)

@@ -56,7 +56,7 @@ def missing_claim_of(gang: Gang) -> Mapping[str, int]:
     """Return what is reserved for members that a gang lacks while other members hold nodes for nothing."""
     if gang.phase not in (RUNNING, UNKNOWN) or not gang.is_short or gang.is_terminating:
         return NOTHING
-    used = gang.allocated + gang.finished_request
+    used = gang.charged + gang.finished_request
     used.subtract(_failed_request(gang))
     return _minus(gang.min_resources or NOTHING, used)
 
@@ -89,10 +89,10 @@ def scope_attributes_of(gang: Gang) -> ScopeAttributes:
 def reserved_for(gang: Gang) -> Mapping[str, int]:
     """Return what is still reserved in its queue for an admitted gang.
 
-    That is the part of ``minResources`` that it has not allocated.  A gang that runs with fewer members than
-    its minimum has nothing reserved: finished members have used up their part.  Members with scheduling gates
-    need nothing until the gates are removed, except for the gates that admission removes: the amounts that a
-    gang was admitted for stay reserved for it.
+    That is the part of ``minResources`` for which no member has or awaits a node.  A gang that runs with
+    fewer members than its minimum has nothing reserved: finished members have used up their part.  Members
+    with scheduling gates need nothing until the gates are removed, except for the gates that admission
+    removes: the amounts that a gang was admitted for stay reserved for it.
     """
     minimum = gang.min_resources
     if minimum is None or gang.phase not in (INQUEUE, RUNNING) or gang.is_terminating:
@@ -102,7 +102,7 @@ def reserved_for(gang: Gang) -> Mapping[str, int]:
         and sum(gang.task_counts.by_status[each] for each in ALLOCATED_STATUSES) < gang.min_member
     ):
         return {}
-    return without_gated(gang, _minus(minimum, gang.allocated))
+    return without_gated(gang, _minus(minimum, gang.charged))
 
 
 def reserved_on_admission(gang: Gang) -> Mapping[str, int]:
@@ -117,7 +117,7 @@ def requested(gang: Gang) -> Mapping[str, int]:
 
 def requested_beside_members(gang: Gang) -> Mapping[str, int]:
     """Return what a gang requests of its queue, without what members have already."""
-    return _minus(gang.min_resources or {}, gang.allocated)
+    return _minus(gang.min_resources or {}, gang.charged)
 
 
 def without_gated(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
@@ -132,7 +132,7 @@ def without_held(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
 
 def elastic_of(gang: Gang) -> Mapping[str, int]:
     """Return what the gang has beyond its ``minResources``: all of it without ``minResources``."""
-    return _minus(gang.allocated, gang.min_resources or {})
+    return _minus(gang.charged, gang.min_resources or {})
 
 
 def _minus(amounts: Mapping[str, int], subtracted: Mapping[str, int]) -> dict[str, int]:

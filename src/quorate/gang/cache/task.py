@@ -34,6 +34,8 @@ class TaskStatus(Enum):
 ALLOCATED_STATUSES: Final = frozenset(
     {TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}
 )
+# Between ``on_allocate`` and ``on_deallocate``: what plugins count as allocated.
+CHARGED_STATUSES: Final = ALLOCATED_STATUSES | {TaskStatus.PIPELINED}
 FINISHED_STATUSES: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 # With a node, or in need of none any more.
 READY_STATUSES: Final = ALLOCATED_STATUSES | {TaskStatus.SUCCEEDED}

@@ -57,6 +57,7 @@ def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbac
         job_enqueueable=queues.job_enqueueable,
         job_enqueued=queues.accounts.reserve,
         job_dequeued=queues.accounts.unreserve,
+        accounts_renewed=queues.accounts.renew,
         reclaimable=queues.reclaimable,
         beyond_share=queues.beyond_share,
         gang_reclaimable=queues.gang_reclaimable,

@@ -17,7 +17,7 @@ from quorate.api.volcano import NodeGroupTerms, QueueAffinity
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.cache.queue_accounts import SessionAccounts, add
-from quorate.gang.cache.task import ALLOCATED_STATUSES, Task
+from quorate.gang.cache.task import CHARGED_STATUSES, Task
 from quorate.gang.pending_reasons import QueueQuotaExceeded
 from quorate.gang.session.callbacks import PluginCallbacks, Vote
 from quorate.gang.session.session import Session
@@ -51,6 +51,7 @@ def nodegroup(session: Session, entry: PluginEntry) -> PluginCallbacks:
         job_enqueueable=lambda gang: usage.refusal(gang, accounts),
         job_enqueued=accounts.reserve,
         job_dequeued=accounts.unreserve,
+        accounts_renewed=accounts.renew,
     )
 
 
@@ -67,7 +68,7 @@ class NodeGroupUsage:
         self._counted: dict[Key, tuple[str, str]] = {}  # the queue and group of each task in ``_used``
         for gang in session.model.gangs.values():
             if gang.queue in limits:
-                for task in gang.with_status(*ALLOCATED_STATUSES):
+                for task in gang.with_status(*CHARGED_STATUSES):
                     self.add(task)
 
     def add(self, task: Task) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue
-from quorate.gang.cache.queue_accounts import ResourceLimits, add
+from quorate.gang.cache.queue_accounts import Account, ResourceLimits, add
 from quorate.gang.cache.task import Task
 from quorate.gang.deserved import QueueDemand, deserved, real_capability
 from quorate.gang.pending_reasons import QueueNotOpen, QueueQuotaExceeded
@@ -37,6 +37,7 @@ def proportion(session: Session, entry: PluginEntry) -> PluginCallbacks:
         job_enqueueable=shares.job_enqueueable,
         job_enqueued=shares.reserve,
         job_dequeued=shares.unreserve,
+        accounts_renewed=shares.renew,
         reclaimable=shares.reclaimable,
         beyond_share=shares.reclaimable,
         gang_reclaimable=shares.gang_reclaimable,
@@ -88,6 +89,10 @@ class _QueueShares:
 
     def unreserve(self, gang: Gang) -> None:
         self.accounts.unreserve(gang)
+        self._demand_changed()
+
+    def renew(self, accounts: Mapping[str, Account]) -> None:
+        self.accounts.renew(accounts)
         self._demand_changed()
 
     def _demand_changed(self) -> None:

@@ -26,6 +26,7 @@ from quorate.api.scheduler_configuration.plugins import (
 )
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.queue_accounts import Account
 from quorate.gang.cache.task import Task
 from quorate.gang.pending_reasons import PendingReason, QueueQuotaExceeded
 from quorate.placement.resources import Amounts, FractionalAmounts
@@ -78,6 +79,8 @@ class PluginCallbacks:
     job_enqueueable: Callable[[Gang], Vote | PendingReason] | None = None
     job_enqueued: Callable[[Gang], None] | None = None  # the gang was admitted: charge its reservation
     job_dequeued: Callable[[Gang], None] | None = None  # the gang's reservation ends
+    # The accounts of all queues are those of the gangs as they are now, after the moves of earlier actions.
+    accounts_renewed: Callable[[Mapping[str, Account]], None] | None = None
     # Whether the gang has waited so long that it is admitted without free resources for it.
     job_overdue: Callable[[Gang], bool] | None = None
 
@@ -135,6 +138,7 @@ class SessionCallbacks:
     job_enqueueable: Tiers[Callable[[Gang], Vote | PendingReason]]
     job_enqueued: Tiers[Callable[[Gang], None]]
     job_dequeued: Tiers[Callable[[Gang], None]]
+    accounts_renewed: Tiers[Callable[[Mapping[str, Account]], None]]
     job_overdue: Tiers[Callable[[Gang], bool]]
     overused: Tiers[Callable[[Queue], bool]]
     allocatable: Tiers[Callable[[Queue, Amounts], bool]]

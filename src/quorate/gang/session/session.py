@@ -21,7 +21,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.queue_accounts import Account, Path, SessionAccounts
 from quorate.gang.cache.reservations import requested, requested_beside_members
-from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
+from quorate.gang.cache.task import CHARGED_STATUSES, Task, TaskStatus
 from quorate.gang.outcome import (
     AdmittedGang,
     Bind,
@@ -54,8 +54,6 @@ from quorate.placement.resources import Amounts
 from quorate.placement.shapes import Shape
 
 EVENT_INTERVAL_S: Final = 300.0  # between two events of one reason about one gang
-
-_CHARGED_STATUSES = ALLOCATED_STATUSES | {TaskStatus.PIPELINED}  # between on_allocate and on_deallocate
 
 
 class Session:
@@ -109,6 +107,13 @@ class Session:
     def queue_accounts(self) -> Mapping[str, Account]:
         """The account of each queue that has gangs, as of the opening of the session."""
         return self.model.queue_accounts(self.gangs)
+
+    def renew_accounts(self) -> None:
+        """Have the plugins count no reservation for members that got nodes earlier in the session."""
+        if self.binds or self.evictions or self._held:
+            accounts = self.model.queue_accounts(self.gangs)
+            for callback in all_callbacks(self.callbacks.accounts_renewed):
+                callback(accounts)
 
     @cached_property
     def domain_search(self) -> DomainSearch:
@@ -311,9 +316,9 @@ class Session:
         assert (move.task.status, move.task.node) == (move.from_status, move.from_node), f"{move} is stale"
         self.model.set_task_status(move.task, move.to_status, move.to_node)
         self._moved.add(move.task.gang)
-        if (move.from_status in _CHARGED_STATUSES) == (move.to_status in _CHARGED_STATUSES):
+        if (move.from_status in CHARGED_STATUSES) == (move.to_status in CHARGED_STATUSES):
             return
-        is_charged = move.to_status in _CHARGED_STATUSES
+        is_charged = move.to_status in CHARGED_STATUSES
         for callback in self._on_allocate if is_charged else self._on_deallocate:
             callback(move.task)
 
