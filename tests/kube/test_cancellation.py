@@ -1,10 +1,11 @@
-"""A cancellation that coincides with a handled error is not lost."""
+"""A cancellation that coincides with a handled error is not lost, and leaves no coroutine behind."""
 
 import asyncio
 
 import pytest
 
-from quorate.kube.cancellation import run_cancellable
+from quorate.kube.cancellation import run_cancellable, start_task
+from tests.kube.unawaited import unawaited
 
 
 class Restart(Exception):
@@ -43,3 +44,26 @@ def test_a_loop_that_is_cancelled_while_it_restarts_ends() -> None:
         assert rounds == [0, 1, 2]
 
     asyncio.run(story())
+
+
+def test_a_group_that_ends_starts_no_task_and_leaves_no_coroutine() -> None:
+    async def story() -> None:
+        async def start_while_it_ends(group: asyncio.TaskGroup) -> None:
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.sleep(60)
+            start_task(group, asyncio.sleep(0))
+
+        async def start_two() -> None:
+            async with asyncio.TaskGroup() as group:
+                started.append(start_task(group, start_while_it_ends(group)))
+                await asyncio.sleep(0)
+                raise Restart
+
+        started: list[asyncio.Task[None]] = []
+        with pytest.raises(ExceptionGroup):
+            await start_two()
+        assert started[0].cancelled()
+
+    with unawaited() as coroutines:
+        asyncio.run(story())
+    assert coroutines == []

@@ -12,6 +12,7 @@ import pytest
 from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.quantity import Quantity
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.errors import (
     Conflict,
@@ -41,6 +42,7 @@ from tests.kube.fake_server import (
     pod,
     refusal,
 )
+from tests.kube.unawaited import unawaited
 
 pytestmark = pytest.mark.slow
 A = Key("default", "a")
@@ -202,6 +204,20 @@ def test_a_cancellation_at_the_moment_of_the_deadline_is_not_lost() -> None:
             never.set()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_write_that_is_cancelled_after_any_step_leaves_no_coroutine(steps: int) -> None:
+    async def story() -> None:
+        async with FakeServer(lambda request: Answer()) as server, server.client() as client:
+            asyncio.get_running_loop().create_task(client.delete(PODS, A))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await end_tasks(asyncio.all_tasks() - {asyncio.current_task()})
+
+    with unawaited() as coroutines:
+        asyncio.run(story())
+    assert coroutines == []
 
 
 def test_a_refused_connection_is_unreachable_and_not_sent() -> None:

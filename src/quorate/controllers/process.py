@@ -90,14 +90,13 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
     nodes = NodeFeeds(
         client, clock, informers.flavors, informers.workloads, informers.pods, state, lambda: None
     )
-    devices = _run_devices(client, clock, informers, configuration)
     view = _view(state, informers, nodes, replica)
     within_s = configuration.controllers.cache_sync_timeout_s
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         tasks.create_task(nodes.run(), name="nodes of topologies")
-        tasks.create_task(devices, name="devices")
+        tasks.create_task(_run_devices(client, clock, informers, configuration), name="devices")
         await synced(*informers.watched, within_s=within_s)
         await synced(*nodes.needed, within_s=within_s)
         replica.set_view(view)
@@ -150,8 +149,7 @@ async def _run_controllers(
             tasks.create_task(context.events.run(), name="events")
             tasks.create_task(run.gang_context.events.run(), name="events about gangs")
             tasks.create_task(nodes.run(), name="nodes of topologies")
-            devices = _run_devices(client, clock, informers, configuration)
-            tasks.create_task(devices, name="devices")
+            tasks.create_task(_run_devices(client, clock, informers, configuration), name="devices")
             await synced(*run.informers, within_s=within_s)
             await synced(*nodes.needed, within_s=within_s)
             for name, run_controller in controllers:

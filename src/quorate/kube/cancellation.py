@@ -1,4 +1,4 @@
-"""Cancellation of tasks that no error hides, and cancellation that waits until the tasks have ended."""
+"""Cancellation of tasks that no error hides, that waits for their ends, and that starts no more tasks."""
 
 import asyncio
 from collections.abc import Collection, Coroutine
@@ -23,6 +23,19 @@ async def run_cancellable(work: Coroutine[None, None, T]) -> T:
         if caller.cancelling() > before:
             raise asyncio.CancelledError from None
         raise
+
+
+def start_task(group: asyncio.TaskGroup, work: Coroutine[None, None, T]) -> asyncio.Task[T]:
+    """Run ``work`` in a group that may end meanwhile, and return its task.
+
+    If the group is ending, ``work`` is closed and ``CancelledError`` raised: the caller will be cancelled,
+    too.  ``create_task`` of the group raises ``RuntimeError`` then and (until Python 3.13) does not close it.
+    """
+    try:
+        return group.create_task(work)
+    except RuntimeError:
+        work.close()
+        raise asyncio.CancelledError from None
 
 
 async def end_tasks(tasks: Collection[asyncio.Future[Any]]) -> None:

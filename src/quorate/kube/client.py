@@ -311,10 +311,10 @@ class Client:
                 await self.config.credentials.renew()
                 authorization = self.config.credentials.authorization()
                 try:
-                    opening = self._open(
-                        method, self._url(path, query), authorization, UNTIMED, body, headers
+                    send = functools.partial(
+                        self._open, method, self._url(path, query), authorization, UNTIMED, body, headers
                     )
-                    exchange = self._exchange(method, path, opening, deadline)
+                    exchange = self._exchange(method, path, send, deadline)
                     return await (exchange if method == "GET" else self._shielded(exchange))
                 except Unauthorized:
                     # Credentials expire; the rejected request had no effect and is sent with fresh ones.
@@ -347,12 +347,16 @@ class Client:
             await asyncio.wait(self._writes)
 
     async def _exchange(
-        self, method: str, path: str, opening: aiohttp.client._RequestContextManager, deadline: float
+        self,
+        method: str,
+        path: str,
+        send: Callable[[], aiohttp.client._RequestContextManager],
+        deadline: float,
     ) -> bytes:
         request, clock, code = f"{method} {path}", asyncio.get_running_loop().time, 0
         began = clock()
         try:
-            async with asyncio.timeout_at(deadline), opening as response:
+            async with asyncio.timeout_at(deadline), send() as response:
                 answer = await response.read()
             code = response.status
         except (aiohttp.ClientError, TimeoutError) as error:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.controllers.metadata_cache import MetadataCache, discover
 from quorate.processes.local.apply import DEFINITIONS, install_definitions
+from tests.kube.unawaited import unawaited
 from tests.local.clusters import ListedLate, api_server
 
 pytestmark = pytest.mark.slow
@@ -79,3 +81,34 @@ def test_a_kind_that_is_listed_after_its_crd_is_discovered() -> None:
                 await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(story())
+
+
+class EndedByDiscovery(Client):
+    """Cancels a task with the last answer of a discovery, and continues ``steps`` steps of the loop later."""
+
+    running: asyncio.Task[None]
+    steps: int
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        answer = await super().request(method, path, **options)
+        if path == "/apis/storage.k8s.io/v1":
+            self.running.cancel()
+            for _ in range(self.steps):
+                await asyncio.sleep(0)
+        return answer
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_discovery_that_completes_while_its_cache_ends_leaves_no_coroutine(steps: int) -> None:
+    async def story() -> None:
+        async with api_server() as server:
+            cluster = RestConfig(server.url, credentials=Token(server.token))
+            async with EndedByDiscovery(cluster, random.Random(1)) as client:
+                client.steps = steps
+                client.running = asyncio.create_task(MetadataCache(client, WallClock()).run())
+                await asyncio.wait([client.running], timeout=30)
+                assert client.running.cancelled()
+
+    with unawaited() as coroutines:
+        asyncio.run(story())
+    assert coroutines == []

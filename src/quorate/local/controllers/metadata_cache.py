@@ -10,6 +10,7 @@ from typing import Final
 
 from quorate.api import codec
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid, epoch
+from quorate.kube.cancellation import start_task
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
@@ -158,7 +159,7 @@ class MetadataCache:
         for kind in watched - self._watches.keys():
             informer = Informer(self._client, kind)
             informer.subscribe(self._on_change_of(kind))
-            self._watches[kind] = (informer, self._tasks.create_task(informer.run()))
+            self._watches[kind] = (informer, start_task(self._tasks, informer.run()))
         self._discovered.set()
         return self._clock.now() + REDISCOVER_S if self._misses_recent_crd() else None
 

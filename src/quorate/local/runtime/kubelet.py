@@ -5,6 +5,7 @@ import signal
 from typing import Final
 
 from quorate.api.meta import Key, Uid
+from quorate.kube.cancellation import start_task
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.local.runtime.containers.console import Console
@@ -91,7 +92,7 @@ class Kubelet:
         assert self._tasks is not None, "pods are delivered while the kubelet runs"
         uid = pod.metadata.uid
         worker = self._workers[uid] = PodWorker(self._services, pod)
-        task = self._tasks.create_task(self._run_worker(worker, self._take_processes(uid, worker)))
+        task = start_task(self._tasks, self._run_worker(worker, self._take_processes(uid, worker)))
         self._worker_tasks.add(task)
         task.add_done_callback(self._worker_tasks.discard)
 
