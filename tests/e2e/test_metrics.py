@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from quorate.api.configuration import Configuration, load_configuration
 from quorate.api.configuration.metric_labels import CustomLabel
 from quorate.api.configuration.process import Metrics
-from quorate.api.meta import Key
+from quorate.api.meta import Key, find_condition
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
@@ -266,9 +266,19 @@ async def page(url: str) -> str:
 
 def test_gauges_of_a_cohort_end_with_its_object_until_a_queue_changes() -> None:
     async def story(world: World) -> None:
+        await world.create(COHORTS, "lab", spec={"parentName": "site"})
+        await world.queues(cpu="3", cohortName="lab")
+
+        async def is_active() -> bool:
+            queue = await world.client.get(CLUSTER_QUEUES, Key("", "research"))
+            active = find_condition(queue.status.conditions, "Active")
+            return active is not None and active.status == "True"
+
+        # A new process writes no status: that would be a change of the queue after the end of the cohort.
+        await world.until("the status of the queue is complete", is_active)
+        await world.stop_queueing()
+        await world.start_queueing(Configuration())
         async with listening("metrics.bindAddress", metrics(world.replica)) as url:
-            await world.create(COHORTS, "lab", spec={"parentName": "site"})
-            await world.queues(cpu="3", cohortName="lab")
 
             async def until_shown(*cohorts: str) -> None:
                 async def shown() -> bool:
