@@ -1,8 +1,10 @@
 """Pods that run as processes reach the API server and each other, by name."""
 
 import asyncio
+import errno
 import socket
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from tests.local.runtime.world import (
     run_story,
     runs_processes,
 )
+from tests.observe.listening import free_port
 
 pytestmark = [runs_processes, pytest.mark.slow]
 needs_namespaces = pytest.mark.skipif(bool(namespaces_unavailable()), reason=namespaces_unavailable() or "-")
@@ -121,15 +124,15 @@ def fetched(port: int) -> str:
         return ""
 
 
-def free_port() -> int:
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        return int(opened.getsockname()[1])
+def is_closed(port: int) -> bool:
+    """Return True if no server listens at a port of this machine."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
 
 
-async def until_port(port: int, answers: bool) -> None:
+async def until(holds: Callable[[int], object], port: int) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        while bool(await asyncio.to_thread(fetched, port)) is not answers:  # noqa: ASYNC110
+        while not await asyncio.to_thread(holds, port):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
@@ -148,10 +151,10 @@ def test_host_ports_and_node_ports_are_ports_of_this_machine(tmp_path: Path) -> 
         await world.run_pod("web", web, labels={"app": "web"})
         await world.running("web")
         for port in (host_port, node_port):
-            await until_port(port, answers=True)
+            await until(fetched, port)
         await world.client.delete(PODS, Key("default", "web"), grace_period_s=0)
         for port in (host_port, node_port):
-            await until_port(port, answers=False)
+            await until(is_closed, port)
         with socket.socket() as used:
             used.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             used.bind(("127.0.0.1", host_port))
@@ -163,6 +166,6 @@ def test_host_ports_and_node_ports_are_ports_of_this_machine(tmp_path: Path) -> 
                 f"Failed to create pod sandbox: cannot open hostPort {host_port}: address already in use",
             )
         await world.running("late")
-        await until_port(host_port, answers=True)
+        await until(fetched, host_port)
 
     run_story(tmp_path, story)
