@@ -4,17 +4,17 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.commands import ROOT, cluster, needs_kubectl, poll
 from tests.install.helm import PROGRAM, needs_helm
+from tests.observe.listening import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -181,9 +181,7 @@ spec: {nodeLabels: {"a b": c}}
 
 def use_free_ports(manifests: Path) -> None:
     """Replace the ports of the process, which other tests may use at the same time."""
-    with ExitStack() as sockets:
-        taken = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in PORTS]
-        free = {port: str(each.getsockname()[1]) for port, each in zip(PORTS, taken, strict=True)}
+    free = {port: str(free_port()) for port in PORTS}
     for path in manifests.glob("*.yaml"):
         written = re.sub(rf"\b({'|'.join(PORTS)})\b", lambda port: free[port[0]], path.read_text())
         path.write_text(written)
