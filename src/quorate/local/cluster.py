@@ -22,7 +22,7 @@ from quorate.local.runtime.streaming.server import SOCKET
 from quorate.local.runtime.supervisor import DIRECTORY, ProcessRuntime, run_kubelet
 from quorate.local.server.apiserver import NO_CHECKS, ApiServer
 from quorate.local.server.auth.authentication import User
-from quorate.local.server.discovery.health import Check
+from quorate.local.server.discovery.nonresource import Check
 from quorate.local.server.storage.store import Key, Store
 from quorate.local.server.storage.version_conversion import Converter
 

@@ -10,7 +10,7 @@ from quorate.api import codec
 from quorate.api.core import PodSpec, PodStatus
 from quorate.api.meta import Uid, at_epoch
 from quorate.local.controllers.job.failure_policy import Backoff
-from quorate.local.controllers.job.pod_template import pod_from_template
+from quorate.local.controllers.job.pod_management import pod_from_template
 from quorate.local.controllers.job.sync import SyncResult, sync_job
 from quorate.local.controllers.job.types import (
     INDEX_ANNOTATION,

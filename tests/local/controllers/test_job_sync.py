@@ -13,8 +13,7 @@ from quorate.local.controllers.job.failure_policy import (
     backoff_delay_s,
     match_pod_failure_policy,
 )
-from quorate.local.controllers.job.pod_management import PodToCreate
-from quorate.local.controllers.job.pod_template import name_prefix, pod_from_template
+from quorate.local.controllers.job.pod_management import PodToCreate, name_prefix, pod_from_template
 from quorate.local.controllers.job.sync import SyncResult, sync_job
 from quorate.local.controllers.job.types import Job, PodFailurePolicy
 from tests.local.controllers.simulated_job import START, SimulatedJob, a_job, a_pod, exited, indexes

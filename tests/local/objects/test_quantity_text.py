@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.quantity import InvalidQuantity
-from quorate.local.objects.quantity_text import MILLI, quantity_error, stored_text
+from quorate.local.objects.decoding import MILLI, quantity_error, stored_text
 
 STORED = {
     "0": "0", "5": "5", "+5": "+5", "05": "05", "-5": "-5", " 5 ": "5", "": None, ".": "0", "+": "0",

@@ -13,7 +13,7 @@ from quorate.kube.rest.config import RestConfig, load_rest_config
 from quorate.kube.rest.kubeconfig import InvalidKubeconfig
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory
-from quorate.local.server.discovery.health import HealthChecks
+from quorate.local.server.discovery.nonresource import HealthChecks
 from quorate.processes.local.queueing_cluster import run_queueing_cluster
 from tests.local.api_client import ApiClient, run_with_server
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.admission.webhooks.match_conditions import (
+from quorate.local.server.admission.webhooks.configurations import (
     ConditionError,
     all_conditions_met,
     compile_condition,

@@ -2,14 +2,23 @@
 
 import asyncio
 import random
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.manager.restart import run_restarting
-from quorate.kube.resources import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, SERVICE_ACCOUNTS
+from quorate.kube.resources import (
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from quorate.local.controllers import resource_claims
 from quorate.local.controllers.apps import types as apps
 from quorate.local.controllers.apps.daemon_set_controller import DaemonSetController
@@ -19,14 +28,12 @@ from quorate.local.controllers.apps.revisions import CONTROLLER_REVISIONS
 from quorate.local.controllers.apps.stateful_set import StatefulSetController
 from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, ClusterRoleAggregator
 from quorate.local.controllers.cron_job.controller import CronJobController
-from quorate.local.controllers.cron_job.types import CRON_JOBS
+from quorate.local.controllers.cron_job.starts import CRON_JOBS
 from quorate.local.controllers.garbage_collector import GarbageCollector
 from quorate.local.controllers.job import types as job
-from quorate.local.controllers.job.controller import JobController
-from quorate.local.controllers.job.ttl_after_finished import TtlAfterFinishedController
-from quorate.local.controllers.metadata_cache import MetadataCache
-from quorate.local.controllers.namespace import NAMESPACES, NamespaceController
-from quorate.local.controllers.on_demand import OnDemand, Part
+from quorate.local.controllers.job.controller import JobController, TtlAfterFinishedController
+from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
+from quorate.local.controllers.namespace import NAMESPACES, NamespaceController, ServiceAccountController
 from quorate.local.controllers.persistent_volumes import (
     CLAIMS,
     CLASSES,
@@ -34,12 +41,42 @@ from quorate.local.controllers.persistent_volumes import (
     PersistentVolumeController,
     create_default_class,
 )
-from quorate.local.controllers.pod_claims import index_orphans
+from quorate.local.controllers.pod_control import index_orphans
 from quorate.local.controllers.pod_garbage_collector import PodGarbageCollector
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
-from quorate.local.controllers.service_account import ServiceAccountController
 from quorate.local.controllers.services.controller import EndpointsController
+
+
+class Part(Protocol):
+    """An informer or a controller."""
+
+    async def run(self) -> None: ...
+
+
+class OnDemand:
+    def __init__(
+        self,
+        metadata_cache: MetadataCache,
+        kinds: Sequence[Resource[Any]],
+        parts: Callable[[], Sequence[Part]],
+    ) -> None:
+        """``parts`` makes the informers and the controller of the kinds."""
+        self._resources = {(kind.group, kind.plural) for kind in kinds}
+        self._parts = parts
+        self._wanted = asyncio.Event()
+        metadata_cache.subscribe(self._on_change)
+
+    def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
+        if new is not None and (new.resource.group, new.resource.plural) in self._resources:
+            self._wanted.set()
+
+    async def run(self) -> None:
+        await self._wanted.wait()
+        async with asyncio.TaskGroup() as tasks:
+            for part in self._parts():
+                tasks.create_task(part.run())
+
 
 __all__ = ["run_controllers"]
 

@@ -15,12 +15,6 @@ from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.local.nodes.behavior import InvalidBehavior
-from quorate.local.nodes.container_changes import (
-    NodeCapacity,
-    is_resized,
-    with_ephemeral_containers,
-    with_resized_containers,
-)
 from quorate.local.nodes.fleet import POD_NETWORK, AddressPool
 from quorate.local.nodes.lifecycle import (
     PodCounts,
@@ -31,7 +25,13 @@ from quorate.local.nodes.lifecycle import (
     next_step,
     waits_to_run,
 )
-from quorate.local.nodes.pod_status import PodAddresses
+from quorate.local.nodes.pod_status import (
+    NodeCapacity,
+    PodAddresses,
+    is_resized,
+    with_ephemeral_containers,
+    with_resized_containers,
+)
 from quorate.local.nodes.pod_types import PODS, Pod
 from quorate.local.nodes.registration import Node
 from quorate.local.own_writes import MutationCache

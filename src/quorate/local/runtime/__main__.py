@@ -33,8 +33,7 @@ from quorate.local.runtime.machine import NVIDIA, DevicePool, capacity
 from quorate.local.runtime.network.node_namespaces import enter, read_holder
 from quorate.local.runtime.network.setup import run_pod_network
 from quorate.local.runtime.network.types import PodNetwork
-from quorate.local.runtime.node import NodeDescription, heartbeat, register
-from quorate.local.runtime.node_services import NodeServices
+from quorate.local.runtime.node import NodeDescription, NodeServices, heartbeat, register
 from quorate.local.runtime.objects import ApiObjects
 from quorate.local.runtime.streaming.server import KubeletServer, serve_kubelet
 from quorate.local.runtime.tools import find_tools

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import random
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -12,15 +14,21 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.core import NodeStatus
 from quorate.api.meta import Condition, Key, at_epoch, micro_time, with_condition
+from quorate.api.quantity import Quantity
 from quorate.api.syntax import is_dns_subdomain
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.resources import LEASES, NAMESPACES, NODES
+from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.nodes.fleet import HEALTHY
 from quorate.local.nodes.registration import NOT_READY, replacing
-from quorate.local.runtime.machine import architecture, node_info
+from quorate.local.runtime.containers.cgroups import Cgroups
+from quorate.local.runtime.containers.sandbox import Tools
+from quorate.local.runtime.machine import DevicePool, architecture, node_info
+from quorate.local.runtime.network.types import PodNetwork
+from quorate.local.runtime.objects import ApiObjects
 
 HEARTBEAT_S: Final = 10.0
 REGISTRATION_POLL_S: Final = 0.1
@@ -125,3 +133,29 @@ async def _renew(client: Client, clock: Clock, name: str) -> None:
         with contextlib.suppress(AlreadyExists):
             await client.create(NAMESPACES, {"metadata": {"name": LEASE_NAMESPACE}})
         await client.create(LEASES, {"metadata": {"name": name}, "spec": spec}, LEASE_NAMESPACE)
+
+
+@dataclass(slots=True)
+class NodeServices:
+    name: str
+    client: Client
+    clock: Clock
+    rng: random.Random
+    state: Path
+    network: PodNetwork
+    tools: Tools
+    images: Mapping[str, Path]  # root directories, by image
+    objects: ApiObjects
+    recorder: EventRecorder
+    allocatable: Mapping[str, Quantity]
+    home: str
+    cgroups: Cgroups
+    devices: DevicePool
+    is_root: bool  # containers can run as other users
+    is_stopping: bool = field(default=False)  # the cluster is stopped: all containers end
+    stop_grace_s: float = field(default=5.0)  # the longest that containers get then
+
+    def image_root(self, image: str) -> Path:
+        """Return the root directory of an image: the host's, unless a directory was given for it."""
+        without_tag = image.rpartition(":")[0] or image
+        return self.images.get(image) or self.images.get(without_tag) or Path("/")

@@ -27,10 +27,13 @@ from quorate.local.server.aggregation.api_services import ApiServiceController
 from quorate.local.server.auth.authentication import ANONYMOUS, User, bearer_token, forbidden_request
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
 from quorate.local.server.auth.impersonation import impersonate
-from quorate.local.server.auth.service_account_tokens import InvalidToken, ServiceAccountTokens
-from quorate.local.server.auth.token_authenticator import TokenAuthenticator
+from quorate.local.server.auth.service_account_tokens import (
+    InvalidToken,
+    ServiceAccountTokens,
+    TokenAuthenticator,
+)
 from quorate.local.server.backend_client import BackendClient
-from quorate.local.server.discovery import health, metrics, nonresource
+from quorate.local.server.discovery import metrics, nonresource
 from quorate.local.server.errors import (
     StatusError,
     bad_request,
@@ -51,7 +54,6 @@ from quorate.local.server.handlers import (
     subresources,
     update,
     watch,
-    websocket_watch,
 )
 from quorate.local.server.kubelet_client import KubeletClient
 from quorate.local.server.registry import bootstrap
@@ -81,7 +83,7 @@ HANDLERS: Mapping[str, Callable[[RequestContext], Awaitable[ApiResponse]]] = {
 }
 SHUTDOWN_GRACE_S = 2.0
 NO_CONVERTERS: Mapping[str, Converter] = MappingProxyType({})
-NO_CHECKS: Mapping[str, health.Check] = MappingProxyType({})
+NO_CHECKS: Mapping[str, nonresource.Check] = MappingProxyType({})
 
 
 class ApiServer:
@@ -95,7 +97,7 @@ class ApiServer:
         new_uid: Callable[[], str],
         converters: Mapping[str, Converter] = NO_CONVERTERS,
         keys: ServerKeys | None = None,
-        ready_checks: Mapping[str, health.Check] = NO_CHECKS,
+        ready_checks: Mapping[str, nonresource.Check] = NO_CHECKS,
         kubelet_socket: Path | None = None,
     ) -> None:
         """``tokens``: bearer tokens of users that are not service accounts.
@@ -135,7 +137,7 @@ class ApiServer:
             new_client_certificate(keys.front_proxy, proxy.CLIENT_NAME, clock.now()),
         )
         self._background_tasks: list[asyncio.Task[None]] = []
-        self._health_checks = health.HealthChecks(
+        self._health_checks = nonresource.HealthChecks(
             {"ping": lambda: True, "etcd": lambda: store.is_writable},
             {"crd-informer-synced": lambda: self._custom_resources.is_synced, **ready_checks},
         )
@@ -272,10 +274,10 @@ class ApiServer:
         return registry.has_group(info.group)
 
     async def _watch(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
-        if websocket_watch.is_websocket(request):
+        if watch.is_websocket(request):
             as_json = replace(context, accepted=replace(context.accepted, media_type=media_types.JSON))
             with self._cancelled_on_stop():
-                return await websocket_watch.send_events(request, watch.watch_frames(as_json))
+                return await watch.send_events(request, watch.watch_frames(as_json))
         frames = watch.watch_frames(context)
         response = web.StreamResponse(
             headers={"Content-Type": context.accepted.stream_type, "Cache-Control": "no-cache, private"}

@@ -21,7 +21,7 @@ from quorate.local.runtime.containers.record import ContainerRecord
 from quorate.local.runtime.containers.sandbox import Tools
 from quorate.local.runtime.machine import DevicePool
 from quorate.local.runtime.network.host_network import HostNetwork
-from quorate.local.runtime.node_services import NodeServices
+from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.objects import ApiObjects
 from quorate.local.runtime.pod_types import PODS, Pod
 from quorate.local.runtime.pods.worker import PodWorker

@@ -21,9 +21,9 @@ from quorate.local.controllers.apps.daemon_set import (
 )
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import DAEMON_SETS, PODS, DaemonSet
-from quorate.local.controllers.pod_claims import PodClaims
 from quorate.local.controllers.pod_control import (
     REVISION_LABEL,
+    PodClaims,
     controller_key,
     delete_pod,
     enqueue_controllers,

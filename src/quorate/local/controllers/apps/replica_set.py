@@ -13,9 +13,9 @@ from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import Resource
 from quorate.local.controllers.apps.types import PODS, ReplicaSet, ReplicaSetStatus, ReplicationController
-from quorate.local.controllers.pod_claims import PodClaims
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
+    PodClaims,
     controller_key,
     delete_pod,
     enqueue_controllers,

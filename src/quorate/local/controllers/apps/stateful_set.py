@@ -27,10 +27,10 @@ from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
-from quorate.local.controllers.pod_claims import PodClaims
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     REVISION_LABEL,
+    PodClaims,
     controller_key,
     delete_pod,
     enqueue_controllers,

@@ -19,13 +19,15 @@ from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import versioned_reference_to
 from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.cron_job.starts import (
+    CRON_JOBS,
     CronEvent,
+    CronJob,
+    CronJobStatus,
     decide_start,
     finished_condition,
     finished_jobs_to_delete,
     job_name,
 )
-from quorate.local.controllers.cron_job.types import CRON_JOBS, CronJob, CronJobStatus
 from quorate.local.controllers.job.types import JOBS, Job
 from quorate.local.controllers.pod_control import (
     controller_key,

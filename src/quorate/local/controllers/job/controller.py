@@ -1,4 +1,7 @@
-"""The Job controller: reads caches, calls ``sync_job`` and executes the result."""
+"""The Job controller, and the deletion of finished jobs after ``ttlSecondsAfterFinished``.
+
+The controller reads caches, calls ``sync_job`` and executes the result.
+"""
 
 import asyncio
 import random
@@ -7,19 +10,18 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from quorate.api.meta import Key, Uid
+from quorate.api.meta import Key, Uid, epoch
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import versioned_reference_to
 from quorate.local.controllers.core_events import EventRecorder, EventType
 from quorate.local.controllers.job.failure_policy import Backoff
-from quorate.local.controllers.job.pod_management import PodToCreate
-from quorate.local.controllers.job.pod_template import pod_from_template
+from quorate.local.controllers.job.pod_management import PodToCreate, pod_from_template
 from quorate.local.controllers.job.sync import SyncResult, sync_job
 from quorate.local.controllers.job.types import (
     JOB_CONTROLLER_NAME,
@@ -203,3 +205,43 @@ def _release_patch(pod: Pod) -> dict[str, Any]:
             "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
         }
     }
+
+
+def expires_at(job: Job) -> float | None:
+    """Return when the job is to be deleted; None if it is unfinished or already terminating."""
+    if job.spec.ttl_seconds_after_finished is None or job.metadata.deletion_timestamp is not None:
+        return None
+    for condition in job.status.conditions:
+        if condition.type in ("Complete", "Failed") and condition.status == "True":
+            assert condition.last_transition_time is not None, f"job {job.metadata.key} finished at no time"
+            return epoch(condition.last_transition_time) + job.spec.ttl_seconds_after_finished
+    return None
+
+
+class TtlAfterFinishedController:
+    """Deletes expired jobs.  The caller runs the informer."""
+
+    def __init__(self, client: Client, clock: Clock, jobs: Informer[Job]) -> None:
+        self._client = client
+        self._clock = clock
+        self._jobs = jobs
+        self._reconciler = Reconciler("ttl-after-finished", self.reconcile, clock)
+        jobs.subscribe(self._on_job)
+
+    async def run(self) -> None:
+        await self._reconciler.run()
+
+    def _on_job(self, change: Change[Job]) -> None:
+        if change.new is not None and expires_at(change.new) is not None:
+            self._reconciler.enqueue(change.new.metadata.key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        job = self._jobs.get(key)
+        end = expires_at(job) if job else None
+        if job is None or end is None or self._clock.now() < end:
+            return end
+        try:
+            await self._client.delete(JOBS, key, uid=job.metadata.uid, propagation="Foreground")
+        except (NotFound, Conflict):
+            return None  # deleted, or replaced by another job with that name
+        return None

@@ -12,8 +12,7 @@ from dataclasses import replace
 from quorate.api.codec import Json
 from quorate.api.go_regexp import InvalidPattern
 from quorate.local.objects.crd.cel import InvalidRule
-from quorate.local.objects.crd.defaulting import prune
-from quorate.local.objects.crd.schema import IDENTITY, compile_schema
+from quorate.local.objects.crd.schema import IDENTITY, compile_schema, prune
 from quorate.local.objects.crd.validation import validate
 from quorate.local.server import errors
 from quorate.local.server.errors import Cause

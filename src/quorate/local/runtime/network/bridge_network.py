@@ -2,17 +2,16 @@
 
 import asyncio
 import ipaddress
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from socket import AF_INET, SOCK_STREAM, if_nameindex, socket
 from typing import Final
 
-from quorate.local.runtime.network.egress import DEVICE, Egress, EgressUnavailable, start_egress
 from quorate.local.runtime.network.host_network import HOST_ADDRESS, write_pod_files
-from quorate.local.runtime.network.host_ports import HostPorts
 from quorate.local.runtime.network.namespaces import (
     IpCommandFailed,
     NetworkThreads,
@@ -23,6 +22,110 @@ from quorate.local.runtime.network.namespaces import (
 )
 from quorate.local.runtime.network.node_namespaces import NodeNamespaces
 from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
+from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, connect, relay
+
+
+class HostPorts:
+    """Listens for the pods of a node, and relays connections to them."""
+
+    def __init__(self, open_socket: Callable[[], Awaitable[socket]]) -> None:
+        """``open_socket`` returns a socket in the network of the node."""
+        self._open_socket = open_socket
+        self._servers: dict[str, list[asyncio.Server]] = {}  # by uid of the pod
+
+    async def open(self, uid: str, address: str, ports: Mapping[int, int]) -> None:
+        """Listen on the ports of the host for a pod.  Raises ``PodNetworkError`` if one is in use."""
+        if uid in self._servers:
+            return
+        servers = self._servers[uid] = []
+        for host_port, port in ports.items():
+            serve = partial(self._serve, (address, port))
+            try:
+                servers.append(await asyncio.start_server(serve, HOST_ADDRESS, host_port))
+            except OSError as error:
+                self.close(uid)
+                problem = os.strerror(error.errno).lower() if error.errno else str(error)
+                raise PodNetworkError(f"cannot open hostPort {host_port}: {problem}") from error
+
+    def close(self, uid: str) -> None:
+        for server in self._servers.pop(uid, ()):
+            server.close()
+
+    def close_all(self) -> None:
+        for uid in list(self._servers):
+            self.close(uid)
+
+    async def _serve(
+        self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            await relay((reader, writer), await self._connect(target))
+        except OSError:
+            writer.transport.abort()  # the client sees a reset, as from a host without the process
+
+    async def _connect(self, target: tuple[str, int]) -> Streams:
+        opened = await self._open_socket()
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            return await connect(opened, target)
+
+
+PROGRAM: Final = "slirp4netns"
+DEVICE: Final = "egress"
+
+
+class EgressUnavailable(Exception):
+    """There is no way out; the message says why."""
+
+
+class Egress:
+    """A running slirp4netns; it ends with the kubelet, also if that is killed."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def close(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+
+async def start_egress(node: Path, network: str, log: Path) -> Egress:
+    """Start slirp4netns with a device in the network namespace ``node``, for addresses in ``network``.
+
+    ``log``: the file for what it reports. Raises ``EgressUnavailable``.
+    """
+    if shutil.which(PROGRAM) is None or shutil.which("setpriv") is None:
+        raise EgressUnavailable(f"{PROGRAM} is not installed")
+    ready, writer = os.pipe()
+    reports = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            "setpriv", "--pdeathsig", "KILL",
+            PROGRAM, "--netns-type=path", f"--ready-fd={writer}", f"--cidr={network}",
+            "--disable-host-loopback", "--disable-dns", str(node), DEVICE,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=reports,
+            pass_fds=(writer,),
+        )  # fmt: skip
+    finally:
+        os.close(writer)
+        os.close(reports)
+    egress = Egress(process)
+    if await asyncio.to_thread(_is_ready, ready):
+        return egress
+    await egress.close()
+    reason = (await asyncio.to_thread(log.read_text, errors="replace")).strip().rpartition("\n")[2]
+    raise EgressUnavailable(f"{PROGRAM}: {reason or 'not ready'}")
+
+
+def _is_ready(ready: int) -> bool:
+    """Return True once the program has written, False once it has ended."""
+    try:
+        return os.read(ready, 1) == b"1"
+    finally:
+        os.close(ready)
+
 
 POD_NETWORK: Final = ipaddress.IPv4Network("10.244.0.0/16")
 NODE_ADDRESS: Final = str(POD_NETWORK[1])

@@ -12,7 +12,7 @@ from quorate.local.runtime.containers.files import PodFiles
 from quorate.local.runtime.containers.processes import end_attempt
 from quorate.local.runtime.containers.record import ContainerRecord, Termination
 from quorate.local.runtime.containers.running import ContainerProcess, termination
-from quorate.local.runtime.node_services import NodeServices
+from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import Container, Pod
 from quorate.local.runtime.pods.lifecycle import Health
 from quorate.local.runtime.probes.handlers import ProbeTarget, run_handler

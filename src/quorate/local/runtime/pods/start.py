@@ -21,7 +21,7 @@ from quorate.local.runtime.containers.sandbox import Sandbox
 from quorate.local.runtime.machine import device_files, device_variables
 from quorate.local.runtime.network.pod_files import pod_hostname
 from quorate.local.runtime.network.types import API_SERVICE, PodNetworkNamespace
-from quorate.local.runtime.node_services import NodeServices
+from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import Container, Pod, SecurityContext
 from quorate.local.runtime.volumes.mounts import PodVolumes, mounts_of
 

@@ -36,7 +36,7 @@ from quorate.local.runtime.containers.running import (
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
 from quorate.local.runtime.machine import NVIDIA
 from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
-from quorate.local.runtime.node_services import NodeServices
+from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import PODS, Container, EphemeralContainer, Pod
 from quorate.local.runtime.pods.containers import PodContainers, Processes
 from quorate.local.runtime.pods.lifecycle import (

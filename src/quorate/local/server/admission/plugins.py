@@ -3,7 +3,8 @@
 import ipaddress
 
 from quorate.api.codec import Json
-from quorate.local.server.admission import limit_ranger, runtime_class
+from quorate.api.quantity import parse_quantity
+from quorate.local.server.admission import limit_ranger
 from quorate.local.server.errors import Cause, StatusError, forbidden, not_found
 from quorate.local.server.registry.defaults.pods import add_default_tolerations
 from quorate.local.server.requests.context import RequestContext
@@ -42,7 +43,7 @@ def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
         _priority(context, obj)
         add_default_tolerations(obj["spec"])
         limit_ranger.set_defaults(obj, limit_ranger.limit_ranges_of(context))
-        runtime_class.apply_runtime_class(context, obj)
+        apply_runtime_class(context, obj)
     elif context.kind.resource == "persistentvolumeclaims":
         _storage_class(context, obj["spec"])
     elif context.kind.resource == "nodes":
@@ -55,7 +56,7 @@ def run_validating_plugins(context: RequestContext, obj: Json) -> None:
     """Run the validating plugins of the kind.  Raises StatusError(403)."""
     if context.kind.resource == "pods":
         limit_ranger.check_bounds(obj, limit_ranger.limit_ranges_of(context))
-        runtime_class.check_overhead(context, obj)
+        check_overhead(context, obj)
 
 
 def run_status_plugins(context: RequestContext, new: Json, old: Json) -> None:
@@ -194,3 +195,71 @@ def _allocated_addresses(entry: Entry) -> tuple[str, set[int | None]]:
     """Return the cluster IP and the node ports of a Service."""
     spec = entry.decode()["spec"]
     return str(spec.get("clusterIP")), {port.get("nodePort") for port in spec.get("ports") or ()}
+
+
+RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"
+
+
+def apply_runtime_class(context: RequestContext, pod: Json) -> None:
+    """Set overhead, node selector and tolerations.
+
+    Raises StatusError(403) if the class does not exist or contradicts the pod.
+    """
+    runtime_class, spec = _runtime_class(context, pod), pod["spec"]
+    overhead = runtime_class.get("overhead", {}).get("podFixed")
+    if overhead is not None:
+        if spec.get("overhead") and not _are_equal(spec["overhead"], overhead):
+            raise _rejected(pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+        spec["overhead"] = overhead
+    _apply_scheduling(pod, runtime_class.get("scheduling", {}))
+
+
+def check_overhead(context: RequestContext, pod: Json) -> None:
+    """Check that the overhead is that of the runtime class.  Raises StatusError(403)."""
+    overhead, own = (
+        _runtime_class(context, pod).get("overhead", {}).get("podFixed"),
+        pod["spec"].get("overhead"),
+    )
+    if overhead is None and own is not None:
+        raise _rejected(
+            pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        )
+    if overhead is not None and not _are_equal(own or {}, overhead):
+        raise _rejected(pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+
+
+def _runtime_class(context: RequestContext, pod: Json) -> Json:
+    """Return the runtime class of a pod; empty if it names none.  Raises StatusError(403)."""
+    name = pod["spec"].get("runtimeClassName", "")
+    if not name:
+        return {}
+    entry = context.server.store.get(Key(RUNTIME_CLASSES, "", name))
+    if entry is None:
+        raise _rejected(pod, f'pod rejected: RuntimeClass "{name}" not found')
+    return entry.decode()
+
+
+def _are_equal(one: Json, other: Json) -> bool:
+    return {name: parse_quantity(amount) for name, amount in one.items()} == {
+        name: parse_quantity(amount) for name, amount in other.items()
+    }
+
+
+def _apply_scheduling(pod: Json, scheduling: Json) -> None:
+    spec = pod["spec"]
+    for key, value in scheduling.get("nodeSelector", {}).items():
+        present = spec.setdefault("nodeSelector", {}).setdefault(key, value)
+        if present != value:
+            raise _rejected(
+                pod,
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                f"pod.spec.nodeSelector[{key}] = {present}",
+            )
+    tolerations = spec.get("tolerations", [])
+    missing = [each for each in scheduling.get("tolerations", ()) if each not in tolerations]
+    if missing:
+        spec["tolerations"] = [*tolerations, *missing]
+
+
+def _rejected(pod: Json, message: str) -> Exception:
+    return forbidden("", "pods", pod["metadata"].get("name", ""), message)

@@ -1,13 +1,15 @@
-"""Service account tokens: signed here, and valid while the account and the bound object exist.
+"""Bearer tokens: static ones, and those of service accounts.
 
-They are JSON web tokens (RFC 7519) with kube-apiserver's claims.
+Tokens of service accounts are signed here, and valid while the account and the bound object exist.  They are
+JSON web tokens (RFC 7519) with kube-apiserver's claims.
 """
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from hmac import compare_digest
 from typing import Final
 
 import msgspec
@@ -18,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from quorate.api.codec import Json
 from quorate.kube.clock import Clock
-from quorate.local.server.auth.authentication import User, service_account_user
+from quorate.local.server.auth.authentication import AUTHENTICATED, User, service_account_user
 from quorate.local.server.storage.store import Key, Store
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
@@ -171,3 +173,31 @@ def _encode(data: bytes) -> str:
 
 def _decode(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+class TokenAuthenticator:
+    """The tokens that this server knows."""
+
+    def __init__(self, static: Mapping[str, User], service_accounts: ServiceAccountTokens) -> None:
+        """``static``: users by token; such a token is valid for this server only."""
+        self._static = {
+            token.encode(): replace(user, groups=tuple(dict.fromkeys((*user.groups, AUTHENTICATED))))
+            for token, user in static.items()
+        }
+        self.service_accounts = service_accounts
+
+    def authenticate(
+        self, token: str, audiences: Sequence[str] = API_AUDIENCES
+    ) -> tuple[User, tuple[str, ...]]:
+        """Return the user of a token, and the ``audiences`` that it is valid for.
+
+        Raises InvalidToken.
+        """
+        given = token.encode("utf-8", "surrogateescape")  # the bytes of the header, which may be any
+        for static_token, user in self._static.items():
+            if compare_digest(static_token, given):
+                matched = tuple(audience for audience in audiences if audience in API_AUDIENCES)
+                if not matched:
+                    raise InvalidToken("invalid bearer token")
+                return user, matched
+        return self.service_accounts.authenticate(token, audiences)

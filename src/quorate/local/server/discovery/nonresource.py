@@ -1,18 +1,67 @@
 """Responses to non-resource paths: discovery, version, health, OpenAPI."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final
 
 import msgspec
 from aiohttp import web
+from multidict import MultiMapping
 
 from quorate.api.limits import LARGE_BYTES
-from quorate.local.server.discovery import groups, health, openapi, openapi_v2
+from quorate.local.server.discovery import groups, openapi, openapi_v2
 from quorate.local.server.discovery.groups import RemoteGroups
 from quorate.local.server.errors import method_not_allowed
 from quorate.local.server.registry.kinds import Registry
 from quorate.local.server.requests import media_types
 from quorate.local.server.requests.responses import ApiResponse, Encoding
 from quorate.local.server.storage.store import Store
+
+PATHS: Final = ("healthz", "livez", "readyz")
+TEXT: Final = "text/plain; charset=utf-8"
+
+Check = Callable[[], bool]
+
+
+class HealthChecks:
+    """The checks of a server by name: those of its life, and those without which it is not ready."""
+
+    def __init__(self, living: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
+        self._checks = {"livez": living, "healthz": living, "readyz": {**living, **ready}}
+
+    def names(self, path: str) -> tuple[str, ...]:
+        return tuple(self._checks[path])
+
+    def respond(self, path: str, query: MultiMapping[str]) -> ApiResponse:
+        """Return the response of all checks; parameters are ``verbose`` and ``exclude``."""
+        excluded = query.getall("exclude", [])
+        lines, healthy = [], True
+        for name, check in self._checks[path].items():
+            if name in excluded:
+                lines.append(f"[+]{name} excluded: ok")
+            elif check():
+                lines.append(f"[+]{name} ok")
+            else:
+                healthy = False
+                lines.append(f"[-]{name} failed: reason withheld")
+        if unknown := sorted({name for name in excluded if name not in self._checks[path]}):
+            quoted = ", ".join(f'"{name}"' for name in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
+        lines.append(f"{path} check {'passed' if healthy else 'failed'}")
+        text = "ok" if healthy and "verbose" not in query else "".join(f"{line}\n" for line in lines)
+        code = HTTPStatus.OK if healthy else HTTPStatus.INTERNAL_SERVER_ERROR
+        return ApiResponse(code, text.encode(), TEXT)
+
+    def respond_single(self, path: str, name: str) -> ApiResponse | None:
+        """Return the response for a check by its name; None if no check has the name."""
+        check = self._checks[path].get(name)
+        if check is None:
+            return None
+        if check():
+            return ApiResponse(HTTPStatus.OK, b"ok", TEXT)
+        text = f"internal server error: {name} failed\n"
+        return ApiResponse(HTTPStatus.INTERNAL_SERVER_ERROR, text.encode(), TEXT)
+
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 NOT_FOUND = ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
@@ -22,7 +71,7 @@ def respond(
     registry: Registry,
     store: Store,
     remote: RemoteGroups,
-    health_checks: health.HealthChecks,
+    health_checks: HealthChecks,
     request: web.BaseRequest,
 ) -> ApiResponse:
     """Return the response.
@@ -31,9 +80,9 @@ def respond(
     """
     parts = request.path.strip("/").split("/")
     match parts:
-        case [path] if path in health.PATHS:
+        case [path] if path in PATHS:
             found: ApiResponse | None = health_checks.respond(path, request.query)
-        case [path, *name] if path in health.PATHS:
+        case [path, *name] if path in PATHS:
             found = health_checks.respond_single(path, "/".join(name))
         case _:
             found = _find_response(registry, store, remote, parts, request)

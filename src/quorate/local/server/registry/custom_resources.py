@@ -16,8 +16,8 @@ from quorate.kube.computations import Computations
 from quorate.kube.object_faults import problem_of
 from quorate.local.objects import decoding
 from quorate.local.objects.crd import definition as definitions
-from quorate.local.objects.crd.defaulting import apply_defaults, prune
 from quorate.local.objects.crd.definition import Definition, Version
+from quorate.local.objects.crd.schema import apply_defaults, prune
 from quorate.local.objects.crd.validation import validate
 from quorate.local.objects.schema_types import MapOf, Untyped, object_meta_type
 from quorate.local.objects.tables.layout import custom_layout

@@ -17,7 +17,7 @@ from quorate.local.server.admission.policies.policies import AdmissionPolicies
 from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
 from quorate.local.server.auth.authentication import User, forbidden_request
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
-from quorate.local.server.auth.token_authenticator import TokenAuthenticator
+from quorate.local.server.auth.service_account_tokens import TokenAuthenticator
 from quorate.local.server.backend_client import BackendClient
 from quorate.local.server.errors import StatusError, invalid, not_found, not_supported, too_long
 from quorate.local.server.registry.kinds import Kind, Registry

@@ -8,7 +8,7 @@ from quorate.local.objects.cel.evaluation import in_thread
 from quorate.local.server.admission.policies.expressions import Evaluation, EvaluationFailed
 from quorate.local.server.admission.policies.policies import Binding, Match, Policy, Validation
 from quorate.local.server.admission.webhooks import matching, review
-from quorate.local.server.admission.webhooks.attributes import AdmissionAttributes, convert_attributes
+from quorate.local.server.admission.webhooks.matching import AdmissionAttributes, convert_attributes
 from quorate.local.server.errors import StatusError, status_details
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation.selectors import selector_matches

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from quorate.api.codec import Json
 from quorate.local.objects.crd import definition as definitions
-from quorate.local.server.admission.webhooks.match_conditions import InvalidExpression, compile_condition
+from quorate.local.server.admission.webhooks.configurations import InvalidExpression, compile_condition
 from quorate.local.server.errors import Cause, invalid_value, not_supported, required
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, relation
 
