@@ -47,6 +47,8 @@ from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.controllers.services.controller import EndpointsController
 
+__all__ = ["run_controllers"]
+
 
 class Part(Protocol):
     """An informer or a controller."""
@@ -55,15 +57,21 @@ class Part(Protocol):
 
 
 class OnDemand:
+    """A controller that starts with the first object of its kinds, because most clusters have none."""
+
     def __init__(
         self,
+        client: Client,
         metadata_cache: MetadataCache,
         kinds: Sequence[Resource[Any]],
-        parts: Callable[[], Sequence[Part]],
+        watched: Sequence[Resource[Any]],
+        controller: Callable[..., Part],
     ) -> None:
-        """``parts`` makes the informers and the controller of the kinds."""
+        """``watched``: kinds of the informers with which ``controller`` is called, in order."""
+        self._client = client
         self._resources = {(kind.group, kind.plural) for kind in kinds}
-        self._parts = parts
+        self._watched = watched
+        self._controller = controller
         self._wanted = asyncio.Event()
         metadata_cache.subscribe(self._on_change)
 
@@ -73,12 +81,10 @@ class OnDemand:
 
     async def run(self) -> None:
         await self._wanted.wait()
+        informers = [Informer(self._client, kind) for kind in self._watched]
         async with asyncio.TaskGroup() as tasks:
-            for part in self._parts():
+            for part in (*informers, self._controller(*informers)):
                 tasks.create_task(part.run())
-
-
-__all__ = ["run_controllers"]
 
 
 async def run_controllers(
@@ -124,55 +130,36 @@ async def _run_controllers(
         EndpointsController(client, clock),
         *((Scheduler(client, clock, rng, pods, nodes),) if with_scheduler else ()),
     )
-
-    def cron_job_parts() -> tuple[Part, ...]:
-        cron_jobs = Informer(client, CRON_JOBS)
-        return cron_jobs, CronJobController(client, clock, rng, cron_jobs, jobs)
-
-    def daemon_set_parts() -> tuple[Part, ...]:
-        daemon_sets, revisions = Informer(client, apps.DAEMON_SETS), Informer(client, CONTROLLER_REVISIONS)
-        controller = DaemonSetController(client, clock, daemon_sets, pods, nodes, revisions)
-        return daemon_sets, revisions, controller
-
-    def stateful_set_parts() -> tuple[Part, ...]:
-        stateful_sets = Informer(client, apps.STATEFUL_SETS)
-        revisions = Informer(client, CONTROLLER_REVISIONS)
-        controller = StatefulSetController(client, clock, stateful_sets, pods, revisions)
-        return stateful_sets, revisions, controller
-
-    def replication_controller_parts() -> tuple[Part, ...]:
-        controllers = Informer(client, apps.REPLICATION_CONTROLLERS)
-        kind = apps.REPLICATION_CONTROLLERS
-        return controllers, ReplicaSetController(client, clock, kind, controllers, pods)
-
-    def resource_claim_parts() -> tuple[Part, ...]:
-        claims = Informer(client, RESOURCE_CLAIMS)
-        claiming_pods = Informer(client, resource_claims.PODS)
-        controller = resource_claims.ResourceClaimController(client, clock, claims, claiming_pods)
-        return claims, claiming_pods, controller
-
-    def persistent_volume_parts() -> tuple[Part, ...]:
-        informers = Informer(client, VOLUMES), Informer(client, CLAIMS), Informer(client, CLASSES)
-        return *informers, PersistentVolumeController(client, clock, *informers, volumes)
-
     on_demand = (
-        OnDemand(metadata_cache, (VOLUMES, CLAIMS), persistent_volume_parts),
-        OnDemand(metadata_cache, (RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS), resource_claim_parts),
-        OnDemand(metadata_cache, (apps.REPLICATION_CONTROLLERS,), replication_controller_parts),
-        OnDemand(metadata_cache, (CRON_JOBS,), cron_job_parts),
-        OnDemand(metadata_cache, (apps.DAEMON_SETS,), daemon_set_parts),
-        OnDemand(metadata_cache, (apps.STATEFUL_SETS,), stateful_set_parts),
+        (
+            (VOLUMES, CLAIMS),
+            (VOLUMES, CLAIMS, CLASSES),
+            partial(PersistentVolumeController, client, clock, volumes),
+        ),
+        (
+            (RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS),
+            (RESOURCE_CLAIMS, resource_claims.PODS),
+            partial(resource_claims.ResourceClaimController, client, clock),
+        ),
+        (
+            (apps.REPLICATION_CONTROLLERS,),
+            (apps.REPLICATION_CONTROLLERS,),
+            lambda owners: ReplicaSetController(client, clock, apps.REPLICATION_CONTROLLERS, owners, pods),
+        ),
+        ((CRON_JOBS,), (CRON_JOBS,), partial(CronJobController, client, clock, rng, jobs)),
+        (
+            (apps.DAEMON_SETS,),
+            (apps.DAEMON_SETS, CONTROLLER_REVISIONS),
+            partial(DaemonSetController, client, clock, pods, nodes),
+        ),
+        (
+            (apps.STATEFUL_SETS,),
+            (apps.STATEFUL_SETS, CONTROLLER_REVISIONS),
+            partial(StatefulSetController, client, clock, pods),
+        ),
     )
     async with asyncio.TaskGroup() as tasks:
-        watched = (
-            jobs,
-            job_pods,
-            pods,
-            nodes,
-            deployments,
-            replica_sets,
-            namespaces,
-            accounts,
-        )
-        for part in (*watched, roles, metadata_cache, *controllers, *on_demand):
+        watched = (jobs, job_pods, pods, nodes, deployments, replica_sets, namespaces, accounts, roles)
+        started = (OnDemand(client, metadata_cache, *row) for row in on_demand)
+        for part in (*watched, metadata_cache, *controllers, *started):
             tasks.create_task(part.run())

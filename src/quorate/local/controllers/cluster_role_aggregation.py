@@ -8,10 +8,10 @@ import msgspec
 from quorate.api.meta import Key, LabelSelector, ObjectMeta, Struct, matches_selector
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Resource
+from quorate.local.controllers.controller import Controller
 
 
 class PolicyRule(Struct):
@@ -53,18 +53,13 @@ CLUSTER_ROLES: Final = Resource(
 )
 
 
-class ClusterRoleAggregator:
-    """Sets the rules of aggregated roles.  The caller runs the informer."""
+class ClusterRoleAggregator(Controller):
+    """Sets the rules of aggregated roles."""
 
     def __init__(self, client: Client, clock: Clock, roles: Informer[ClusterRole]) -> None:
-        self._client = client
+        super().__init__("cluster-role", client, clock, roles)
         self._roles = roles
-        self._reconciler = Reconciler("cluster-role", self.reconcile, clock)
         roles.subscribe(self._on_role)
-
-    async def run(self) -> None:
-        await self._roles.synced.wait()
-        await self._reconciler.run()
 
     def _on_role(self, _: Change[ClusterRole]) -> None:
         """Enqueue all aggregated roles: they are few, and roles change rarely."""

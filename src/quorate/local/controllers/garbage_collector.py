@@ -17,8 +17,8 @@ from quorate.api import codec
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Conflict, NotFound
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 
 ORPHAN: Final = "orphan"
@@ -97,21 +97,15 @@ def owner_state(metadata: ObjectMeta) -> OwnerState:
     return OwnerState.WAITING if waits else OwnerState.PRESENT
 
 
-class GarbageCollector:
+class GarbageCollector(Controller):
     """Deletes dependents and removes finalizers.  The reconciler's keys are uids."""
 
     def __init__(self, client: Client, clock: Clock, metadata_cache: MetadataCache) -> None:
-        self._client = client
-        self._clock = clock
+        super().__init__("garbage-collector", client, clock, metadata_cache, workers=8)
         self._metadata_cache = metadata_cache
         # Uids that do not exist, the latest last; a uid never comes back.
         self._absent: OrderedDict[Uid, None] = OrderedDict()
-        self._reconciler = Reconciler("garbage-collector", self.reconcile, clock, workers=8)
         metadata_cache.subscribe(self._on_change)
-
-    async def run(self) -> None:
-        await self._metadata_cache.synced.wait()
-        await self._reconciler.run()
 
     def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
         if old is not None and new is not None and _is_irrelevant_update(old.metadata, new.metadata):

@@ -7,10 +7,10 @@ from quorate.api.core import ServiceAccount
 from quorate.api.meta import Key, ObjectMeta, Struct, epoch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import SERVICE_ACCOUNTS, Resource
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 
 SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -33,29 +33,19 @@ class Namespace(Struct):
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, Namespace)
 
 
-class NamespaceController:
-    """Deletes the contents of terminating namespaces and then removes their finalizer.
-
-    The caller runs the informers.
-    """
+class NamespaceController(Controller):
+    """Deletes the contents of terminating namespaces and then removes their finalizer."""
 
     def __init__(
         self, client: Client, clock: Clock, namespaces: Informer[Namespace], metadata_cache: MetadataCache
     ) -> None:
-        self._client = client
-        self._clock = clock
+        super().__init__("namespace", client, clock, namespaces, metadata_cache)
         self._namespaces = namespaces
         self._metadata_cache = metadata_cache
-        self._reconciler = Reconciler("namespace", self.reconcile, clock)
         namespaces.subscribe(self._on_namespace)
         metadata_cache.subscribe(self._on_content)
         for name in SYSTEM_NAMESPACES:
             self._reconciler.enqueue(Key("", name))
-
-    async def run(self) -> None:
-        await self._namespaces.synced.wait()
-        await self._metadata_cache.synced.wait()
-        await self._reconciler.run()
 
     def _on_namespace(self, change: Change[Namespace]) -> None:
         namespace = change.new or change.old
@@ -128,8 +118,8 @@ class NamespaceController:
 DEFAULT_SERVICE_ACCOUNT: Final = "default"
 
 
-class ServiceAccountController:
-    """Creates missing service accounts.  The caller runs the informers."""
+class ServiceAccountController(Controller):
+    """Creates the missing service account ``default`` of each namespace."""
 
     def __init__(
         self,
@@ -138,17 +128,11 @@ class ServiceAccountController:
         namespaces: Informer[Namespace],
         accounts: Informer[ServiceAccount],
     ) -> None:
-        self._client = client
+        super().__init__("service-account", client, clock, namespaces, accounts)
         self._namespaces = namespaces
         self._accounts = accounts
-        self._reconciler = Reconciler("service-account", self.reconcile, clock)
         namespaces.subscribe(self._on_namespace)
         accounts.subscribe(self._on_account)
-
-    async def run(self) -> None:
-        await self._namespaces.synced.wait()
-        await self._accounts.synced.wait()
-        await self._reconciler.run()
 
     def _on_namespace(self, change: Change[Namespace]) -> None:
         if change.new is not None:

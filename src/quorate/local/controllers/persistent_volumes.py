@@ -20,11 +20,10 @@ from quorate.api.meta import Key, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES, Resource
-from quorate.local.controllers.pod_control import run_when_synced
+from quorate.local.controllers.controller import Controller
 
 PROVISIONER: Final = "quorate.dev/directory"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
@@ -60,8 +59,8 @@ async def create_default_class(client: Client) -> None:
         await client.create(STORAGE_CLASSES, {"metadata": metadata, "provisioner": PROVISIONER})
 
 
-class PersistentVolumeController:
-    """Bind claims, provision volumes and reclaim them.  The caller runs the informers.
+class PersistentVolumeController(Controller):
+    """Bind claims, provision volumes and reclaim them.
 
     A key with a namespace is the key of a claim, any other key that of a volume.
     """
@@ -70,27 +69,23 @@ class PersistentVolumeController:
         self,
         client: Client,
         clock: Clock,
+        directory: Path | None,
         volumes: Informer[PersistentVolume],
         claims: Informer[Claim],
         classes: Informer[StorageClass],
-        directory: Path | None,
     ) -> None:
         """``directory``: of provisioned volumes; None: no volume is provisioned."""
-        self._client = client
+        super().__init__("persistent-volume", client, clock, volumes, claims, classes, workers=1)
         self._volumes = volumes
         self._claims = claims
         self._classes = classes
         self._directory = directory
-        self._reconciler = Reconciler("persistent-volume", self.reconcile, clock, workers=1)
         claims.add_index(_UNBOUND, lambda claim: () if _is_bound(claim) else ("",))
         volumes.add_index(_CLAIM, lambda volume: (_claim_key(volume),))
         volumes.add_index(_FREE, lambda volume: (volume.spec.storage_class_name,) if _is_free(volume) else ())
         claims.subscribe(self._on_claim)
         volumes.subscribe(self._on_volume)
         classes.subscribe(lambda _: self._enqueue_unbound())
-
-    async def run(self) -> None:
-        await run_when_synced(self._reconciler, self._volumes, self._claims, self._classes)
 
     def _on_claim(self, change: Change[Claim]) -> None:
         self._reconciler.enqueue(change.key)

@@ -47,12 +47,6 @@ def enqueue_controllers(dependents: Informer[T], kind: str, reconciler: Reconcil
     dependents.subscribe(on_change)
 
 
-async def run_when_synced(reconciler: Reconciler, *informers: Informer[Any]) -> None:
-    for informer in informers:
-        await informer.synced.wait()
-    await reconciler.run()
-
-
 async def delete_pod(client: Client, pod: Pod) -> None:
     """Delete ``pod``, which may be deleted already."""
     try:

@@ -11,10 +11,10 @@ from quorate.api.core import Node, Pod
 from quorate.api.meta import Condition, Key, at_epoch, find_condition, with_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import NODES, PODS
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.pod_control import is_pod_finished
 
 QUARANTINE_S: Final = 40.0  # a node that is created just now may be announced later than its pods
@@ -24,25 +24,18 @@ NO_NODE: Final = Key("", "")  # of pods that terminate before they are bound
 FINISHED: Final = Key("finished", "")
 
 
-class PodGarbageCollector:
-    """The caller runs the informers.  A key is a node, ``NO_NODE`` or ``FINISHED``."""
+class PodGarbageCollector(Controller):
+    """A key is a node, ``NO_NODE`` or ``FINISHED``."""
 
     def __init__(self, client: Client, clock: Clock, pods: Informer[Pod], nodes: Informer[Node]) -> None:
-        self._client = client
-        self._clock = clock
+        super().__init__("pod-garbage-collector", client, clock, pods, nodes, workers=1)
         self._pods = pods
         self._nodes = nodes
         self._missing_since: dict[str, float] = {}  # nodes that have pods and that no node object describes
         self._finished = 0
-        self._reconciler = Reconciler("pod-garbage-collector", self.reconcile, clock, workers=1)
         pods.add_index("node", lambda pod: (pod.spec.node_name,))
         pods.subscribe(self._on_pod)
         nodes.subscribe(self._on_node)
-
-    async def run(self) -> None:
-        for synced in (self._pods.synced, self._nodes.synced):
-            await synced.wait()
-        await self._reconciler.run()
 
     def _on_pod(self, change: Change[Pod]) -> None:
         was, now = (pod is not None and is_pod_finished(pod) for pod in (change.old, change.new))

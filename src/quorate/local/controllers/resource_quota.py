@@ -11,25 +11,23 @@ from quorate.api.core import Pod, ResourceQuota, ResourceQuotaStatus
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
-from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import RESOURCE_QUOTAS
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
 from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
 
 
-class QuotaController:
+class QuotaController(Controller):
     """Recomputes usage after deletions.  The caller runs the informer of pods."""
 
     def __init__(
         self, client: Client, clock: Clock, pods: Informer[Pod], metadata_cache: MetadataCache
     ) -> None:
-        self._client = client
+        super().__init__("resource-quota", client, clock, pods, metadata_cache)
         self._pods = pods
         self._metadata_cache = metadata_cache
         self._quotas = Informer(client, RESOURCE_QUOTAS)
-        self._reconciler = Reconciler("resource-quota", self.reconcile, clock)
         pods.add_index("namespace", lambda pod: (pod.metadata.namespace,))
         self._quotas.add_index("namespace", lambda quota: (quota.metadata.namespace,))
         self._quotas.subscribe(self._on_quota)
@@ -39,9 +37,7 @@ class QuotaController:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._quotas.run())
-            await self._pods.synced.wait()
-            await self._metadata_cache.synced.wait()
-            tasks.create_task(self._reconciler.run())
+            tasks.create_task(super().run())
 
     def _on_quota(self, change: Change[ResourceQuota]) -> None:
         # Ignore status changes: the server updates the status at each creation.
@@ -76,6 +72,4 @@ class QuotaController:
             pod for pod in self._pods.by_index("namespace", key.namespace) if matches_scopes(quota.spec, pod)
         ]
         status = ResourceQuotaStatus(hard=quota.spec.hard, used=quota_usage(quota.spec.hard, pods, counts))
-        patch = status_merge_patch(quota.metadata, quota.status, status)
-        if patch:
-            await self._client.patch(RESOURCE_QUOTAS, key, patch, subresource="status")
+        await self._write_status(RESOURCE_QUOTAS, quota, status)

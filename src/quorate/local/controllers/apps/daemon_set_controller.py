@@ -10,9 +10,7 @@ from quorate.api.core import Node, Pod
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
-from quorate.kube.patches import status_merge_patch
 from quorate.local.controllers.apps.daemon_set import (
     daemon_tolerations,
     next_changes,
@@ -21,6 +19,7 @@ from quorate.local.controllers.apps.daemon_set import (
 )
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import DAEMON_SETS, PODS, DaemonSet
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.pod_control import (
     REVISION_LABEL,
     PodClaims,
@@ -29,7 +28,6 @@ from quorate.local.controllers.pod_control import (
     enqueue_controllers,
     owner_references,
     pod_from_template,
-    run_when_synced,
     template_hash,
 )
 from quorate.local.own_writes import MutationCache
@@ -37,37 +35,29 @@ from quorate.local.own_writes import MutationCache
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
-class DaemonSetController:
-    """The caller runs the informers."""
-
+class DaemonSetController(Controller):
     def __init__(
         self,
         client: Client,
         clock: Clock,
-        sets: Informer[DaemonSet],
         pods: Informer[Pod],
         nodes: Informer[Node],
+        sets: Informer[DaemonSet],
         revisions: Informer[ControllerRevision],
     ) -> None:
-        self._client = client
-        self._clock = clock
-        self._informers = (sets, pods, nodes, revisions)
+        super().__init__("daemon-set", client, clock, sets, pods, nodes, revisions)
         self._history = RevisionHistory(client, DAEMON_SETS, revisions)
         self._sets = sets
         self._nodes = nodes
         self._pods = MutationCache(
             pods, lambda pod: controller_key(pod.metadata, DAEMON_SETS.kind), "daemon set"
         )
-        self._reconciler = Reconciler("daemon-set", self.reconcile, clock)
         self._claims = PodClaims(
             client, DAEMON_SETS, sets, pods, lambda each: each.spec.selector, self._reconciler
         )
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         nodes.subscribe(self._on_node)
         enqueue_controllers(pods, DAEMON_SETS.kind, self._reconciler)
-
-    async def run(self) -> None:
-        await run_when_synced(self._reconciler, *self._informers)
 
     def _on_node(self, change: Change[Node]) -> None:
         """Enqueue all sets if what a set reads of the node has changed."""
@@ -86,9 +76,7 @@ class DaemonSetController:
         changes = next_changes(daemon_set, node_fits(daemon_set, self._nodes), pods, self._clock.now())
         await asyncio.gather(*(delete_pod(self._client, pod) for pod in changes.delete))
         await asyncio.gather(*(self._create(daemon_set, node) for node in changes.create))
-        patch = status_merge_patch(daemon_set.metadata, daemon_set.status, changes.status)
-        if patch:
-            await self._client.patch(DAEMON_SETS, key, patch, subresource="status")
+        await self._write_status(DAEMON_SETS, daemon_set, changes.status)
         return changes.wake_at
 
     async def _create(self, daemon_set: DaemonSet, node: str) -> None:

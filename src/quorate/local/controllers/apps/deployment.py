@@ -10,9 +10,7 @@ from quorate.api.codec import Json
 from quorate.api.meta import Condition, ConditionStatus, Key, at_epoch, find_condition, with_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
-from quorate.kube.patches import status_merge_patch
 from quorate.local.controllers.apps.types import (
     DEPLOYMENTS,
     REPLICA_SETS,
@@ -21,12 +19,12 @@ from quorate.local.controllers.apps.types import (
     ReplicaSet,
     RollingUpdate,
 )
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.pod_control import (
     controller_key,
     enqueue_controllers,
     is_controlled_by,
     owner_references,
-    run_when_synced,
     template_hash,
 )
 from quorate.local.own_writes import MutationCache
@@ -81,23 +79,17 @@ def _int_or_percent(amount: int | str, total: int) -> float:
     return amount if isinstance(amount, int) else int(amount.removesuffix("%")) * total / 100
 
 
-class DeploymentController:
-    """Creates and scales ReplicaSets.  The caller runs the informers."""
+class DeploymentController(Controller):
+    """Creates and scales ReplicaSets."""
 
     def __init__(
         self, client: Client, clock: Clock, deployments: Informer[Deployment], sets: Informer[ReplicaSet]
     ) -> None:
-        self._client = client
-        self._clock = clock
-        self._informers = (deployments, sets)
+        super().__init__("deployment", client, clock, deployments, sets)
         self._deployments = MutationCache(deployments, lambda each: each.metadata.key)
         self._sets = MutationCache(sets, lambda each: controller_key(each.metadata, DEPLOYMENTS.kind))
-        self._reconciler = Reconciler("deployment", self.reconcile, clock)
         deployments.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(sets, DEPLOYMENTS.kind, self._reconciler)
-
-    async def run(self) -> None:
-        await run_when_synced(self._reconciler, *self._informers)
 
     async def reconcile(self, key: Key) -> None:
         deployment = self._deployments.get(key)
@@ -171,12 +163,7 @@ class DeploymentController:
             dated = msgspec.structs.replace(condition, last_transition_time=moment)
             conditions = with_condition(status.conditions, dated)
             status = msgspec.structs.replace(status, conditions=conditions)
-        patch = status_merge_patch(deployment.metadata, deployment.status, status)
-        if patch:
-            written = await self._client.patch(
-                DEPLOYMENTS, deployment.metadata.key, patch, subresource="status"
-            )
-            self._deployments.record(written)
+        await self._write_status(DEPLOYMENTS, deployment, status, self._deployments.record)
 
 
 def _availability(deployment: Deployment, status: DeploymentStatus) -> Condition:

@@ -8,11 +8,10 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
-from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import Resource
 from quorate.local.controllers.apps.types import PODS, ReplicaSet, ReplicaSetStatus, ReplicationController
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     PodClaims,
@@ -23,7 +22,6 @@ from quorate.local.controllers.pod_control import (
     is_ready,
     owner_references,
     pod_from_template,
-    run_when_synced,
 )
 from quorate.local.own_writes import MutationCache
 
@@ -43,8 +41,8 @@ def _created(pod: Pod) -> str:
     return created.isoformat() if created is not None else ""
 
 
-class ReplicaSetController(Generic[S]):
-    """Creates and deletes pods.  The caller runs the informers."""
+class ReplicaSetController(Controller, Generic[S]):
+    """Creates and deletes pods."""
 
     def __init__(
         self,
@@ -55,18 +53,13 @@ class ReplicaSetController(Generic[S]):
         pods: Informer[Pod],
     ) -> None:
         """``kind``: REPLICA_SETS or REPLICATION_CONTROLLERS."""
-        self._client = client
+        super().__init__(kind.plural, client, clock, sets, pods)
         self._kind = kind
-        self._informers = (sets, pods)
         self._sets = sets
         self._pods = MutationCache(pods, lambda pod: controller_key(pod.metadata, kind.kind), kind.plural)
-        self._reconciler = Reconciler(kind.plural, self.reconcile, clock)
         self._claims = PodClaims(client, kind, sets, pods, lambda each: each.spec.selector, self._reconciler)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(pods, kind.kind, self._reconciler)
-
-    async def run(self) -> None:
-        await run_when_synced(self._reconciler, *self._informers)
 
     async def reconcile(self, key: Key) -> None:
         replica_set = self._sets.get(key)
@@ -98,6 +91,4 @@ class ReplicaSetController(Generic[S]):
             available_replicas=ready,
             observed_generation=replica_set.metadata.generation,
         )
-        patch = status_merge_patch(replica_set.metadata, replica_set.status, status)
-        if patch:
-            await self._client.patch(self._kind, replica_set.metadata.key, patch, subresource="status")
+        await self._write_status(self._kind, replica_set, status)

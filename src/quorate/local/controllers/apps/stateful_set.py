@@ -20,13 +20,12 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists
 from quorate.kube.informer import Informer
-from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     REVISION_LABEL,
@@ -38,7 +37,6 @@ from quorate.local.controllers.pod_control import (
     is_ready,
     owner_references,
     pod_from_template,
-    run_when_synced,
     template_hash,
 )
 from quorate.local.own_writes import MutationCache
@@ -118,23 +116,21 @@ def revision_name(stateful_set: StatefulSet) -> str:
     return f"{stateful_set.metadata.name}-{template_hash(stateful_set.spec.template)}"
 
 
-class StatefulSetController:
-    """Creates and deletes pods.  The caller runs the informers."""
+class StatefulSetController(Controller):
+    """Creates and deletes pods."""
 
     def __init__(
         self,
         client: Client,
         clock: Clock,
-        sets: Informer[StatefulSet],
         pods: Informer[Pod],
+        sets: Informer[StatefulSet],
         revisions: Informer[ControllerRevision],
     ) -> None:
-        self._client = client
-        self._informers = (sets, pods, revisions)
+        super().__init__("stateful-set", client, clock, sets, pods, revisions)
         self._history = RevisionHistory(client, STATEFUL_SETS, revisions)
         self._sets = MutationCache(sets, lambda each: each.metadata.key)
         self._pods = pods
-        self._reconciler = Reconciler("stateful-set", self.reconcile, clock)
         pods.add_index("stateful set", lambda pod: (controller_key(pod.metadata, STATEFUL_SETS.kind),))
         self._claims = PodClaims(
             client,
@@ -147,9 +143,6 @@ class StatefulSetController:
         )
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(pods, STATEFUL_SETS.kind, self._reconciler)
-
-    async def run(self) -> None:
-        await run_when_synced(self._reconciler, *self._informers)
 
     async def reconcile(self, key: Key) -> None:
         stateful_set = self._sets.get(key)
@@ -212,9 +205,4 @@ class StatefulSetController:
             collision_count=0,
             observed_generation=stateful_set.metadata.generation,
         )
-        patch = status_merge_patch(stateful_set.metadata, stateful_set.status, status)
-        if patch:
-            written = await self._client.patch(
-                STATEFUL_SETS, stateful_set.metadata.key, patch, subresource="status"
-            )
-            self._sets.record(written)
+        await self._write_status(STATEFUL_SETS, stateful_set, status, self._sets.record)

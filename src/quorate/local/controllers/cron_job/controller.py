@@ -12,11 +12,10 @@ from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, at_epoch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Informer
-from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import versioned_reference_to
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.cron_job.starts import (
     CRON_JOBS,
@@ -34,7 +33,6 @@ from quorate.local.controllers.pod_control import (
     enqueue_controllers,
     is_controlled_by,
     owner_references,
-    run_when_synced,
 )
 from quorate.local.objects.cron import time_zone
 from quorate.local.own_writes import MutationCache
@@ -42,24 +40,19 @@ from quorate.local.own_writes import MutationCache
 SCHEDULED_ANNOTATION = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
-class CronJobController:
-    """The caller runs the informers."""
-
+class CronJobController(Controller):
     def __init__(
         self,
         client: Client,
         clock: Clock,
         rng: random.Random,
-        cron_jobs: Informer[CronJob],
         jobs: Informer[Job],
+        cron_jobs: Informer[CronJob],
     ) -> None:
-        self._client = client
-        self._clock = clock
-        self._informers = (cron_jobs, jobs)
-        self._cron_jobs = MutationCache(cron_jobs, lambda each: each.metadata.key)
+        super().__init__("cron-job", client, clock, cron_jobs, jobs)
+        self._cron_jobs = MutationCache(cron_jobs, lambda cron_job: cron_job.metadata.key)
         self._jobs = jobs
         self._events = EventRecorder(client, clock, rng, "cronjob-controller")
-        self._reconciler = Reconciler("cron-job", self.reconcile, clock)
         jobs.add_index("cron job", lambda job: (controller_key(job.metadata, CRON_JOBS.kind),))
         cron_jobs.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(jobs, CRON_JOBS.kind, self._reconciler)
@@ -67,7 +60,7 @@ class CronJobController:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._events.run())
-            tasks.create_task(run_when_synced(self._reconciler, *self._informers))
+            tasks.create_task(super().run())
 
     async def reconcile(self, key: Key) -> float | None:
         cron_job = self._cron_jobs.get(key)
@@ -98,9 +91,7 @@ class CronJobController:
                     active=(*status.active, started),
                     last_schedule_time=at_epoch(decision.start_at),
                 )
-        patch = status_merge_patch(cron_job.metadata, cron_job.status, status)
-        if patch:
-            self._cron_jobs.record(await self._client.patch(CRON_JOBS, key, patch, subresource="status"))
+        await self._write_status(CRON_JOBS, cron_job, status, self._cron_jobs.record)
         return decision.wake_at
 
     async def _observed_status(self, cron_job: CronJob, jobs: Sequence[Job]) -> CronJobStatus:

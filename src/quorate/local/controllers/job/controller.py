@@ -13,12 +13,11 @@ from msgspec.structs import replace
 from quorate.api.meta import Key, Uid, epoch
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import versioned_reference_to
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.core_events import EventRecorder, EventType
 from quorate.local.controllers.job.failure_policy import Backoff
 from quorate.local.controllers.job.pod_management import PodToCreate, pod_from_template
@@ -29,7 +28,6 @@ from quorate.local.controllers.job.types import (
     PODS,
     TRACKING_FINALIZER,
     Job,
-    JobStatus,
     Pod,
 )
 from quorate.local.own_writes import MutationCache
@@ -40,30 +38,25 @@ WORKERS: Final = 8
 WriteError = ApiError | Unreachable
 
 
-class JobController:
-    """Executes sync results.  The caller runs the informers."""
+class JobController(Controller):
+    """Executes sync results."""
 
     def __init__(
         self, client: Client, clock: Clock, rng: random.Random, jobs: Informer[Job], pods: Informer[Pod]
     ) -> None:
-        self._client = client
-        self._clock = clock
-        self._synced = (jobs.synced, pods.synced)
+        super().__init__("job", client, clock, jobs, pods, workers=WORKERS)
         self._jobs = MutationCache(jobs, lambda job: job.metadata.key)
         self._pods = MutationCache(pods, job_key)
         self._backoffs: dict[Uid, Backoff] = {}  # jobs with failed pods since their last success
         self._events = EventRecorder(client, clock, rng, "job-controller")
         self._log = logger(__name__)
-        self._reconciler = Reconciler("job", self.reconcile, clock, WORKERS)
         jobs.subscribe(self._on_job)
         pods.subscribe(self._on_pod)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._events.run())
-            for synced in self._synced:
-                await synced.wait()
-            tasks.create_task(self._reconciler.run())
+            tasks.create_task(super().run())
 
     def _on_job(self, change: Change[Job]) -> None:
         job = change.new or change.old
@@ -98,7 +91,8 @@ class JobController:
         await self._delete(job, (*result.discard, *result.delete))
         created, refusal = await self._create(job, result.create)
         missing = len(result.create) - created
-        await self._write(job, replace(result.status, active=result.status.active - missing))
+        status = replace(result.status, active=result.status.active - missing)
+        await self._write_status(JOBS, job, status, self._jobs.record)
         if result.backoff == Backoff():
             self._backoffs.pop(job.metadata.uid, None)
         else:
@@ -179,11 +173,6 @@ class JobController:
 
         await asyncio.gather(*(release(pod) for pod in pods))
 
-    async def _write(self, job: Job, status: JobStatus) -> None:
-        patch = status_merge_patch(job.metadata, job.status, status)
-        if patch:
-            self._jobs.record(await self._client.patch(JOBS, job.metadata.key, patch, subresource="status"))
-
 
 def job_key(pod: Pod) -> Key | None:
     """Return the key of a pod's job: its owner, or the job label of an orphaned pod."""
@@ -218,18 +207,13 @@ def expires_at(job: Job) -> float | None:
     return None
 
 
-class TtlAfterFinishedController:
-    """Deletes expired jobs.  The caller runs the informer."""
+class TtlAfterFinishedController(Controller):
+    """Deletes expired jobs."""
 
     def __init__(self, client: Client, clock: Clock, jobs: Informer[Job]) -> None:
-        self._client = client
-        self._clock = clock
+        super().__init__("ttl-after-finished", client, clock)
         self._jobs = jobs
-        self._reconciler = Reconciler("ttl-after-finished", self.reconcile, clock)
         jobs.subscribe(self._on_job)
-
-    async def run(self) -> None:
-        await self._reconciler.run()
 
     def _on_job(self, change: Change[Job]) -> None:
         if change.new is not None and expires_at(change.new) is not None:

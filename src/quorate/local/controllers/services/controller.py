@@ -7,9 +7,9 @@ from quorate.api.codec import Json, convert, encode_sorted
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.informer import Change, Informer
+from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.services.endpoints import (
     ENDPOINTS_MANAGED_BY_LABEL,
     ENDPOINTS_MANAGER,
@@ -33,17 +33,16 @@ from quorate.local.controllers.services.types import (
 )
 
 
-class EndpointsController:
+class EndpointsController(Controller):
     """Watches pods only from the first service with a selector on: most clusters for batch jobs have none."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
-        self._client = client
+        super().__init__("endpoints", client, clock)
         self._services = Informer(client, SERVICES)
         self._slices = Informer(client, ENDPOINT_SLICES)
         self._pods = Informer(client, PODS)
         self._needs_pods = asyncio.Event()
         self._applied: dict[Key, bytes] = {}  # the Endpoints objects as this process has written them
-        self._reconciler = Reconciler("endpoints", self.reconcile, clock)
         self._services.add_index("namespace", lambda service: (service.metadata.namespace,))
         self._pods.add_index("namespace", lambda pod: (pod.metadata.namespace,))
         self._slices.add_index("service", _service_of)
@@ -59,7 +58,7 @@ class EndpointsController:
             for informer in (self._slices, self._pods):
                 tasks.create_task(informer.run())
                 await informer.synced.wait()
-            tasks.create_task(self._reconciler.run())
+            tasks.create_task(super().run())
 
     def _on_service(self, change: Change[Service]) -> None:
         if any(service is not None and has_endpoints(service) for service in (change.old, change.new)):
