@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 
 from quorate.local.server.apiserver import NO_CONVERTERS
-from quorate.local.server.storage.version_conversion import Converter
+from quorate.local.server.registry.version_conversion import Converter
 from tests.local.clusters import RunningServer, api_server
 
 Json = dict[str, Any]

@@ -15,8 +15,8 @@ from quorate.kube.clock import Clock, WallClock
 from quorate.local.certificates import new_server_keys
 from quorate.local.server.apiserver import NO_CONVERTERS, ApiServer
 from quorate.local.server.auth.authentication import User
+from quorate.local.server.registry.version_conversion import Converter
 from quorate.local.server.storage.store import Store
-from quorate.local.server.storage.version_conversion import Converter
 
 TOKEN = "let-me-in"
 KEYS = new_server_keys(WallClock().now())  # shared by all servers, so that tokens survive a restart

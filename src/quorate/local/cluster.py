@@ -23,8 +23,8 @@ from quorate.local.runtime.supervisor import DIRECTORY, ProcessRuntime, run_kube
 from quorate.local.server.apiserver import NO_CHECKS, ApiServer
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.discovery.nonresource import Check
+from quorate.local.server.registry.version_conversion import Converter
 from quorate.local.server.storage.store import Key, Store
-from quorate.local.server.storage.version_conversion import Converter
 
 HOST: Final = "127.0.0.1"
 DEFAULT_OBJECTS: Final = (Key("serviceaccounts", "default", "default"),)

@@ -7,8 +7,8 @@ import pytest
 from quorate.local.objects.crd.cel import FieldTree, InvalidRule, referenced_fields
 from quorate.local.objects.crd.schema import Schema, apply_defaults, compile_schema, object_merge_type, prune
 from quorate.local.objects.crd.validation import validate
+from quorate.local.objects.errors import Cause
 from quorate.local.objects.schema_types import Json, ListMergeType, ListOf, MapOf
-from quorate.local.server.errors import Cause
 
 
 def schema_of(**properties: Json) -> Schema:

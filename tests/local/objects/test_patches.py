@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from quorate.local.objects import schema_types
+from quorate.local.objects.errors import StatusError
 from quorate.local.objects.patch.json_patches import json_patch, merge_patch
 from quorate.local.objects.patch.strategic_merge import strategic_merge
-from quorate.local.server.errors import StatusError
 
 
 def kind_of(api_version: str, name: str) -> schema_types.MapOf:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments
-from quorate.local.runtime.volumes.mounts import Mount
+from quorate.local.runtime.containers.sandbox import Mount, Sandbox, Tools, arguments
 
 TOOLS = Tools(bwrap="/usr/bin/bwrap", own_proc=True)
 PLAIN = Sandbox(

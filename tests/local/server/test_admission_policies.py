@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.local.server.admission.policies.expressions import (
+from quorate.local.server.admission_rules.expressions import (
     Evaluation,
     EvaluationFailed,
     Unsupported,
     compile_expression,
 )
-from quorate.local.server.admission.policies.policies import compile_policy
+from quorate.local.server.admission_rules.policies import compile_policy
 from tests.local.api_client import ApiClient, Json, run_with_server
 from tests.local.server.validation.strategies import STRATEGIES
 

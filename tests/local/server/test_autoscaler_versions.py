@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.storage.autoscaler_versions import PREFIX, convert_v1
+from quorate.local.server.registry.autoscaler_versions import PREFIX, convert_v1
 
 RESOURCE = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}
 

@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from quorate.local.objects.errors import JSON_PARSE_LIMIT, StatusError
 from quorate.local.objects.nesting import MAX_DEPTH
 from quorate.local.objects.patch.json_patches import MAX_OPERATIONS
 from quorate.local.server.connections import BoundedServer, read_body
-from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError
 from quorate.local.server.requests.media_types import parse_json, parse_yaml
 from tests.local.api_client import ApiClient, connect, run_with_server
 from tests.local.clusters import api_server

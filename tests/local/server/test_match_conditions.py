@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.admission.webhooks.configurations import (
+from quorate.local.server.admission_rules.webhooks import (
     ConditionError,
     all_conditions_met,
     compile_condition,

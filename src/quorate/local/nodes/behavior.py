@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.local.controllers.job.types import INDEX_ANNOTATION
-
 PREFIX: Final = "simulate.quorate.dev/"
 START_DELAY: Final = PREFIX + "start-delay"
 DURATION: Final = PREFIX + "duration"
 TOGETHER: Final = PREFIX + "together"
 EXIT_CODE: Final = PREFIX + "exit-code"
 USAGE: Final = PREFIX + "usage"  # of each container: cpu=250m,memory=1Gi
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FOREVER: Final = "forever"
 
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
@@ -57,7 +56,7 @@ def parse_behavior(annotations: Mapping[str, str], restart_policy: str, subdomai
     default = RUNS_TO_COMPLETION
     if restart_policy == "Always":
         default = RUNS_UNTIL_DELETED
-    elif subdomain and INDEX_ANNOTATION in annotations:
+    elif subdomain and COMPLETION_INDEX in annotations:
         default = COMMUNICATES
     start_delay, duration = annotations.get(START_DELAY), annotations.get(DURATION)
     together = default.together

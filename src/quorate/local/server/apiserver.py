@@ -18,10 +18,19 @@ from quorate.kube.clock import Clock
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.serving.certificates import new_client_certificate
 from quorate.local.certificates import ServerKeys, new_server_keys
+from quorate.local.objects.errors import (
+    StatusError,
+    bad_request,
+    insufficient_storage,
+    internal,
+    internal_error,
+    too_large,
+    unauthorized,
+)
 from quorate.local.objects.protobuf.table import find_message
-from quorate.local.server import connections
-from quorate.local.server.admission.policies.policies import AdmissionPolicies
-from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
+from quorate.local.server import bootstrap, connections, request_info
+from quorate.local.server.admission_rules.policies import AdmissionPolicies
+from quorate.local.server.admission_rules.webhooks import WebhookConfigurations
 from quorate.local.server.aggregation import proxy
 from quorate.local.server.aggregation.api_services import ApiServiceController
 from quorate.local.server.auth.authentication import ANONYMOUS, User, bearer_token, forbidden_request
@@ -34,15 +43,6 @@ from quorate.local.server.auth.service_account_tokens import (
 )
 from quorate.local.server.backend_client import BackendClient
 from quorate.local.server.discovery import metrics, nonresource
-from quorate.local.server.errors import (
-    StatusError,
-    bad_request,
-    insufficient_storage,
-    internal,
-    internal_error,
-    too_large,
-    unauthorized,
-)
 from quorate.local.server.handlers import (
     access_reviews,
     create,
@@ -56,19 +56,18 @@ from quorate.local.server.handlers import (
     watch,
 )
 from quorate.local.server.kubelet_client import KubeletClient
-from quorate.local.server.registry import bootstrap
 from quorate.local.server.registry.builtin import KINDS
 from quorate.local.server.registry.custom_resources import CustomResourceController
 from quorate.local.server.registry.kinds import SCALE, Kind, Registry
 from quorate.local.server.registry.strategies import SUBRESOURCE_STRATEGIES
-from quorate.local.server.requests import media_types, request_info
+from quorate.local.server.registry.version_conversion import Converter, converter_for
+from quorate.local.server.request_info import RequestInfo
+from quorate.local.server.requests import media_types
 from quorate.local.server.requests.context import RequestContext, ServerContext
-from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.requests.responses import ApiResponse, Encoding
 from quorate.local.server.requests.usage import simulated_usage
 from quorate.local.server.storage.database import StorageFailed
 from quorate.local.server.storage.store import Store, TooLarge, Unstorable
-from quorate.local.server.storage.version_conversion import Converter, converter_for
 
 log = logging.getLogger(__name__)
 

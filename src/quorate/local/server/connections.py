@@ -11,7 +11,7 @@ from quorate.kube.limits import MAX_VALUES, SERVER_LOG_INTERVAL_S
 from quorate.kube.log import logger
 from quorate.kube.serving.json_values import exceeds_values
 from quorate.kube.serving.malformed_requests import http_logger
-from quorate.local.server.errors import JSON_PARSE_LIMIT, request_timeout, too_many_values
+from quorate.local.objects.errors import JSON_PARSE_LIMIT, request_timeout, too_many_values
 
 log = logger(__name__)
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from yarl import URL
 
 from quorate.kube.cancellation import end_tasks
-from quorate.local.server.errors import StatusError, bad_request, internal_error
+from quorate.local.objects.errors import StatusError, bad_request, internal_error
 from quorate.local.unix_socket import short_socket_path
 from quorate.local.upgraded_connection import CHUNK_BYTES, NoResponse, UpgradedConnection
 

@@ -16,12 +16,12 @@ from quorate.local.runtime.pod_types import Pod
 from quorate.local.runtime.pods.lifecycle import (
     Actions,
     Ending,
-    Health,
     backoff_left_s,
     next_actions,
     next_attempt,
 )
 from quorate.local.runtime.pods.status import PodObservation, duration, pod_status
+from quorate.local.runtime.probes.prober import Health
 
 NOW = 1_800_000_000.0
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from quorate.local.server.errors import Cause
+from quorate.local.objects.errors import Cause
 from quorate.local.server.registry.defaults import pods as pod_defaults
 from quorate.local.server.registry.defaults import workloads
 

@@ -1,6 +1,6 @@
 """The strategies of the built-in kinds, by resource and group."""
 
-from quorate.local.server.errors import group_resource
+from quorate.local.objects.errors import group_resource
 from quorate.local.server.registry.builtin import KINDS
 from quorate.local.server.registry.kinds import Strategy
 

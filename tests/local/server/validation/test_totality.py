@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from quorate.local.objects.errors import group_resource
 from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
-from quorate.local.server.errors import group_resource
 from quorate.local.server.registry import builtin
 from quorate.local.server.registry.kinds import Kind, no_findings
 

@@ -7,11 +7,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from quorate.api.codec import Json
+from quorate.local.objects import errors
 from quorate.local.objects.crd import structural_schema
 from quorate.local.objects.crd.schema import Schema, compile_schema, object_merge_type
+from quorate.local.objects.errors import Cause
 from quorate.local.objects.schema_types import MapOf
-from quorate.local.server import errors
-from quorate.local.server.errors import Cause
 
 GROUP = "apiextensions.k8s.io"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"

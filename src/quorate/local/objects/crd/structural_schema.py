@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from quorate.api.codec import Json
 from quorate.api.go_regexp import InvalidPattern
+from quorate.local.objects import errors
 from quorate.local.objects.crd.cel import InvalidRule
 from quorate.local.objects.crd.schema import IDENTITY, compile_schema, prune
 from quorate.local.objects.crd.validation import validate
-from quorate.local.server import errors
-from quorate.local.server.errors import Cause
+from quorate.local.objects.errors import Cause
 
 UNSUPPORTED_KEYWORDS = ("$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
 LIST_AND_MAP_TYPES = (

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from quorate.api.codec import Json
+from quorate.local.objects import errors
 from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
 from quorate.local.objects.cel.worker import ExpressionData
 from quorate.local.objects.crd.cel import Rule, cel_name
 from quorate.local.objects.crd.schema import NO_VALUE_VALIDATION, Schema, ValueValidation
 from quorate.local.objects.crd.string_formats import FORMATS
-from quorate.local.server import errors
-from quorate.local.server.errors import Cause
+from quorate.local.objects.errors import Cause
 
 _BLOCKING = frozenset(
     f"FieldValue{reason}" for reason in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")

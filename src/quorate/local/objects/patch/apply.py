@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from quorate.api.codec import Json
+from quorate.local.objects.errors import Cause, StatusError, internal
 from quorate.local.objects.patch import field_set, managed_fields
 from quorate.local.objects.patch.field_set import FieldSet, Path
 from quorate.local.objects.patch.managed_fields import Manager, Owners, Ownership
 from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
-from quorate.local.server.errors import Cause, StatusError, internal
 
 
 @dataclass(frozen=True, slots=True)

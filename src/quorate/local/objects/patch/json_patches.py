@@ -8,7 +8,7 @@ import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import StatusError, bad_request
+from quorate.local.objects.errors import StatusError, bad_request
 
 
 def merge_patch(target: Json, patch: Any) -> Json:

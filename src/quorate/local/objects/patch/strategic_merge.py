@@ -13,9 +13,9 @@ Source: the API conventions on strategic merge patch. The schema type of a list 
 from typing import Any
 
 from quorate.api.codec import Json
+from quorate.local.objects.errors import StatusError, bad_request, internal
 from quorate.local.objects.patch.json_patches import go_kind
 from quorate.local.objects.schema_types import ListOf, MapOf, Type
-from quorate.local.server.errors import StatusError, bad_request, internal
 
 _DELETE_VALUES = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"

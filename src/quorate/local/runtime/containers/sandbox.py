@@ -17,7 +17,6 @@ from typing import Final
 from quorate.local.runtime.containers.environment import DEFAULT_PATH
 from quorate.local.runtime.containers.processes import tool_path
 from quorate.local.runtime.containers.unshare_launcher import arguments_without_bubblewrap
-from quorate.local.runtime.volumes.mounts import Mount
 
 OWN_DIRECTORIES: Final = frozenset({"proc", "dev", "sys", "tmp", "run"})
 JOINED_NAMESPACE: Final = "/run/pid-namespace"  # in the container, of the container that it joins
@@ -25,6 +24,15 @@ STATUS_FD: Final = "9"
 LAYERS: Final = ("upper", "work", "merged")
 PYTHONS: Final = ("python", "python3")
 PYTHON_DIRECTORY: Final = "/usr/local/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or directory of the host in a container."""
+
+    source: Path
+    target: str
+    read_only: bool
 
 
 @dataclass(frozen=True, slots=True)

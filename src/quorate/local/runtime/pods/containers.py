@@ -14,9 +14,8 @@ from quorate.local.runtime.containers.record import ContainerRecord, Termination
 from quorate.local.runtime.containers.running import ContainerProcess, termination
 from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import Container, Pod
-from quorate.local.runtime.pods.lifecycle import Health
 from quorate.local.runtime.probes.handlers import ProbeTarget, run_handler
-from quorate.local.runtime.probes.prober import ContainerProber
+from quorate.local.runtime.probes.prober import ContainerProber, Health
 
 SIGKILLED: Final = 137
 SHORTEST_STOP_S: Final = 2.0  # that a container gets even if its hook has used up the grace period

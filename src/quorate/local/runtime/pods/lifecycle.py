@@ -11,21 +11,13 @@ from typing import Final
 
 from quorate.local.runtime.containers.record import ContainerRecord
 from quorate.local.runtime.pod_types import Container, Pod
+from quorate.local.runtime.probes.prober import Health
 
 FIRST_BACKOFF_S: Final = 10.0
 LONGEST_BACKOFF_S: Final = 300.0
 BACKOFF_RESET_S: Final = 600.0  # of running
 
 Records = Mapping[str, ContainerRecord]
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """What probes and hooks say of a running container."""
-
-    started: bool = True  # the startup probe has succeeded, and the postStart hook has ended
-    ready: bool = True
-    failure: str = ""  # why the container is to be stopped; restart policies decide what follows
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from quorate.local.runtime.containers.record import ContainerRecord, Termination
 from quorate.local.runtime.pod_types import Container, Pod, PodStatus
 from quorate.local.runtime.pods.lifecycle import (
     Ending,
-    Health,
     Records,
     backoff_left_s,
     init_failed,
@@ -31,6 +30,7 @@ from quorate.local.runtime.pods.lifecycle import (
     mains_ended,
     restarts,
 )
+from quorate.local.runtime.probes.prober import Health
 
 TERMINAL: Final = ("Succeeded", "Failed")
 CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")

@@ -7,11 +7,19 @@ from typing import Final, Literal
 
 from quorate.kube.clock import Clock
 from quorate.local.runtime.pod_types import Probe
-from quorate.local.runtime.pods.lifecycle import Health
 from quorate.local.runtime.probes.handlers import ProbeTarget, run_handler
 
 Kind = Literal["Startup", "Liveness", "Readiness"]
 KINDS: Final[tuple[Kind, ...]] = ("Startup", "Liveness", "Readiness")
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What probes and hooks say of a running container."""
+
+    started: bool = True  # the startup probe has succeeded, and the postStart hook has ended
+    ready: bool = True
+    failure: str = ""  # why the container is to be stopped; restart policies decide what follows
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from quorate.kube.clock import Clock
 from quorate.local.runtime.containers.environment import expand
+from quorate.local.runtime.containers.sandbox import Mount
 from quorate.local.runtime.pod_types import (
     ConfigMapSource,
     Container,
@@ -33,15 +34,6 @@ from quorate.local.runtime.volumes.content import ROOT_CA, Files, VolumeContext,
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_VOLUME: Final = "kube-api-access"
 TOKEN_LIFETIME_S: Final = 3607
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A file or directory of the host in a container."""
-
-    source: Path
-    target: str
-    read_only: bool
 
 
 @dataclass(slots=True)

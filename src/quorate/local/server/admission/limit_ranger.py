@@ -6,7 +6,7 @@ from quorate.api.codec import Json
 from quorate.api.core import Resources
 from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.quantity import NANOS, Quantity, parse_quantity
-from quorate.local.server.errors import forbidden
+from quorate.local.objects.errors import forbidden
 from quorate.local.server.registry.defaults.pod_resources import pod_amounts
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry

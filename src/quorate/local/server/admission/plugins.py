@@ -4,8 +4,8 @@ import ipaddress
 
 from quorate.api.codec import Json
 from quorate.api.quantity import parse_quantity
+from quorate.local.objects.errors import Cause, StatusError, forbidden, not_found
 from quorate.local.server.admission import limit_ranger
-from quorate.local.server.errors import Cause, StatusError, forbidden, not_found
 from quorate.local.server.registry.defaults.pods import add_default_tolerations
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry, Key

@@ -12,8 +12,8 @@ from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import parse_quantity
+from quorate.local.objects.errors import StatusError, forbidden
 from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
-from quorate.local.server.errors import StatusError, forbidden
 from quorate.local.server.registry.defaults.pod_resources import is_pod_level
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry, StaleRevision

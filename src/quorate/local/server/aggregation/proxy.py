@@ -11,11 +11,11 @@ import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
+from quorate.local.objects.errors import StatusError
 from quorate.local.server.aggregation.api_services import AggregatedVersion, ApiServiceController
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.backend_client import BackendClient, BackendUnreachable
 from quorate.local.server.connections import read_body
-from quorate.local.server.errors import StatusError
 from quorate.local.server.requests.context import ServerContext
 from quorate.local.server.storage.store import Key
 

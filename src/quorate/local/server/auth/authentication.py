@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from quorate.local.server.errors import StatusError, group_resource, status_details, unauthorized
-from quorate.local.server.requests.request_info import RequestInfo
+from quorate.local.objects.errors import StatusError, group_resource, status_details, unauthorized
+from quorate.local.server.request_info import RequestInfo
 
 AUTHENTICATED = "system:authenticated"
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"

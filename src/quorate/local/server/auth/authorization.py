@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from quorate.api.codec import Json
 from quorate.local.server.auth.authentication import SERVICE_ACCOUNT_PREFIX, User
-from quorate.local.server.requests.request_info import RequestInfo
+from quorate.local.server.request_info import RequestInfo
 from quorate.local.server.storage.store import Entry, Key, Store
 
 GROUP = "rbac.authorization.k8s.io"

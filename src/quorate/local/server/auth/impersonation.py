@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from urllib.parse import unquote
 
+from quorate.local.objects.errors import internal
 from quorate.local.server.auth.authentication import (
     ANONYMOUS,
     AUTHENTICATED,
@@ -13,8 +14,7 @@ from quorate.local.server.auth.authentication import (
     service_account_user,
 )
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
-from quorate.local.server.errors import internal
-from quorate.local.server.requests.request_info import RequestInfo
+from quorate.local.server.request_info import RequestInfo
 
 USER, GROUP, UID, EXTRA = "impersonate-user", "impersonate-group", "impersonate-uid", "impersonate-extra-"
 AUTHENTICATION = "authentication.k8s.io"

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from quorate.local.server.requests.request_info import RequestInfo
+from quorate.local.server.request_info import RequestInfo
 from quorate.local.server.requests.responses import ApiResponse
 
 PATH: Final = "/metrics"

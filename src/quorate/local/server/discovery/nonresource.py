@@ -9,9 +9,9 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from quorate.api.limits import LARGE_BYTES
+from quorate.local.objects.errors import method_not_allowed
 from quorate.local.server.discovery import groups, openapi, openapi_v2
 from quorate.local.server.discovery.groups import RemoteGroups
-from quorate.local.server.errors import method_not_allowed
 from quorate.local.server.registry.kinds import Registry
 from quorate.local.server.requests import media_types
 from quorate.local.server.requests.responses import ApiResponse, Encoding

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 from quorate.api.codec import Json
+from quorate.local.objects.errors import Cause, bad_request, invalid, invalid_value, required
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.auth.authorization import AuthorizationAttributes
 from quorate.local.server.auth.service_account_tokens import API_AUDIENCES, InvalidToken
-from quorate.local.server.errors import Cause, bad_request, invalid, invalid_value, required
 from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
 from quorate.local.server.requests.context import RequestContext

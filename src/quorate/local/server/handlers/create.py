@@ -1,17 +1,17 @@
 """POST: create an object."""
 
 from quorate.api.codec import Json
+from quorate.local.objects.errors import already_exists, bad_request, forbidden, internal, invalid
 from quorate.local.server.admission import plugins, resource_quota
-from quorate.local.server.admission.webhooks import dispatch as webhooks
-from quorate.local.server.auth.escalation import check_escalation
-from quorate.local.server.errors import already_exists, bad_request, forbidden, internal, invalid
+from quorate.local.server.admission import webhooks as webhooks
+from quorate.local.server.admission.escalation import check_escalation
 from quorate.local.server.handlers import field_tracking
+from quorate.local.server.registry import object_encoding
 from quorate.local.server.registry.validation import metadata
 from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.responses import ApiResponse
-from quorate.local.server.storage import object_encoding
 from quorate.local.server.storage.store import Key, StaleRevision
 
 SERVER_SET_METADATA = (

@@ -7,15 +7,16 @@ from multidict import MultiMapping
 
 from quorate.api.codec import Json
 from quorate.local.objects.crd import definition as definitions
+from quorate.local.objects.errors import StatusError, bad_request, conflict, invalid_value, not_supported
 from quorate.local.objects.protobuf.envelope import open_envelope
 from quorate.local.objects.protobuf.reader import read_message
 from quorate.local.objects.protobuf.table import message_named
 from quorate.local.objects.protobuf.wire import Malformed
-from quorate.local.server.admission.webhooks import dispatch as webhooks
-from quorate.local.server.errors import StatusError, bad_request, conflict, invalid_value, not_supported
+from quorate.local.server import parameters
+from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.handlers import listing, update
 from quorate.local.server.registry import custom_resources
-from quorate.local.server.requests import media_types, parameters, responses
+from quorate.local.server.requests import media_types, responses
 from quorate.local.server.requests.context import RequestContext, invalid_options, timestamp
 from quorate.local.server.requests.responses import ApiResponse, Page
 from quorate.local.server.storage.store import Entry, StaleRevision

@@ -5,7 +5,7 @@ Knowingly missing: pods that a controller has yet to create.  Percentages are of
 """
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import StatusError, internal
+from quorate.local.objects.errors import StatusError, internal
 from quorate.local.server.registry.validation import selectors
 from quorate.local.server.requests.context import RequestContext
 

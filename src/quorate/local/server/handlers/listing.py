@@ -5,7 +5,7 @@ import binascii
 
 import msgspec
 
-from quorate.local.server.errors import (
+from quorate.local.objects.errors import (
     Cause,
     StatusError,
     bad_request,
@@ -13,7 +13,8 @@ from quorate.local.server.errors import (
     not_supported,
     resource_expired,
 )
-from quorate.local.server.requests import parameters, responses, selectors
+from quorate.local.server import parameters
+from quorate.local.server.requests import responses, selectors
 from quorate.local.server.requests.context import RequestContext, invalid_options
 from quorate.local.server.requests.responses import ApiResponse, Page
 from quorate.local.server.storage.store import Entry, Key, RevisionCompacted

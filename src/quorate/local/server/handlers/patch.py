@@ -3,11 +3,7 @@
 from typing import Any
 
 from quorate.api.codec import Json
-from quorate.local.objects.patch import managed_fields
-from quorate.local.objects.patch.apply import Application, apply
-from quorate.local.objects.patch.json_patches import json_patch, merge_patch
-from quorate.local.objects.patch.strategic_merge import strategic_merge
-from quorate.local.server.errors import (
+from quorate.local.objects.errors import (
     Cause,
     StatusError,
     bad_request,
@@ -16,15 +12,19 @@ from quorate.local.server.errors import (
     invalid_value,
     required,
 )
+from quorate.local.objects.patch import managed_fields
+from quorate.local.objects.patch.apply import Application, apply
+from quorate.local.objects.patch.json_patches import json_patch, merge_patch
+from quorate.local.objects.patch.strategic_merge import strategic_merge
 from quorate.local.server.handlers import create, field_tracking, update
 from quorate.local.server.handlers.update import UpdateFunction
+from quorate.local.server.parameters import boolean
+from quorate.local.server.registry import object_encoding
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import media_types
 from quorate.local.server.requests.body import field_validation
 from quorate.local.server.requests.context import RequestContext, invalid_options
-from quorate.local.server.requests.parameters import boolean
 from quorate.local.server.requests.responses import ApiResponse
-from quorate.local.server.storage import object_encoding
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -12,9 +12,9 @@ from aiohttp import hdrs, web
 from quorate.api.codec import Json
 from quorate.api.meta import at_epoch
 from quorate.local.container_logs import InvalidLogOption, LogOptions, one_line, read_options
+from quorate.local.objects.errors import StatusError, bad_request, not_found
 from quorate.local.server.aggregation.proxy import forwarded_headers
 from quorate.local.server.backend_client import SERVICE_NAME_LABEL
-from quorate.local.server.errors import StatusError, bad_request, not_found
 from quorate.local.server.kubelet_client import KubeletClient, request_head
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.usage import PodUsage, read_summary

@@ -3,9 +3,9 @@
 from typing import Any
 
 from quorate.api.codec import Json
+from quorate.local.objects.errors import conflict, internal, invalid, invalid_value
 from quorate.local.objects.tables.workloads import labels_text, selector_text
-from quorate.local.server.admission.webhooks import dispatch as webhooks
-from quorate.local.server.errors import conflict, internal, invalid, invalid_value
+from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.handlers import update
 from quorate.local.server.handlers.patch import patch_function
 from quorate.local.server.registry.builtin import typed

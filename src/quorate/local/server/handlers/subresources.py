@@ -7,10 +7,7 @@ from functools import partial
 import msgspec
 
 from quorate.api.codec import Json
-from quorate.local.server.admission import plugins
-from quorate.local.server.admission.webhooks import dispatch as webhooks
-from quorate.local.server.auth.service_account_tokens import API_AUDIENCES, BOUND_RESOURCES, ObjectReference
-from quorate.local.server.errors import (
+from quorate.local.objects.errors import (
     StatusError,
     bad_request,
     conflict,
@@ -19,6 +16,9 @@ from quorate.local.server.errors import (
     invalid_value,
     not_found,
 )
+from quorate.local.server.admission import plugins
+from quorate.local.server.admission import webhooks as webhooks
+from quorate.local.server.auth.service_account_tokens import API_AUDIENCES, BOUND_RESOURCES, ObjectReference
 from quorate.local.server.handlers import delete, disruption_budgets, resource_metrics, update
 from quorate.local.server.registry.builtin import typed
 from quorate.local.server.registry.kinds import Kind

@@ -4,19 +4,19 @@ import copy
 from collections.abc import Callable
 
 from quorate.api.codec import Json
+from quorate.local.objects.errors import bad_request, conflict, internal, invalid, invalid_value
 from quorate.local.objects.patch import managed_fields
 from quorate.local.server.admission import plugins
-from quorate.local.server.admission.webhooks import dispatch as webhooks
-from quorate.local.server.auth.escalation import check_escalation
-from quorate.local.server.errors import bad_request, conflict, internal, invalid, invalid_value
+from quorate.local.server.admission import webhooks as webhooks
+from quorate.local.server.admission.escalation import check_escalation
 from quorate.local.server.handlers import create, field_tracking
+from quorate.local.server.parameters import unsigned
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.strategies import SUBRESOURCE_STRATEGIES
 from quorate.local.server.registry.validation import metadata
 from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
 from quorate.local.server.requests.context import RequestContext
-from quorate.local.server.requests.parameters import unsigned
 from quorate.local.server.requests.responses import ApiResponse
 from quorate.local.server.storage.store import Entry, StaleRevision
 

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import WSCloseCode, web
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import (
+from quorate.local.objects.errors import (
     Cause,
     StatusError,
     bad_request,
@@ -18,7 +18,8 @@ from quorate.local.server.errors import (
     not_supported,
     resource_expired,
 )
-from quorate.local.server.requests import parameters, selectors
+from quorate.local.server import parameters
+from quorate.local.server.requests import selectors
 from quorate.local.server.requests.context import RequestContext, invalid_options
 from quorate.local.server.requests.responses import Event, ResponseView
 from quorate.local.server.requests.selectors import Selector

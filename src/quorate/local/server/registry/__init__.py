@@ -1,1 +1,1 @@
-"""The served kinds and the strategy of each: decoding, defaults, validation."""
+"""The served kinds and the strategy of each: decoding, conversion, defaults, validation."""

@@ -14,9 +14,9 @@ from quorate.api.codec import Json
 from quorate.local.objects.crd.definition import ScalePaths
 from quorate.local.objects.tables.infrastructure import autoscaler
 from quorate.local.objects.tables.layout import TableLayout
+from quorate.local.server.registry import autoscaler_versions, object_encoding, version_conversion
 from quorate.local.server.registry.kinds import SCALE, STATUS, Kind, StorageConversion, Subresource
 from quorate.local.server.registry.strategies import strategy_of
-from quorate.local.server.storage import autoscaler_versions, object_encoding, version_conversion
 
 CREATE_ONLY = ("create",)
 PROXY_VERBS = ("create", "delete", "get", "patch", "update")

@@ -19,9 +19,10 @@ from quorate.local.objects.crd import definition as definitions
 from quorate.local.objects.crd.definition import Definition, Version
 from quorate.local.objects.crd.schema import apply_defaults, prune
 from quorate.local.objects.crd.validation import validate
+from quorate.local.objects.errors import Cause, bad_request
 from quorate.local.objects.schema_types import MapOf, Untyped, object_meta_type
 from quorate.local.objects.tables.layout import custom_layout
-from quorate.local.server.errors import Cause, bad_request
+from quorate.local.server.registry import object_encoding
 from quorate.local.server.registry.kinds import (
     SCALE,
     STATUS,
@@ -32,9 +33,8 @@ from quorate.local.server.registry.kinds import (
     Strategy,
     no_change,
 )
-from quorate.local.server.storage import object_encoding
+from quorate.local.server.registry.version_conversion import ConvertAll
 from quorate.local.server.storage.store import Entry, StaleRevision, Store
-from quorate.local.server.storage.version_conversion import ConvertAll
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 

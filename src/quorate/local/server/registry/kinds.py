@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from quorate.api.codec import Json
 from quorate.local.objects.crd.definition import ScalePaths
+from quorate.local.objects.errors import Cause
 from quorate.local.objects.schema_types import MapOf
 from quorate.local.objects.tables.layout import TableLayout
-from quorate.local.server.errors import Cause
 from quorate.local.server.storage.store import Entry, with_contents
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

@@ -9,7 +9,7 @@ from dataclasses import fields
 
 from quorate.api.codec import Json
 from quorate.local.objects.crd import definition
-from quorate.local.server.errors import group_resource
+from quorate.local.objects.errors import group_resource
 from quorate.local.server.registry.defaults import cluster as cluster_defaults
 from quorate.local.server.registry.defaults import infrastructure as infrastructure_defaults
 from quorate.local.server.registry.defaults import pods as pod_defaults

@@ -12,17 +12,17 @@ from quorate.api.codec import Json
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
 from quorate.local.objects.cel import evaluation
+from quorate.local.objects.errors import StatusError, invalid, not_found, not_supported, too_long
 from quorate.local.objects.protobuf.envelope import MAGIC
-from quorate.local.server.admission.policies.policies import AdmissionPolicies
-from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
+from quorate.local.server.admission_rules.policies import AdmissionPolicies
+from quorate.local.server.admission_rules.webhooks import WebhookConfigurations
 from quorate.local.server.auth.authentication import User, forbidden_request
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
 from quorate.local.server.auth.service_account_tokens import TokenAuthenticator
 from quorate.local.server.backend_client import BackendClient
-from quorate.local.server.errors import StatusError, invalid, not_found, not_supported, too_long
 from quorate.local.server.registry.kinds import Kind, Registry
+from quorate.local.server.request_info import RequestInfo
 from quorate.local.server.requests.media_types import AcceptedMediaType
-from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.requests.usage import UsageSource, simulated_usage
 from quorate.local.server.storage.store import Entry, Key, Store
 

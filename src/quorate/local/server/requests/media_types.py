@@ -15,9 +15,9 @@ import msgspec
 import yaml
 
 from quorate.api.codec import Json
+from quorate.local.objects.errors import StatusError, bad_request
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 from quorate.local.objects.protobuf import envelope
-from quorate.local.server.errors import StatusError, bad_request
 from quorate.local.server.requests.yaml_bodies import read_yaml, write_yaml
 
 JSON = "application/json"

@@ -10,10 +10,10 @@ import msgspec
 from quorate.api.codec import Json
 from quorate.api.limits import LARGE_BYTES
 from quorate.kube.computations import size_of
+from quorate.local.objects.errors import StatusError, bad_request, status_details
 from quorate.local.objects.protobuf import envelope
 from quorate.local.objects.tables.builtin import builtin_layout
 from quorate.local.objects.tables.layout import partial_object, partial_object_list, table
-from quorate.local.server.errors import StatusError, bad_request, status_details
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.media_types import JSON, PROTOBUF, Representation, not_acceptable

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quorate.local.server.errors import bad_request
+from quorate.local.objects.errors import bad_request
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.storage.store import Entry
 

@@ -1,1 +1,1 @@
-"""Stored objects: the revision log, version conversion, and the encoding of built-in kinds."""
+"""Stored objects: the revision log and its database."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from quorate.api.codec import Json
+from quorate.local.server.registry.autoscaler_versions import DEFAULT_UTILIZATION, cpu_target
 from quorate.local.server.registry.defaults.pods import set_missing
-from quorate.local.server.storage.autoscaler_versions import DEFAULT_UTILIZATION, cpu_target
 
 SCALE_PERIOD_S = 15
 

@@ -6,7 +6,6 @@ from quorate.api.core import ResourceRequirements, Resources
 from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.meta import Struct
 from quorate.api.quantity import Quantity, parse_quantity
-from quorate.local.server.registry.validation.resource_amounts import is_huge_pages
 
 NANOS_IN_MILLI = 1_000_000
 COMPUTE = ("cpu", "memory")
@@ -83,6 +82,10 @@ def default_requests(spec: Json) -> None:
         | {name: str(together[name]) for name in COMPUTE if name in together}
         | requests
     )
+
+
+def is_huge_pages(name: str) -> bool:
+    return name.startswith("hugepages-")
 
 
 def is_pod_level(name: str) -> bool:

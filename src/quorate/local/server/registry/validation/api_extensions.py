@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 from quorate.api.codec import Json
 from quorate.local.objects.crd import definition as definitions
-from quorate.local.server.admission.webhooks.configurations import InvalidExpression, compile_condition
-from quorate.local.server.errors import Cause, invalid_value, not_supported, required
+from quorate.local.objects.errors import Cause, invalid_value, not_supported, required
+from quorate.local.server.admission_rules.webhooks import InvalidExpression, compile_condition
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, relation
 
 CONVERSION_STRATEGIES = ("None", "Webhook")

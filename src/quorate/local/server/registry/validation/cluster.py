@@ -3,7 +3,7 @@
 import base64
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import (
+from quorate.local.objects.errors import (
     Cause,
     duplicate,
     forbidden_field,

@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import (
+from quorate.local.objects.errors import (
     Cause,
     duplicate,
     forbidden_field,

@@ -14,14 +14,14 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from quorate.local.objects import cron
-from quorate.local.server.admission.policies import expressions
-from quorate.local.server.errors import Cause, invalid_value
+from quorate.local.objects.errors import Cause, invalid_value
+from quorate.local.server.admission_rules import expressions
+from quorate.local.server.admission_rules.webhooks import REVIEW_VERSIONS
 
 MAX_PORT = 65_535
 MAX_API_SERVICE_PRIORITY = 20_000
 MAX_WEBHOOK_TIMEOUT_S = 30
 MIN_SERIES_COUNT = 2
-REVIEW_VERSIONS = ("v1", "v1beta1")
 LIMIT_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -3,8 +3,8 @@
 from typing import Final
 
 from quorate.api.codec import Json
-from quorate.local.server.admission.policies.policies import unsupported_parts
-from quorate.local.server.errors import Cause, forbidden_field, invalid_value, not_supported, required
+from quorate.local.objects.errors import Cause, forbidden_field, invalid_value, not_supported, required
+from quorate.local.server.admission_rules.policies import unsupported_parts
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, first_causes, relation
 from quorate.local.server.registry.validation.formats import check_format, qualified
 from quorate.local.server.registry.validation.resource_amounts import positive_amount

@@ -7,7 +7,7 @@ apply only to fields that an update changes, so an object that already violates 
 from collections.abc import Iterable
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import Cause, duplicate, invalid_value, required
+from quorate.local.objects.errors import Cause, duplicate, invalid_value, required
 from quorate.local.server.registry.validation.field_rules import IMMUTABLE, Causes, check
 from quorate.local.server.registry.validation.workloads import count_indexes
 

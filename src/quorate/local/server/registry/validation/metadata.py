@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import (
+from quorate.local.objects.errors import (
     Cause,
     forbidden_field,
     format_value,

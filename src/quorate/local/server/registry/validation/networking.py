@@ -1,7 +1,7 @@
 """Rules that relate fields of Services, Endpoints and EndpointSlices."""
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import Cause, duplicate, forbidden_field, invalid_value, required
+from quorate.local.objects.errors import Cause, duplicate, forbidden_field, invalid_value, required
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, relation
 from quorate.local.server.registry.validation.formats import check_format, ip_address
 

@@ -1,7 +1,7 @@
 """Validation of pod updates: few fields are mutable, and fewer without scheduling gates."""
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import Cause, forbidden_field, invalid_value
+from quorate.local.objects.errors import Cause, forbidden_field, invalid_value
 from quorate.local.server.registry.defaults.pod_resources import qos_class
 from quorate.local.server.registry.validation.field_rules import MAX_INT32, Causes, check
 

@@ -10,7 +10,7 @@ from quorate.api.codec import MAX_QUANTITIES, Json
 from quorate.api.core import MAX_CONTAINERS, MAX_TERMS
 from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.quantity import parse_quantity
-from quorate.local.server.errors import (
+from quorate.local.objects.errors import (
     duplicate,
     forbidden_field,
     invalid_value,
@@ -19,10 +19,10 @@ from quorate.local.server.errors import (
     required,
     too_many,
 )
-from quorate.local.server.registry.defaults.pod_resources import is_pod_level, pod_amounts
+from quorate.local.server.registry.defaults.pod_resources import is_huge_pages, is_pod_level, pod_amounts
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, relation
 from quorate.local.server.registry.validation.formats import check_format, label_value
-from quorate.local.server.registry.validation.resource_amounts import is_huge_pages, may_overcommit
+from quorate.local.server.registry.validation.resource_amounts import may_overcommit
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 VALUE_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")

@@ -2,7 +2,7 @@
 
 from quorate.api.codec import Json
 from quorate.api.quantity import parse_quantity
-from quorate.local.server.errors import forbidden_field, invalid_value, required
+from quorate.local.objects.errors import forbidden_field, invalid_value, required
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, relation
 from quorate.local.server.registry.validation.resource_amounts import (
     container_resource_name,

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from quorate.api.quantity import parse_quantity
-from quorate.local.server.errors import Cause, invalid_value
+from quorate.local.objects.errors import Cause, invalid_value
+from quorate.local.server.registry.defaults.pod_resources import is_huge_pages
 from quorate.local.server.registry.validation import formats
 from quorate.local.server.registry.validation.formats import check_format
 
@@ -31,11 +32,6 @@ QUOTA = (
     | {f"{side}.{name}" for side in ("requests", "limits") for name in COMPUTE}
 )
 STANDARD = QUOTA | {"storage"}
-HUGE_PAGES = "hugepages-"
-
-
-def is_huge_pages(name: str) -> bool:
-    return name.startswith(HUGE_PAGES)
 
 
 def is_native(name: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import forbidden_field, invalid_value, required
+from quorate.local.objects.errors import forbidden_field, invalid_value, required
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, relation
 from quorate.local.server.registry.validation.formats import check_format, subdomain
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import Cause, forbidden_field, not_supported, required
+from quorate.local.objects.errors import Cause, forbidden_field, not_supported, required
 from quorate.local.server.registry.validation.field_rules import (
     Causes,
     Scope,

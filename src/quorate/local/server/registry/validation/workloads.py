@@ -1,7 +1,7 @@
 """Rules that relate fields of Jobs, CronJobs and the kinds that keep a set of pods."""
 
 from quorate.api.codec import Json
-from quorate.local.server.errors import (
+from quorate.local.objects.errors import (
     Cause,
     duplicate,
     forbidden_field,

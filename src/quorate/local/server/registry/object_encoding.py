@@ -2,10 +2,10 @@
 
 from quorate.api.codec import Json
 from quorate.local.objects import decoding, schema_types
+from quorate.local.objects.errors import bad_request
 from quorate.local.objects.protobuf import go_json
 from quorate.local.objects.protobuf.table import Message, find_message, message_named
 from quorate.local.objects.schema_types import MapOf
-from quorate.local.server.errors import bad_request
 from quorate.local.server.registry.kinds import Decoded, Kind
 
 

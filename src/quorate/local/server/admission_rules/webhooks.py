@@ -9,7 +9,6 @@ from quorate.api.codec import Json
 from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
 from quorate.local.objects.cel.worker import environment
 from quorate.local.objects.crd.cel import FieldTree, project, referenced_fields
-from quorate.local.server.registry.validation.formats import REVIEW_VERSIONS
 from quorate.local.server.storage.store import CompiledObjects, Store
 
 _VARIABLES = ("object", "oldObject", "request")
@@ -81,6 +80,8 @@ def all_conditions_met(conditions: Sequence[MatchCondition], request: Json) -> b
     return True
 
 
+REVIEW_VERSIONS = ("v1", "v1beta1")
+"""Versions of AdmissionReview and ConversionReview that this server sends."""
 MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from cel_expr_python import cel
 
 from quorate.api.codec import Json
-from quorate.local.server.admission.policies.expressions import (
+from quorate.local.server.admission_rules.expressions import (
     Expression,
     Unsupported,
     compile_expression,
     unsupported,
 )
-from quorate.local.server.admission.webhooks.configurations import OperationRule, compile_rule
+from quorate.local.server.admission_rules.webhooks import OperationRule, compile_rule
 from quorate.local.server.storage.store import CompiledObjects, Store
 
 POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"

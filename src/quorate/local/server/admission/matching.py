@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from quorate.api.codec import Json
-from quorate.local.server.admission.webhooks.configurations import OperationRule
+from quorate.local.server.admission_rules.webhooks import OperationRule
+from quorate.local.server.parameters import boolean
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation.selectors import selector_matches
 from quorate.local.server.requests.context import RequestContext, ServerContext
-from quorate.local.server.requests.parameters import boolean
 from quorate.local.server.storage.store import Key
 
 OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}

@@ -9,24 +9,24 @@ from typing import Any
 
 from quorate.api.codec import Json
 from quorate.local.objects.cel.evaluation import in_thread
+from quorate.local.objects.errors import StatusError, forbidden, internal_error
 from quorate.local.objects.patch.json_patches import json_patch
-from quorate.local.server.admission.policies.enforcement import enforce
-from quorate.local.server.admission.webhooks import matching, review
-from quorate.local.server.admission.webhooks.configurations import (
-    MUTATING,
-    VALIDATING,
-    ConditionError,
-    Webhook,
-    all_conditions_met,
-)
-from quorate.local.server.admission.webhooks.matching import (
+from quorate.local.server.admission import matching, review
+from quorate.local.server.admission.matching import (
     AdmissionAttributes,
     admission_attributes,
     convert_attributes,
     convert_object,
     with_object,
 )
-from quorate.local.server.errors import StatusError, forbidden, internal_error
+from quorate.local.server.admission.policies import enforce
+from quorate.local.server.admission_rules.webhooks import (
+    MUTATING,
+    VALIDATING,
+    ConditionError,
+    Webhook,
+    all_conditions_met,
+)
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests.context import RequestContext
 

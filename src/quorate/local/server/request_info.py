@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quorate.local.server.errors import method_not_allowed, no_such_resource, not_found
+from quorate.local.objects.errors import method_not_allowed, no_such_resource, not_found
+from quorate.local.server.parameters import boolean
 from quorate.local.server.registry.kinds import Kind, Registry
-from quorate.local.server.requests.parameters import boolean
 
 READ_METHODS = {"GET", "HEAD"}
 WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

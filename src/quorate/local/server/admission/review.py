@@ -9,8 +9,8 @@ import msgspec
 
 from quorate.api.codec import Json
 from quorate.api.meta import Struct
-from quorate.local.server.admission.webhooks.configurations import Webhook
-from quorate.local.server.admission.webhooks.matching import AdmissionAttributes
+from quorate.local.server.admission.matching import AdmissionAttributes
+from quorate.local.server.admission_rules.webhooks import Webhook
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.backend_client import BackendClient, BackendUnreachable
 from quorate.local.server.registry.kinds import Kind

@@ -12,9 +12,9 @@ import msgspec
 from quorate.api.codec import Json
 from quorate.api.meta import Struct
 from quorate.local.objects.crd.definition import Definition
+from quorate.local.objects.errors import internal
+from quorate.local.server.admission_rules.webhooks import REVIEW_VERSIONS
 from quorate.local.server.backend_client import BackendClient, BackendUnreachable
-from quorate.local.server.errors import internal
-from quorate.local.server.registry.validation.formats import REVIEW_VERSIONS
 
 Converter = Callable[[Json, str], Json]
 """Returns an object in the given apiVersion."""

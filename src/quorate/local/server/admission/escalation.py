@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from quorate.api.codec import Json
+from quorate.local.objects.errors import StatusError, forbidden
 from quorate.local.server.auth.authorization import (
     ALL_RULES,
     GROUP,
@@ -17,7 +18,6 @@ from quorate.local.server.auth.authorization import (
     PolicyRule,
     parse_rule,
 )
-from quorate.local.server.errors import StatusError, forbidden
 from quorate.local.server.requests.context import RequestContext
 
 ROLES = ("roles", "clusterroles")

@@ -5,11 +5,11 @@ from typing import Final
 
 from quorate.api.codec import Json
 from quorate.local.objects.cel.evaluation import in_thread
-from quorate.local.server.admission.policies.expressions import Evaluation, EvaluationFailed
-from quorate.local.server.admission.policies.policies import Binding, Match, Policy, Validation
-from quorate.local.server.admission.webhooks import matching, review
-from quorate.local.server.admission.webhooks.matching import AdmissionAttributes, convert_attributes
-from quorate.local.server.errors import StatusError, status_details
+from quorate.local.objects.errors import StatusError, status_details
+from quorate.local.server.admission import matching, review
+from quorate.local.server.admission.matching import AdmissionAttributes, convert_attributes
+from quorate.local.server.admission_rules.expressions import Evaluation, EvaluationFailed
+from quorate.local.server.admission_rules.policies import Binding, Match, Policy, Validation
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation.selectors import selector_matches
 from quorate.local.server.requests.context import RequestContext

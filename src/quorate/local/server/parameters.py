@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from quorate.local.server.errors import bad_request
+from quorate.local.objects.errors import bad_request
 
 
 def boolean(query: Mapping[str, str], name: str) -> bool:

@@ -1,1 +1,0 @@
-"""ValidatingAdmissionPolicies: CEL expressions that the server evaluates for each request."""

@@ -1,0 +1,1 @@
+"""Stored admission webhooks and ValidatingAdmissionPolicies, compiled once for each revision."""
