@@ -162,8 +162,8 @@ class ClusterDirectory:
         if not self.path.is_dir():
             return ()
         with self.lock(since):
-            known = tuple(self.path / name for name in _FILES)
-            present = tuple(path for path in known if path.exists())
+            files = tuple(self.path / name for name in _FILES)
+            present = tuple(path for path in files if path.exists())
             for path in present:
                 path.unlink()
         if not any(self.path.iterdir()):

@@ -132,13 +132,13 @@ class GarbageCollector(Controller):
         owners: dict[Uid, OwnerState] = {}
         requeue_at = None
         for reference in entry.metadata.owner_references:
-            known = self._metadata_cache.get(reference.uid)
+            owner = self._metadata_cache.get(reference.uid)
             owners[reference.uid] = (
-                owner_state(known.metadata)
-                if known
+                owner_state(owner.metadata)
+                if owner
                 else await self._read_owner_state(reference, entry.metadata.namespace)
             )
-            if known is None and owners[reference.uid] is not OwnerState.ABSENT:
+            if owner is None and owners[reference.uid] is not OwnerState.ABSENT:
                 # Check again until a watch delivers the owner, because nothing reports its deletion before.
                 requeue_at = self._clock.now() + UNSEEN_OWNER_RETRY_S
         for action in collection_actions(entry, owners, self._metadata_cache.dependents(entry.uid)):

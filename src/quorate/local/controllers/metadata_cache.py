@@ -77,8 +77,8 @@ async def discover(client: Client) -> tuple[Resource[PartialObjectMetadata], ...
     """
     answer = codec.decode(ApiGroupList, await client.request("GET", "/apis"))
     versions = [("", "v1")]
-    versions += [(group.name, each.version) for group in answer.groups for each in group.versions]
-    found: dict[tuple[str, str], Resource[PartialObjectMetadata]] = {}
+    versions += [(group.name, version.version) for group in answer.groups for version in group.versions]
+    resources: dict[tuple[str, str], Resource[PartialObjectMetadata]] = {}
     for group, version in versions:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
@@ -92,8 +92,8 @@ async def discover(client: Client) -> tuple[Resource[PartialObjectMetadata], ...
                 resource = Resource(
                     group, version, kind.name, kind.kind, kind.namespaced, PartialObjectMetadata
                 )
-                found.setdefault((group, kind.name), resource)
-    return tuple(found.values())
+                resources.setdefault((group, kind.name), resource)
+    return tuple(resources.values())
 
 
 class MetadataCache:
@@ -148,7 +148,7 @@ class MetadataCache:
 
     async def _rediscover(self, _: Key) -> float | None:
         self.kinds = await discover(self._client)
-        self._kind_by_name = {(each.group, each.kind): each for each in reversed(self.kinds)}
+        self._kind_by_name = {(kind.group, kind.kind): kind for kind in reversed(self.kinds)}
         watched = {kind for kind in self.kinds if (kind.group, kind.plural) not in UNWATCHED}
         for kind in [kind for kind in self._watches if kind not in watched]:
             self._watches.pop(kind)[1].cancel()

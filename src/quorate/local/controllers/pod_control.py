@@ -39,8 +39,8 @@ def enqueue_controllers(dependents: Informer[T], kind: str, reconciler: Reconcil
     """Enqueue the controlling owners of ``kind`` whenever one of ``dependents`` changes."""
 
     def on_change(change: Change[T]) -> None:
-        for each in (change.old, change.new):
-            key = None if each is None else controller_key(metadata_of(each), kind)
+        for dependent in (change.old, change.new):
+            key = None if dependent is None else controller_key(metadata_of(dependent), kind)
             if key is not None:
                 reconciler.enqueue(key)
 
@@ -179,8 +179,8 @@ class PodClaims(Generic[T]):
         for pod in written if cache is not None else ():
             cache.record(pod)  # type: ignore[union-attr]
         adopted = [pod for pod in written if is_controlled_by(pod.metadata, metadata.uid)]
-        known = {pod.metadata.uid for pod in kept}
-        return [*kept, *(pod for pod in adopted if pod.metadata.uid not in known)]
+        kept_uids = {pod.metadata.uid for pod in kept}
+        return [*kept, *(pod for pod in adopted if pod.metadata.uid not in kept_uids)]
 
     async def _exists(self, owner: T) -> bool:
         """Return True unless the owner is deleted, which the watch may not have delivered yet."""

@@ -107,7 +107,7 @@ class ResourceClaimController:
         pod = self._pods.get(key)
         if pod is None or pod.metadata.deletion_timestamp is not None or pod.is_done:
             return
-        recorded = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+        recorded = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
         made = {}
         for claim in pod.spec.resource_claims:
             if not claim.resource_claim_template_name or recorded.get(claim.name):
@@ -155,14 +155,19 @@ class ResourceClaimController:
         claim = self._claims.get(key)
         if claim is None:
             return
-        kept = [each for each in claim.status.reserved_for if await self._uses(key.namespace, each)]
+        kept = [
+            consumer for consumer in claim.status.reserved_for if await self._uses(key.namespace, consumer)
+        ]
         removed = len(kept) < len(claim.status.reserved_for)
         is_terminating = claim.metadata.deletion_timestamp is not None
         # A scheduler adds the finalizer first, then the allocation with its reservation.
         is_free = not kept and (removed or is_terminating)
         try:
             if removed or (is_free and claim.status.allocation is not None):
-                consumers = [{"resource": each.resource, "name": each.name, "uid": each.uid} for each in kept]
+                consumers = [
+                    {"resource": consumer.resource, "name": consumer.name, "uid": consumer.uid}
+                    for consumer in kept
+                ]
                 status: Json = {"reservedFor": consumers or None, **({"allocation": None} if is_free else {})}
                 version = {"resourceVersion": claim.metadata.resource_version}
                 patch = {"metadata": version, "status": status}
@@ -195,7 +200,7 @@ class ResourceClaimController:
 
 
 def _consumers(claim: ResourceClaim) -> list[Key]:
-    return [Key(claim.metadata.namespace, each.name) for each in claim.status.reserved_for]
+    return [Key(claim.metadata.namespace, consumer.name) for consumer in claim.status.reserved_for]
 
 
 def _templates(pod: ClaimingPod) -> list[Key]:

@@ -101,9 +101,9 @@ class Scheduler:
         elif pod.metadata.uid in self._assumed:
             return  # bound by this scheduler a moment ago
         elif _is_schedulable(pod):
-            known = self._pending.get(pod.metadata.key)
+            pending = self._pending.get(pod.metadata.key)
             self._pending[pod.metadata.key] = pod
-            if known is None or known.spec != pod.spec:
+            if pending is None or pending.spec != pod.spec:
                 self._enqueue(pod)
         else:
             self._remove_pending(pod.metadata.key)

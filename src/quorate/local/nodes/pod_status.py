@@ -107,8 +107,8 @@ def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
         phase=phase,
         container_statuses=_stopped(pod, exit_code, moment),
         ephemeral_container_statuses=tuple(
-            _stopped_status(each, exit_code, moment) if each.state.running else each
-            for each in pod.status.ephemeral_container_statuses
+            _stopped_status(status, exit_code, moment) if status.state.running else status
+            for status in pod.status.ephemeral_container_statuses
         ),
     )
     stopped_value = ConditionValue("False", "PodFailed" if exit_code else "PodCompleted")
@@ -168,8 +168,8 @@ def _stopped_status(previous: ContainerStatus, exit_code: int, moment: datetime)
 
 def _previous_status(pod: Pod, container: Container) -> ContainerStatus:
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
-    found = next((status for status in statuses if status.name == container.name), None)
-    return found or _status(container, ContainerState())
+    previous = next((status for status in statuses if status.name == container.name), None)
+    return previous or _status(container, ContainerState())
 
 
 def _status(container: Container, state: ContainerState, *, ready: bool = False) -> ContainerStatus:
@@ -213,7 +213,7 @@ class NodeCapacity:
 
 def with_ephemeral_containers(pod: Pod, status: PodStatus, moment: datetime) -> PodStatus:
     """Return the status in which every ephemeral container has started; they never restart."""
-    known = {each.name for each in status.ephemeral_container_statuses}
+    started_names = {started.name for started in status.ephemeral_container_statuses}
     started = tuple(
         ContainerStatus(
             name=container.name,
@@ -221,7 +221,7 @@ def with_ephemeral_containers(pod: Pod, status: PodStatus, moment: datetime) -> 
             state=ContainerState(running=ContainerStateRunning(started_at=moment)),
         )
         for container in pod.spec.ephemeral_containers
-        if container.name not in known
+        if container.name not in started_names
     )
     if not started or status.phase != "Running":
         return status
@@ -232,8 +232,8 @@ def is_resized(pod: Pod) -> bool:
     """Return True if a container that was resized before has other resources than its spec."""
     resources = {container.name: container.resources for container in pod.spec.containers}
     return any(
-        isinstance(each.resources, ResourceRequirements) and each.resources != resources.get(each.name)
-        for each in pod.status.container_statuses
+        isinstance(status.resources, ResourceRequirements) and status.resources != resources.get(status.name)
+        for status in pod.status.container_statuses
     )
 
 
@@ -242,7 +242,7 @@ def with_resized_containers(
 ) -> PodStatus:
     """Return the status after a resize, or with the reason why it does not happen, or not yet."""
     wanted = pod_requests(pod.spec)
-    others = tuple(each for each in status.conditions if each.type != RESIZE_PENDING)
+    others = tuple(condition for condition in status.conditions if condition.type != RESIZE_PENDING)
     for name in RESIZABLE:
         need = wanted[name].nanos if name in wanted else 0
         for reason, noun, available in (
@@ -260,7 +260,9 @@ def with_resized_containers(
             )
             return replace(status, conditions=tuple(with_condition(status.conditions, condition)))
     resources = {container.name: container.resources for container in pod.spec.containers}
-    resized = tuple(_with_resources(each, resources.get(each.name)) for each in status.container_statuses)
+    resized = tuple(
+        _with_resources(container, resources.get(container.name)) for container in status.container_statuses
+    )
     return replace(status, conditions=others, container_statuses=resized)
 
 

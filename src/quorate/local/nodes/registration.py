@@ -58,7 +58,9 @@ class Node(Struct):
     @property
     def address(self) -> str:
         """Return the internal address; empty before the kubelet has reported one."""
-        return next((each.address for each in self.status.addresses if each.type == "InternalIP"), "")
+        return next(
+            (address.address for address in self.status.addresses if address.type == "InternalIP"), ""
+        )
 
     @property
     def is_simulated(self) -> bool:
@@ -145,14 +147,14 @@ def _awaits_kubelet(node: Node) -> bool:
 
 
 async def register(
-    client: Client, clock: Clock, pool: NodePool, name: str, address: str, known: Node | None = None
+    client: Client, clock: Clock, pool: NodePool, name: str, address: str, existing: Node | None = None
 ) -> None:
     """Create a node of a pool, or update ``known``, and report it ready."""
     taints: list[Json] = [codec.to_builtins(taint) for taint in pool.taints]
     written = ",".join(_taint_text(taint) for taint in taints)
     metadata = {"labels": node_labels(pool, name), "annotations": {ORIGIN: OF_POOL, POOL_TAINTS: written}}
     node = await client.apply(NODES, Key("", name), {"metadata": metadata})
-    before = "" if known is None else known.metadata.annotations.get(POOL_TAINTS, "")
+    before = "" if existing is None else existing.metadata.annotations.get(POOL_TAINTS, "")
     others = _other_taints(node, {*before.split(","), *written.split(",")})
     status = node_status(name, address, clock.now())
     status["capacity"] = status["allocatable"] = replacing(node.status.capacity, pool.resources())

@@ -39,11 +39,11 @@ def type_invalid(field: str, value: object, detail: str) -> Cause:
 
 
 def not_supported(field: str, value: object, supported: Iterable[str]) -> Cause:
-    known = ", ".join(f'"{name}"' for name in supported)
+    choices = ", ".join(f'"{name}"' for name in supported)
     return Cause(
         field,
         "FieldValueNotSupported",
-        f"Unsupported value: {format_value(value)}: supported values: {known}",
+        f"Unsupported value: {format_value(value)}: supported values: {choices}",
     )
 
 

@@ -27,9 +27,9 @@ def capacity(state: Path, overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 def _memory_kib() -> int:
-    found = _MEMORY.search(Path("/proc/meminfo").read_text())
-    assert found is not None, "every kernel says how much memory there is"
-    return int(found[1])
+    match = _MEMORY.search(Path("/proc/meminfo").read_text())
+    assert match is not None, "every kernel says how much memory there is"
+    return int(match[1])
 
 
 def nvidia_devices() -> tuple[int, ...]:
@@ -42,8 +42,8 @@ class DevicePool:
     """The NVIDIA devices of a node; each belongs to at most one container."""
 
     def __init__(self, count: int) -> None:
-        found = nvidia_devices()
-        self._free = list(found if len(found) >= count else range(count))[:count]
+        devices = nvidia_devices()
+        self._free = list(devices if len(devices) >= count else range(count))[:count]
         self._taken: dict[tuple[str, str], tuple[int, ...]] = {}  # by pod uid and container
 
     def take(self, uid: str, container: str, count: int) -> tuple[int, ...] | None:

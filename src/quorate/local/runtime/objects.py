@@ -91,9 +91,9 @@ class ApiObjects:
     async def token(self, pod: Pod, source: TokenSource) -> str:
         """Return a token of the pod's service account, a new one before the last expires."""
         identity = (pod.metadata.uid, source.path, source.audience)
-        known = self._tokens.get(identity)
-        if known is not None and self._clock.now() < known[1]:
-            return known[0]
+        cached = self._tokens.get(identity)
+        if cached is not None and self._clock.now() < cached[1]:
+            return cached[0]
         account = pod.spec.service_account_name or "default"
         lifetime_s = max(source.expiration_seconds, MIN_TOKEN_LIFETIME_S)
         path = SERVICE_ACCOUNTS.path(pod.metadata.namespace, account, "token")

@@ -109,18 +109,18 @@ def next_changes(
     create: list[str] = []
     delete: list[Pod] = []
     surging = _surge(daemon_set, fits) > 0
-    for each in on_nodes:
-        if not each.fit.may_stay:
-            delete += [*each.running, *each.ended]
+    for on_node in on_nodes:
+        if not on_node.fit.may_stay:
+            delete += [*on_node.running, *on_node.ended]
             continue
-        delete += each.ended
-        occupied = each.running or each.ended or (each.terminating and not surging)
-        if each.fit.should_run and not occupied:
-            create.append(each.node)
+        delete += on_node.ended
+        occupied = on_node.running or on_node.ended or (on_node.terminating and not surging)
+        if on_node.fit.should_run and not occupied:
+            create.append(on_node.node)
         elif not surging:
-            delete += each.running[1:]
+            delete += on_node.running[1:]
         else:
-            delete += _beyond_surge(each, hash_, minimum_s, now)
+            delete += _beyond_surge(on_node, hash_, minimum_s, now)
     if daemon_set.spec.update_strategy.type == "RollingUpdate":
         created, deleted = _update(daemon_set, fits, on_nodes, hash_, now)
         create += [node for node in created if node not in create]
@@ -135,18 +135,18 @@ def next_changes(
 
 def _by_node(fits: Mapping[str, NodeFit], pods: Iterable[Pod]) -> list[_NodePods]:
     """Group the pods by node.  Pods of unknown nodes are for the pod garbage collector."""
-    found = {name: _NodePods(name, fits[name]) for name in sorted(fits)}
+    on_nodes = {name: _NodePods(name, fits[name]) for name in sorted(fits)}
     for pod in sorted(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.name)):
-        each = found.get(target_node(pod))
-        if each is None:
+        on_node = on_nodes.get(target_node(pod))
+        if on_node is None:
             continue
         if pod.metadata.deletion_timestamp is not None:
-            each.terminating.append(pod)
+            on_node.terminating.append(pod)
         elif pod.status.phase in ("Failed", "Succeeded"):
-            each.ended.append(pod)
+            on_node.ended.append(pod)
         else:
-            each.running.append(pod)
-    return list(found.values())
+            on_node.running.append(pod)
+    return list(on_nodes.values())
 
 
 def _is_new(pod: Pod, hash_: str) -> bool:
@@ -168,7 +168,7 @@ def _is_available(pod: Pod, minimum_s: int, now: float) -> bool:
 
 
 def _available_at(on_nodes: Iterable[_NodePods], minimum_s: int, now: float) -> float | None:
-    moments = (_ready_since(pod) for each in on_nodes for pod in each.running)
+    moments = (_ready_since(pod) for on_node in on_nodes for pod in on_node.running)
     return min((at + minimum_s for at in moments if at is not None and at + minimum_s > now), default=None)
 
 
@@ -183,10 +183,10 @@ def _wanted(fits: Mapping[str, NodeFit]) -> int:
     return sum(fit.should_run for fit in fits.values())
 
 
-def _beyond_surge(each: _NodePods, hash_: str, minimum_s: int, now: float) -> list[Pod]:
+def _beyond_surge(on_node: _NodePods, hash_: str, minimum_s: int, now: float) -> list[Pod]:
     """Return the pods of a node beyond an old ready one and a new one that is not yet available."""
-    new = [pod for pod in each.running if _is_new(pod, hash_)]
-    old = [pod for pod in each.running if not _is_new(pod, hash_)]
+    new = [pod for pod in on_node.running if _is_new(pod, hash_)]
+    old = [pod for pod in on_node.running if not _is_new(pod, hash_)]
     surplus = [*new[1:], *old[1:]]
     if new and old and (not is_ready(old[0]) or _is_available(new[0], minimum_s, now)):
         surplus.append(old[0])
@@ -204,19 +204,21 @@ def _update(
     minimum_s = daemon_set.spec.min_ready_seconds
     rolling = daemon_set.spec.update_strategy.rolling_update
     surge = _surge(daemon_set, fits)
-    single = [(each.node, each.running[0]) for each in on_nodes if len(each.running) == 1]
+    single = [(on_node.node, on_node.running[0]) for on_node in on_nodes if len(on_node.running) == 1]
     old = [(node, pod) for node, pod in single if not _is_new(pod, hash_)]
     broken = [(node, pod) for node, pod in old if not _is_available(pod, minimum_s, now)]
     working = [pair for pair in old if pair not in broken]
     if surge:
-        pairs = sum(len(each.running) > 1 for each in on_nodes)
+        pairs = sum(len(on_node.running) > 1 for on_node in on_nodes)
         chosen = [*broken, *working[: max(surge - pairs, 0)]]
         return [node for node, _ in chosen if fits[node].should_run], []
     allowed = scaled_value(rolling.max_unavailable, _wanted(fits), round_up=True)
     fresh = {node for node, pod in single if _is_new(pod, hash_) and _is_available(pod, minimum_s, now)}
     kept = fresh | {node for node, _ in working}
     unavailable = sum(
-        each.node not in kept for each in on_nodes if each.running or each.ended or each.terminating
+        on_node.node not in kept
+        for on_node in on_nodes
+        if on_node.running or on_node.ended or on_node.terminating
     )
     chosen = [*broken, *working[: max(allowed - unavailable, 0)]]
     return [], [pod for _, pod in chosen]
@@ -224,16 +226,18 @@ def _update(
 
 def _status(daemon_set: DaemonSet, on_nodes: Sequence[_NodePods], hash_: str, now: float) -> DaemonSetStatus:
     minimum_s = daemon_set.spec.min_ready_seconds
-    wanted = [each for each in on_nodes if each.fit.should_run]
-    first = [pods[0] for each in wanted if (pods := [*each.running, *each.ended, *each.terminating])]
+    wanted = [on_node for on_node in on_nodes if on_node.fit.should_run]
+    first = [
+        pods[0] for on_node in wanted if (pods := [*on_node.running, *on_node.ended, *on_node.terminating])
+    ]
     available = sum(_is_available(pod, minimum_s, now) for pod in first)
     return DaemonSetStatus(
         desired_number_scheduled=len(wanted),
         current_number_scheduled=len(first),
         number_misscheduled=sum(
-            bool(each.running or each.ended or each.terminating)
-            for each in on_nodes
-            if not each.fit.should_run
+            bool(on_node.running or on_node.ended or on_node.terminating)
+            for on_node in on_nodes
+            if not on_node.fit.should_run
         ),
         number_ready=sum(map(is_ready, first)),
         updated_number_scheduled=sum(_is_new(pod, hash_) for pod in first),

@@ -53,7 +53,7 @@ class DaemonSetController(Controller):
             pods, lambda pod: controller_key(pod.metadata, DAEMON_SETS.kind), "daemon set"
         )
         self._claims = PodClaims(
-            client, DAEMON_SETS, sets, pods, lambda each: each.spec.selector, self._reconciler
+            client, DAEMON_SETS, sets, pods, lambda daemon_set: daemon_set.spec.selector, self._reconciler
         )
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         nodes.subscribe(self._on_node)

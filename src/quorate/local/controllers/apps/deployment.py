@@ -50,19 +50,21 @@ def rollout_step(deployment: Deployment, new: ReplicaSet | None, old: Sequence[R
     """
     desired = deployment.spec.replicas
     present = 0 if new is None else new.spec.replicas
-    remaining = [each.spec.replicas for each in old]
+    remaining = [replica_set.spec.replicas for replica_set in old]
     if deployment.spec.strategy.type == "Recreate":
-        gone = all(each.status.replicas == 0 for each in old)
+        gone = all(replica_set.status.replicas == 0 for replica_set in old)
         return ReplicaCounts(desired if gone else present, tuple(0 for _ in old))
     surge, unavailable = _surge_and_unavailable(deployment.spec.strategy.rolling_update, desired)
     grown = min(desired, max(present, desired + surge - sum(remaining)))
-    available = sum(each.status.available_replicas for each in (*old, *([new] if new is not None else [])))
+    available = sum(
+        replica_set.status.available_replicas for replica_set in (*old, *([new] if new is not None else []))
+    )
     # Unavailable old pods are removed first, then as many available ones as the minimum allows.
     spare = max(available - (desired - unavailable), 0)
     shrunk = []
-    for each, size in zip(old, remaining, strict=True):
-        idle = max(size - each.status.available_replicas, 0)
-        less = min(each.status.available_replicas, spare)
+    for replica_set, size in zip(old, remaining, strict=True):
+        idle = max(size - replica_set.status.available_replicas, 0)
+        less = min(replica_set.status.available_replicas, spare)
         spare -= less
         shrunk.append(max(size - idle - less, 0))
     return ReplicaCounts(grown, tuple(shrunk))
@@ -86,8 +88,10 @@ class DeploymentController(Controller):
         self, client: Client, clock: Clock, deployments: Informer[Deployment], sets: Informer[ReplicaSet]
     ) -> None:
         super().__init__("deployment", client, clock, deployments, sets)
-        self._deployments = MutationCache(deployments, lambda each: each.metadata.key)
-        self._sets = MutationCache(sets, lambda each: controller_key(each.metadata, DEPLOYMENTS.kind))
+        self._deployments = MutationCache(deployments, lambda deployment: deployment.metadata.key)
+        self._sets = MutationCache(
+            sets, lambda replica_set: controller_key(replica_set.metadata, DEPLOYMENTS.kind)
+        )
         deployments.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(sets, DEPLOYMENTS.kind, self._reconciler)
 
@@ -96,19 +100,28 @@ class DeploymentController(Controller):
         if deployment is None or deployment.metadata.deletion_timestamp is not None:
             return
         uid = deployment.metadata.uid
-        owned = [each for each in self._sets.by_group(key) if is_controlled_by(each.metadata, uid)]
+        owned = [
+            owned_set for owned_set in self._sets.by_group(key) if is_controlled_by(owned_set.metadata, uid)
+        ]
         revision = template_hash(deployment.spec.template)
-        new = next((each for each in owned if each.metadata.labels.get(POD_TEMPLATE_HASH) == revision), None)
-        old = [each for each in owned if each is not new]
+        new = next(
+            (
+                replica_set
+                for replica_set in owned
+                if replica_set.metadata.labels.get(POD_TEMPLATE_HASH) == revision
+            ),
+            None,
+        )
+        old = [replica_set for replica_set in owned if replica_set is not new]
         if not deployment.spec.paused:
             step = rollout_step(deployment, new, old)
             if new is None:
                 new = await self._create(deployment, revision, step.new, len(old) + 1)
             elif (missing := _missing_annotations(deployment, new)) or new.spec.replicas != step.new:
                 new = await self._change(new, step.new, missing)
-            for each, size in zip(list(old), step.old, strict=True):
-                if each.spec.replicas != size:
-                    old[old.index(each)] = await self._change(each, size, {})
+            for replica_set, size in zip(list(old), step.old, strict=True):
+                if replica_set.spec.replicas != size:
+                    old[old.index(replica_set)] = await self._change(replica_set, size, {})
         await self._report(deployment, new, old)
 
     async def _create(self, deployment: Deployment, revision: str, size: int, number: int) -> ReplicaSet:
@@ -147,12 +160,12 @@ class DeploymentController(Controller):
         self, deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]
     ) -> None:
         every = [*old, *([new] if new is not None else [])]
-        present = sum(each.status.replicas for each in every)
-        available = sum(each.status.available_replicas for each in every)
+        present = sum(replica_set.status.replicas for replica_set in every)
+        available = sum(replica_set.status.available_replicas for replica_set in every)
         status = DeploymentStatus(
             replicas=present,
             updated_replicas=0 if new is None else new.status.replicas,
-            ready_replicas=sum(each.status.ready_replicas for each in every),
+            ready_replicas=sum(replica_set.status.ready_replicas for replica_set in every),
             available_replicas=available,
             unavailable_replicas=max(max(deployment.spec.replicas, present) - available, 0),
             observed_generation=deployment.metadata.generation,

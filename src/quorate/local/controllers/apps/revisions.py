@@ -46,9 +46,9 @@ class RevisionHistory:
         """
         hash_ = template_hash(template)
         name = f"{owner.name}-{hash_}"
-        owned = sorted(self._revisions.by_group(owner.uid), key=lambda each: each.revision)
+        owned = sorted(self._revisions.by_group(owner.uid), key=lambda revision: revision.revision)
         newest = owned[-1].revision if owned else 0
-        current = next((each for each in owned if each.metadata.name == name), None)
+        current = next((revision for revision in owned if revision.metadata.name == name), None)
         if current is None:
             await self._create(owner, template, name, hash_, newest + 1)
         elif current.revision < newest:  # a rollback
@@ -57,14 +57,16 @@ class RevisionHistory:
                 await self._client.patch(CONTROLLER_REVISIONS, current.metadata.key, patch)
             )
         old = [
-            each
-            for each in owned
-            if each.metadata.name != name
-            and not {each.metadata.name, each.metadata.labels.get(REVISION_LABEL, "")} & set(used)
+            revision
+            for revision in owned
+            if revision.metadata.name != name
+            and not {revision.metadata.name, revision.metadata.labels.get(REVISION_LABEL, "")} & set(used)
         ]
-        for each in old[: max(len(old) - limit, 0)]:
+        for revision in old[: max(len(old) - limit, 0)]:
             try:
-                await self._client.delete(CONTROLLER_REVISIONS, each.metadata.key, uid=each.metadata.uid)
+                await self._client.delete(
+                    CONTROLLER_REVISIONS, revision.metadata.key, uid=revision.metadata.uid
+                )
             except NotFound:
                 continue
 

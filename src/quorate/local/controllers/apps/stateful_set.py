@@ -60,18 +60,18 @@ def next_changes(stateful_set: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
     start = stateful_set.spec.ordinals.start
     wanted = range(start, start + stateful_set.spec.replicas)
     ended = tuple(pod for pod in pods if not is_active(pod) and pod.metadata.deletion_timestamp is None)
-    surplus = [by_ordinal[each] for each in sorted(by_ordinal, reverse=True) if each not in wanted]
+    surplus = [by_ordinal[ordinal] for ordinal in sorted(by_ordinal, reverse=True) if ordinal not in wanted]
     if stateful_set.spec.pod_management_policy == "Parallel":
         going = tuple(pod for pod in surplus if pod.metadata.deletion_timestamp is None)
-        missing = tuple(islice((each for each in wanted if each not in by_ordinal), BURST_REPLICAS))
+        missing = tuple(islice((ordinal for ordinal in wanted if ordinal not in by_ordinal), BURST_REPLICAS))
         deleted = (*ended, *going)[:BURST_REPLICAS]
         return PodChanges(missing, deleted or (() if missing else _outdated(stateful_set, by_ordinal)))
     if ended:
         return PodChanges(delete=ended[:1])
-    for each in wanted:
-        pod = by_ordinal.get(each)
+    for ordinal in wanted:
+        pod = by_ordinal.get(ordinal)
         if pod is None:
-            return PodChanges(create=(each,))
+            return PodChanges(create=(ordinal,))
         if not (is_active(pod) and is_ready(pod)):
             return PodChanges() if not surplus else PodChanges(delete=_first_to_delete(surplus))
     return PodChanges(delete=_first_to_delete(surplus) or _outdated(stateful_set, by_ordinal))
@@ -129,7 +129,7 @@ class StatefulSetController(Controller):
     ) -> None:
         super().__init__("stateful-set", client, clock, sets, pods, revisions)
         self._history = RevisionHistory(client, STATEFUL_SETS, revisions)
-        self._sets = MutationCache(sets, lambda each: each.metadata.key)
+        self._sets = MutationCache(sets, lambda stateful_set: stateful_set.metadata.key)
         self._pods = pods
         pods.add_index("stateful set", lambda pod: (controller_key(pod.metadata, STATEFUL_SETS.kind),))
         self._claims = PodClaims(
@@ -137,7 +137,7 @@ class StatefulSetController(Controller):
             STATEFUL_SETS,
             sets,
             pods,
-            lambda each: each.spec.selector,
+            lambda stateful_set: stateful_set.spec.selector,
             self._reconciler,
             is_member=is_member,
         )

@@ -40,9 +40,9 @@ def finished_at(pod: Pod) -> float:
         status.state.terminated.finished_at if status.state.terminated else None
         for status in pod.status.container_statuses
     ]
-    known = [epoch(end) for end in ends if end is not None]
-    if known and len(known) == len(ends):
-        return max(known)
+    end_times = [epoch(end) for end in ends if end is not None]
+    if end_times and len(end_times) == len(ends):
+        return max(end_times)
     ready = find_condition(pod.status.conditions, "Ready")
     if ready and ready.status == "False" and ready.last_transition_time:
         return epoch(ready.last_transition_time)

@@ -38,7 +38,7 @@ class IndexSet:
     def __contains__(self, index: int | None) -> bool:
         if index is None:
             return False
-        at = bisect_right(self._ranges, index, key=lambda each: each[0]) - 1
+        at = bisect_right(self._ranges, index, key=lambda interval: interval[0]) - 1
         return at >= 0 and index < self._ranges[at][1]
 
     def __eq__(self, other: object) -> bool:
@@ -64,12 +64,12 @@ class IndexSet:
         return list(islice((index for first, stop in gaps for index in range(first, stop)), most))
 
     def _overlapping(self, first: int, end: int) -> Iterator[Range]:
-        start = max(0, bisect_right(self._ranges, first, key=lambda each: each[0]) - 1)
-        for each in islice(self._ranges, start, None):
-            if each[0] >= end:
+        start = max(0, bisect_right(self._ranges, first, key=lambda interval: interval[0]) - 1)
+        for interval in islice(self._ranges, start, None):
+            if interval[0] >= end:
                 return
-            if each[1] > first:
-                yield each
+            if interval[1] > first:
+                yield interval
 
     def __str__(self) -> str:
         return ",".join(_format_range(first, end - 1) for first, end in self._ranges)

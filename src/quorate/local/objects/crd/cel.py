@@ -98,9 +98,9 @@ FieldTree = dict[str, "FieldTree"] | None
 def referenced_fields(text: str, variable: str) -> FieldTree:
     """Return an upper bound of the fields of a variable that a rule reads, from its text."""
     paths: set[tuple[str, ...]] = set()
-    for found in re.finditer(rf"(?<![\w.]){variable}\b((?:\.\w+)*)(\s*\()?", text):
-        path = tuple(found[1].split(".")[1:])
-        paths.add(path[:-1] if found[2] else path)  # a called name is a method, not a field
+    for match in re.finditer(rf"(?<![\w.]){variable}\b((?:\.\w+)*)(\s*\()?", text):
+        path = tuple(match[1].split(".")[1:])
+        paths.add(path[:-1] if match[2] else path)  # a called name is a method, not a field
     return _field_tree(paths)
 
 

@@ -358,8 +358,8 @@ def _scale_findings(scale: Json, path: str) -> Iterator[Cause]:
         elif not json_path.startswith("."):
             yield errors.invalid_value(where, json_path, "must be a simple json path starting with .")
         elif not json_path.startswith(tuple(f"{parent}." for parent in parents)):
-            known = " or ".join(parents)
-            rule = f"should be a json path under {'either ' * (len(parents) > 1)}{known}"
+            allowed = " or ".join(parents)
+            rule = f"should be a json path under {'either ' * (len(parents) > 1)}{allowed}"
             yield errors.invalid_value(where, json_path, rule)
 
 

@@ -35,8 +35,8 @@ STRUCTURAL_KEYWORDS = (
 
 def schema_findings(schema: Json, path: str) -> list[Cause]:
     """Validate an `openAPIV3Schema` at `path`."""
-    found = [*_root_findings(schema, path), *_findings(schema, path)]
-    return found or list(_defaults_findings(schema, path))
+    findings = [*_root_findings(schema, path), *_findings(schema, path)]
+    return findings or list(_defaults_findings(schema, path))
 
 
 def _root_findings(schema: Json, path: str) -> Iterator[Cause]:
@@ -135,14 +135,14 @@ def _kind_findings(schema: Json, path: str) -> Iterator[Cause]:
     kind = schema.get("type", "")
     if kind and kind not in SCHEMA_TYPES:
         yield errors.not_supported(f"{path}.type", kind, SCHEMA_TYPES)
-    for name, needed, known in LIST_AND_MAP_TYPES:
+    for name, needed, supported in LIST_AND_MAP_TYPES:
         value = schema.get(name)
         if value is None:
             continue
         if kind != needed:
             yield errors.invalid_value(f"{path}.type", kind, f"must be {needed} if {name} is specified")
-        if value not in known:
-            yield errors.not_supported(f"{path}.{name}", value, known)
+        if value not in supported:
+            yield errors.not_supported(f"{path}.{name}", value, supported)
     if schema.get("x-kubernetes-list-type") == "map":
         yield from _key_findings(schema, path)
     elif schema.get("x-kubernetes-list-map-keys"):

@@ -75,13 +75,13 @@ def _check(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
         return
     if _same(value, old):
         return
-    found = type_name(value)
+    json_type = type_name(value)
     wanted = ("integer", "string") if schema.int_or_string else (schema.type,) if schema.type else ()
-    if wanted and found not in wanted and not (found == "integer" and schema.type == "number"):
+    if wanted and json_type not in wanted and not (json_type == "integer" and schema.type == "number"):
         yield errors.type_invalid(
-            path, found, f'{path} in body must be of type {",".join(wanted)}: "{found}"'
+            path, json_type, f'{path} in body must be of type {",".join(wanted)}: "{json_type}"'
         )
-        if found == "number" and schema.type == "integer":
+        if json_type == "number" and schema.type == "integer":
             yield _unplaced(f"Checked value must be of type integer (default format) in {path}")
         return
     if schema.limits is not NO_VALUE_VALIDATION:
@@ -298,27 +298,30 @@ def _rule_causes(due: list[_DueRule]) -> list[Cause]:
     causes: list[Cause] = []
     violated: list[tuple[int, _DueRule]] = []  # with the index of the cause, which gets a message
     try:
-        for each, result in zip(due, evaluate([each.expression for each in due], budget), strict=True):
+        for due_rule, result in zip(
+            due, evaluate([due_rule.expression for due_rule in due], budget), strict=True
+        ):
             if result.is_too_long:
-                detail = f"{CALL_COST_EXCEEDED}: {each.rule.text}"
-                causes.append(errors.invalid_value(each.path or _NO_PATH, each.type, detail))
+                detail = f"{CALL_COST_EXCEEDED}: {due_rule.rule.text}"
+                causes.append(errors.invalid_value(due_rule.path or _NO_PATH, due_rule.type, detail))
                 break
             if result.error or not isinstance(result.value, bool):
-                causes.append(each.failure(result.error))
+                causes.append(due_rule.failure(result.error))
             elif not result.value:
-                if each.rule.message_program:
-                    violated.append((len(causes), each))
-                causes.append(each.violation(""))
+                if due_rule.rule.message_program:
+                    violated.append((len(causes), due_rule))
+                causes.append(due_rule.violation(""))
         messages = evaluate(
-            [each.rule.message_expression(each.spelled, each.olds) for _, each in violated], budget
+            [due_rule.rule.message_expression(due_rule.spelled, due_rule.olds) for _, due_rule in violated],
+            budget,
         )
     except BudgetExceeded as error:
-        texts = sorted({each.rule.text for each in due})
+        texts = sorted({due_rule.rule.text for due_rule in due})
         named = texts[0] if len(texts) == 1 else f"one of {len(texts)} rules"
         return [*causes, errors.invalid_value(_NO_PATH, None, f"{CALL_COST_EXCEEDED}: {named}: {error}")]
-    for (index, each), result in zip(violated, messages, strict=True):
+    for (index, due_rule), result in zip(violated, messages, strict=True):
         if isinstance(result.value, str) and result.value.strip() and "\n" not in result.value:
-            causes[index] = each.violation(result.value)
+            causes[index] = due_rule.violation(result.value)
     return causes
 
 

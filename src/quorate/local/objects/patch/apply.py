@@ -199,7 +199,9 @@ def check_types(config: Json, kind: MapOf, api_version: str) -> None:
             f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {version}, Kind={config['kind']}"
         )
         text = (
-            findings[0] if len(findings) == 1 else "errors:\n" + "\n".join(f"  {found}" for found in findings)
+            findings[0]
+            if len(findings) == 1
+            else "errors:\n" + "\n".join(f"  {finding}" for finding in findings)
         )
         raise internal(f"failed to create typed patch object ({where}): {text}")
 

@@ -112,11 +112,11 @@ def _entry(manager: Manager, ownership: Ownership) -> Json:
     return {key: value for key, value in entry.items() if value not in (None, "")}
 
 
-def trackable(found: FieldSet, ignored: Iterable[Path] = ()) -> FieldSet:
+def trackable(fields: FieldSet, ignored: Iterable[Path] = ()) -> FieldSet:
     """Return the fields that managers can own; the fields that the (sub)resource resets are left out."""
     prefixes = tuple(ignored)
     return frozenset(
-        path for path in found if path not in NEVER_OWNED and not any(path[: len(p)] == p for p in prefixes)
+        path for path in fields if path not in NEVER_OWNED and not any(path[: len(p)] == p for p in prefixes)
     )
 
 

@@ -165,9 +165,9 @@ def _binding(obj: Json, now: float) -> list[Any]:
     role, subjects = obj["roleRef"], obj.get("subjects") or []
 
     def named(kind: str) -> str:
-        found = (subject for subject in subjects if subject["kind"] == kind)
+        of_kind = (subject for subject in subjects if subject["kind"] == kind)
         return ", ".join(
-            f"{s['namespace']}/{s['name']}" if kind == "ServiceAccount" else s["name"] for s in found
+            f"{s['namespace']}/{s['name']}" if kind == "ServiceAccount" else s["name"] for s in of_kind
         )
 
     subjects_by_kind = (named("User"), named("Group"), named("ServiceAccount"))

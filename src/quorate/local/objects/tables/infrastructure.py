@@ -79,7 +79,9 @@ def ingress(obj: Json, now: float) -> list[Any]:
     hosts = [rule["host"] for rule in rules if rule.get("host")]
     hidden = len(rules) - _SHOWN_HOSTS if len(hosts[:_SHOWN_HOSTS]) == _SHOWN_HOSTS else 0
     balancer = (obj.get("status") or {}).get("loadBalancer") or {}
-    addresses = {each.get("ip") or each.get("hostname") or "" for each in balancer.get("ingress") or ()}
+    addresses = {
+        address.get("ip") or address.get("hostname") or "" for address in balancer.get("ingress") or ()
+    }
     address = ",".join(sorted(addresses - {""}))
     return [
         spec.get("ingressClassName", NONE),
@@ -145,7 +147,7 @@ resource_slice = named("Node,Driver,Pool,Age")(
 @named("Age,SignerName,Requestor,RequestedDuration,Condition")
 def signing_request(obj: Json, now: float) -> list[Any]:
     spec, status = obj["spec"], obj.get("status") or {}
-    types = {each["type"] for each in status.get("conditions") or ()}
+    types = {condition["type"] for condition in status.get("conditions") or ()}
     state = "Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"
     state += ",Failed" if "Failed" in types else ""
     seconds = spec.get("expirationSeconds")

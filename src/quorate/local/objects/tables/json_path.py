@@ -51,13 +51,13 @@ def compile_path(path: str) -> Callable[[Any], list[Any]]:
     """
     find = _Parser(path).parse()
 
-    def found(value: Any) -> list[Any]:
+    def values_at(value: Any) -> list[Any]:
         try:
             return find([value], Budget())
         except Unreadable:
             return []
 
-    return found
+    return values_at
 
 
 _FIELD = re.compile(r"(?:\\.|[^\\ \t\r\n.,\[\]$@{}])*", re.DOTALL)
@@ -117,11 +117,11 @@ class _Parser:
         return ValueError(f"{self._path}: not a JSONPath from character {self._at}: {reason}")
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        found = pattern.match(self._path, self._at)
-        if found is None:
+        match = pattern.match(self._path, self._at)
+        if match is None:
             raise self._invalid("unterminated")
-        self._at = found.end()
-        return found
+        self._at = match.end()
+        return match
 
     def _field(self) -> Step:
         name = self._take(_FIELD)[0]
@@ -140,20 +140,20 @@ class _Parser:
             raise self._invalid(f"{text} is not a number") from None
 
     def _quoted(self) -> str:
-        found = self._take(_QUOTED)
+        match = self._take(_QUOTED)
 
         def character(escape: re.Match[str]) -> str:
             digits = escape[1] or escape[2] or escape[3]
             if digits:
                 return chr(int(digits, 16))
-            if escape[4] == found["quote"]:
-                return found["quote"]
+            if escape[4] == match["quote"]:
+                return match["quote"]
             return _ESCAPED[escape[4]]
 
         try:
-            return _ESCAPE.sub(character, found["text"])
+            return _ESCAPE.sub(character, match["text"])
         except (KeyError, ValueError, OverflowError):
-            raise self._invalid(f"the escapes in {found[0]}") from None
+            raise self._invalid(f"the escapes in {match[0]}") from None
 
     def _array(self) -> list[Step]:
         start, end = self._at + 1, self._path.find("]", self._at)
@@ -168,16 +168,16 @@ class _Parser:
         return [partial(_items, self._slice(":" if text == "*" else text))]
 
     def _slice(self, text: str) -> "_Slice":
-        found = _SLICE.fullmatch(text)
-        if found is None:
+        match = _SLICE.fullmatch(text)
+        if match is None:
             raise self._invalid(f"array index [{text}]")
         try:
             start, stop, step = (
-                int(part.removeprefix(":")) if part.strip(":") else None for part in found.groups("")
+                int(part.removeprefix(":")) if part.strip(":") else None for part in match.groups("")
             )
         except ValueError:
             raise self._invalid(f"array index [{text}]") from None
-        if found[2]:
+        if match[2]:
             return _Slice(start or 0, stop, step)
         return _Slice(start or 0, (start or 0) + 1, step, is_index=True)
 
@@ -245,13 +245,13 @@ def _every(values: list[Any], _: Budget) -> list[Any]:
 
 def _descend(values: list[Any], budget: Budget) -> list[Any]:
     """Return the values and what they contain, each before its parts, without numbers and what is empty."""
-    found, left = [], values[::-1]
+    selected, left = [], values[::-1]
     while left:
         value = left.pop()
         if children := _children(value):
-            found.append(value)
+            selected.append(value)
             left += budget.spend(children)[::-1]
-    return found
+    return selected
 
 
 def _union(parts: Sequence[Step], values: list[Any], budget: Budget) -> list[Any]:
@@ -289,7 +289,7 @@ class _Slice:
 
 
 def _items(bounds: _Slice, values: list[Any], _: Budget) -> list[Any]:
-    found: list[Any] = []
+    selected: list[Any] = []
     for value in values:
         if value is None:
             continue
@@ -300,18 +300,18 @@ def _items(bounds: _Slice, values: list[Any], _: Budget) -> list[Any]:
         except Unreadable as error:
             raise Unreadable(str(error), values) from error
         if items is None:
-            return found  # client-go ends here, also if other lists follow
-        found += items
-    return found
+            return selected  # client-go ends here, also if other lists follow
+        selected += items
+    return selected
 
 
 def _filter(keeps: Callable[[Any, Budget], bool], values: list[Any], budget: Budget) -> list[Any]:
-    found: list[Any] = []
+    selected: list[Any] = []
     for value in values:
         if not isinstance(value, list):
             raise Unreadable("not a list", values)
-        found += (item for item in budget.spend(value) if keeps(item, budget))
-    return found
+        selected += (item for item in budget.spend(value) if keeps(item, budget))
+    return selected
 
 
 def _exists(path: Step, item: Any, budget: Budget) -> bool:

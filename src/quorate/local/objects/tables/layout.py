@@ -154,8 +154,8 @@ def custom_layout(columns: Sequence[Column]) -> TableLayout:
         wanted.append(replace(column, description=described))
 
     def cells(obj: Json, now: float) -> list[Any]:
-        found = [(kind, find(obj)) for kind, find in finders]
-        return [obj["metadata"]["name"], *(_cell(kind, values, now) for kind, values in found)]
+        columns = [(kind, find(obj)) for kind, find in finders]
+        return [obj["metadata"]["name"], *(_cell(kind, values, now) for kind, values in columns)]
 
     return TableLayout((NAME, *wanted), cells)
 

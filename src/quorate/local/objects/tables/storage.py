@@ -101,7 +101,7 @@ def csi_driver(obj: Json, now: float) -> list[Any]:
         spec.get("attachRequired", True),
         spec.get("podInfoOnMount", False),
         spec.get("storageCapacity", False),
-        UNSET if tokens is None else ",".join(each.get("audience", "") for each in tokens),
+        UNSET if tokens is None else ",".join(token.get("audience", "") for token in tokens),
         spec.get("requiresRepublish", False),
         ",".join(spec.get("volumeLifecycleModes") or ()) or NONE,
         age_of(obj, now),

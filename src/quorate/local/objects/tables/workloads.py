@@ -146,7 +146,12 @@ def replication_controller(obj: Json, now: float) -> list[Any]:
 @named("Controller,Revision,Age")
 def controller_revision(obj: Json, now: float) -> list[Any]:
     owner = next(
-        (each for each in obj["metadata"].get("ownerReferences") or () if each.get("controller")), None
+        (
+            reference
+            for reference in obj["metadata"].get("ownerReferences") or ()
+            if reference.get("controller")
+        ),
+        None,
     )
     controller = NONE
     if owner is not None:

@@ -108,10 +108,10 @@ def _referenced(
 
 
 def _object(kind: str, selector: KeySelector | ObjectSelector, objects: Mapping[str, T | None]) -> T | None:
-    found = objects.get(selector.name)
-    if found is None and not selector.optional:
-        raise ConfigError(f'{kind} "{selector.name}" not found')
-    return found
+    referenced = objects.get(selector.name)
+    if referenced is None and not selector.optional:
+        raise ConfigError(f'{kind} "{selector.name}" not referenced')
+    return referenced
 
 
 def _key(kind: str, pod: Pod, selector: KeySelector, values: Mapping[str, str] | None) -> str | None:
@@ -172,7 +172,7 @@ def resource_field(pod: Pod, container: Container, selector: ResourceFieldSelect
     if selector.container_name:
         named = pod.container(selector.container_name)
         if named is None:
-            raise ConfigError(f"container {selector.container_name} not found")
+            raise ConfigError(f"container {selector.container_name} not referenced")
         container = named
     kind, _, resource = selector.resource.partition(".")
     match kind:

@@ -128,18 +128,18 @@ def start(
 
 def marked_processes(state: Path) -> dict[tuple[str, str, int], list[int]]:
     """Return the processes of containers by pod uid, container and attempt; the outermost comes first."""
-    found: dict[tuple[str, str, int], list[int]] = {}
+    by_attempt: dict[tuple[str, str, int], list[int]] = {}
     parents: dict[int, int] = {}
     for pid, marker in _markers():
         directory, _, rest = marker.partition("|")
         parts = rest.split("|")
         if directory == str(state) and len(parts) == 3 and parts[2].isdecimal():
-            found.setdefault((parts[0], parts[1], int(parts[2])), []).append(pid)
+            by_attempt.setdefault((parts[0], parts[1], int(parts[2])), []).append(pid)
             parents[pid] = _parent(pid)
-    for pids in found.values():
+    for pids in by_attempt.values():
         members = set(pids)
         pids.sort(key=lambda pid: (parents[pid] in members, pid))
-    return found
+    return by_attempt
 
 
 def _markers() -> Iterator[tuple[int, str]]:
@@ -265,19 +265,19 @@ async def killed_at_the_end(process: asyncio.subprocess.Process) -> AsyncIterato
 
 def end_attempt(attempt: Attempt) -> None:
     """Kill the processes that an attempt left in a PID namespace which goes on."""
-    found = marked_processes(attempt.state)
-    signal_processes(found.get((attempt.pod_uid, attempt.container, attempt.number), ()), signal.SIGKILL)
+    by_attempt = marked_processes(attempt.state)
+    signal_processes(by_attempt.get((attempt.pod_uid, attempt.container, attempt.number), ()), signal.SIGKILL)
 
 
 def end_processes(state: Path) -> int:
     """Kill all processes of containers of a state directory; return how many attempts had any."""
     ended: set[tuple[str, str, int]] = set()
     for _ in range(END_TRIES):
-        found = marked_processes(state)
-        if not found:
+        by_attempt = marked_processes(state)
+        if not by_attempt:
             break
-        ended |= set(found)
-        for pids in found.values():
+        ended |= set(by_attempt)
+        for pids in by_attempt.values():
             signal_processes(pids, signal.SIGKILL)
         time.sleep(END_POLL_S)
     return len(ended)

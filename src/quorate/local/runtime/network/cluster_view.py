@@ -71,7 +71,7 @@ class ClusterView:
     def endpoints_with_address(self, address: str) -> Iterator[PortedEndpoint]:
         for one in self._slices.by_index("address", address):
             for key in _services_of(one):
-                yield from (each for each in _ready(key, one) if address in each.endpoint.addresses)
+                yield from (ported for ported in _ready(key, one) if address in ported.endpoint.addresses)
 
 
 def _ready(key: Key, one: EndpointSlice) -> Iterator[PortedEndpoint]:

@@ -89,7 +89,7 @@ def _of_service(cluster: Cluster, service: Service, rest: tuple[str, ...], type_
         case (label,):
             if label in ("_tcp", "_udp"):
                 return NO_DATA
-            named = [each for each in endpoints if endpoint_label(each) == label]
+            named = [ported for ported in endpoints if endpoint_label(ported) == label]
             return _address_answer(f"{label}.{name}", _addresses(named), type_)
         case _:
             return NO_NAME
@@ -103,7 +103,7 @@ def _address_answer(name: str, addresses: Iterable[str], type_: str) -> Answer:
 
 
 def _addresses(endpoints: Iterable[PortedEndpoint]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(address for each in endpoints for address in each.endpoint.addresses))
+    return tuple(dict.fromkeys(address for ported in endpoints for address in ported.endpoint.addresses))
 
 
 def _services(
@@ -120,15 +120,15 @@ def _services(
         ports = [one.port for one in service.spec.ports if matches(one)]
         records = tuple(Record(owner, "SRV", f"0 100 {number} {name}.") for number in ports)
         return _with_addresses(records, (Record(name, "A", service.spec.cluster_ip),))
-    found: list[Record] = []
+    services: list[Record] = []
     additional: list[Record] = []
-    for each in endpoints:
-        target = f"{endpoint_label(each)}.{name}"
-        for one in each.ports:
+    for ported in endpoints:
+        target = f"{endpoint_label(ported)}.{name}"
+        for one in ported.ports:
             if one.port is not None and matches(one):
-                found.append(Record(owner, "SRV", f"0 100 {one.port} {target}."))
-                additional += [Record(target, "A", address) for address in each.endpoint.addresses]
-    return _with_addresses(tuple(found), tuple(dict.fromkeys(additional)))
+                services.append(Record(owner, "SRV", f"0 100 {one.port} {target}."))
+                additional += [Record(target, "A", address) for address in ported.endpoint.addresses]
+    return _with_addresses(tuple(services), tuple(dict.fromkeys(additional)))
 
 
 def _with_addresses(records: tuple[Record, ...], additional: tuple[Record, ...]) -> Answer:
@@ -157,7 +157,7 @@ def _reverse(cluster: Cluster, labels: Sequence[str], type_: str) -> Answer | No
         names = [service_name(service.metadata.key)]
     else:
         endpoints = cluster.endpoints_with_address(str(address))
-        names = [f"{endpoint_label(each)}.{service_name(each.service)}" for each in endpoints]
+        names = [f"{endpoint_label(ported)}.{service_name(ported.service)}" for ported in endpoints]
     if not names:
         return NO_NAME  # at once, since servers look up the name of their own address when they start
     owner = ".".join((*labels, *REVERSE_ZONE))
@@ -169,6 +169,6 @@ def service_name(key: Key) -> str:
     return f"{key.name}.{key.namespace}.svc.{CLUSTER_DOMAIN}"
 
 
-def endpoint_label(each: PortedEndpoint) -> str:
+def endpoint_label(ported: PortedEndpoint) -> str:
     """Return the host name of an endpoint, or its address with dashes."""
-    return each.endpoint.hostname or each.endpoint.addresses[0].replace(".", "-")
+    return ported.endpoint.hostname or ported.endpoint.addresses[0].replace(".", "-")

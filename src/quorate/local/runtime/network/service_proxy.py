@@ -46,23 +46,23 @@ def targets(service: Service, endpoints: list[PortedEndpoint]) -> dict[Address, 
     spec = service.spec
     if spec.type == "ExternalName" or spec.cluster_ip in ("", HEADLESS):
         return {}
-    found: dict[Address, Target] = {}
+    by_address: dict[Address, Target] = {}
     for port in spec.ports:
         backends = tuple(_backends(endpoints, port.name))
         if port.protocol != "TCP" or not backends:
             continue
         target = Target(backends, spec.session_affinity == "ClientIP")
-        found[spec.cluster_ip, port.port] = target
+        by_address[spec.cluster_ip, port.port] = target
         if port.node_port:
-            found[NODE_ADDRESS, port.node_port] = found[HOST_ADDRESS, port.node_port] = target
-    return found
+            by_address[NODE_ADDRESS, port.node_port] = by_address[HOST_ADDRESS, port.node_port] = target
+    return by_address
 
 
 def _backends(endpoints: list[PortedEndpoint], port_name: str) -> Iterator[Address]:
-    for each in endpoints:
-        for port in each.ports:
+    for endpoint in endpoints:
+        for port in endpoint.ports:
             if port.name == port_name and port.port is not None:
-                yield each.endpoint.addresses[0], port.port
+                yield endpoint.endpoint.addresses[0], port.port
 
 
 class ServiceProxy:

@@ -94,7 +94,7 @@ class ContainerStart:
     async def environment(self) -> dict[str, str]:
         """Return the variables of the container.  Raises ``ConfigError``."""
         namespace, objects = self.pod.metadata.namespace, self.services.objects
-        names, secret_names = (sorted(found) for found in references(self.container))
+        names, secret_names = (sorted(referenced) for referenced in references(self.container))
         config_maps = await asyncio.gather(*(objects.config_map(namespace, name) for name in names))
         secrets = await asyncio.gather(*(objects.secret(namespace, name) for name in secret_names))
         referenced = ReferencedObjects(

@@ -112,23 +112,23 @@ ROOT_CA = "kube-root-ca.crt"  # every namespace of a cluster has this ConfigMap
 
 
 async def _config_map_files(source: ConfigMapSource, mode: int, context: VolumeContext) -> Files:
-    found = await context.reader.config_map(context.pod.metadata.namespace, source.name)
-    if found is None:
+    referenced = await context.reader.config_map(context.pod.metadata.namespace, source.name)
+    if referenced is None:
         if source.optional:
             return {}
-        raise VolumeError(f'configmap "{source.name}" not found')
-    contents = {key: value.encode() for key, value in found.data.items()}
-    contents |= {key: base64.b64decode(value) for key, value in found.binary_data.items()}
+        raise VolumeError(f'configmap "{source.name}" not referenced')
+    contents = {key: value.encode() for key, value in referenced.data.items()}
+    contents |= {key: base64.b64decode(value) for key, value in referenced.binary_data.items()}
     return _select(contents, source, mode)
 
 
 async def _secret_files(name: str, source: SecretSource, mode: int, context: VolumeContext) -> Files:
-    found = await context.reader.secret(context.pod.metadata.namespace, name)
-    if found is None:
+    referenced = await context.reader.secret(context.pod.metadata.namespace, name)
+    if referenced is None:
         if source.optional:
             return {}
-        raise VolumeError(f'secret "{name}" not found')
-    return _select({key: base64.b64decode(value) for key, value in found.data.items()}, source, mode)
+        raise VolumeError(f'secret "{name}" not referenced')
+    return _select({key: base64.b64decode(value) for key, value in referenced.data.items()}, source, mode)
 
 
 def _select(contents: Mapping[str, bytes], source: ConfigMapSource, mode: int) -> Files:

@@ -256,7 +256,9 @@ def _apply_scheduling(pod: Json, scheduling: Json) -> None:
                 f"pod.spec.nodeSelector[{key}] = {present}",
             )
     tolerations = spec.get("tolerations", [])
-    missing = [each for each in scheduling.get("tolerations", ()) if each not in tolerations]
+    missing = [
+        toleration for toleration in scheduling.get("tolerations", ()) if toleration not in tolerations
+    ]
     if missing:
         spec["tolerations"] = [*tolerations, *missing]
 

@@ -128,20 +128,20 @@ def _parameters(
         ),
         None,
     )
-    found: list[Entry] = []
+    entries_: list[Entry] = []
     if kind is not None:
         namespace = (reference.get("namespace") or attributes.namespace) if kind.namespaced else ""
         if reference.get("name"):
             entry = context.server.store.get(Key(kind.resource, namespace, reference["name"]))
-            found = [entry] if entry else []
+            entries_ = [entry] if entry else []
         else:
             entries = context.server.store.entries(kind.resource, namespace)
-            found = [
+            entries_ = [
                 entry for entry in entries if selector_matches(reference.get("selector", {}), entry.labels)
             ]
-    if not found:
+    if not entries_:
         return [] if reference.get("parameterNotFoundAction") == "Allow" else None
-    return [entry.decode() for entry in found]
+    return [entry.decode() for entry in entries_]
 
 
 def _act(

@@ -80,16 +80,16 @@ def compile_policy(policy: Json) -> Policy:
     """Compile a stored policy without what this server does not support.  Raises InvalidExpression."""
     spec = policy["spec"]
     variables = {
-        each["name"]: compiled
-        for each in spec.get("variables", ())
-        if (compiled := _supported(each["expression"])) is not None
+        part["name"]: compiled
+        for part in spec.get("variables", ())
+        if (compiled := _supported(part["expression"])) is not None
     }
-    conditions = (_supported(each["expression"], cel.Type.BOOL) for each in spec.get("matchConditions", ()))
+    conditions = (_supported(part["expression"], cel.Type.BOOL) for part in spec.get("matchConditions", ()))
     return Policy(
         name=policy["metadata"]["name"],
         match=_compile_match(spec["matchConstraints"]),
         variables=variables,
-        conditions=tuple(each for each in conditions if each is not None),
+        conditions=tuple(part for part in conditions if part is not None),
         validations=tuple(_validations(spec)),
         ignore_failures=spec["failurePolicy"] == "Ignore",
         param_kind=spec.get("paramKind"),
@@ -100,9 +100,9 @@ def unsupported_parts(policy: Json) -> Iterator[str]:
     """Yield a warning for each expression that this server does not evaluate."""
     spec = policy.get("spec", {})
     for field in ("variables", "matchConditions", "validations", "auditAnnotations"):
-        for index, each in enumerate(spec.get(field, ())):
+        for index, part in enumerate(spec.get(field, ())):
             for name in ("expression", "messageExpression", "valueExpression"):
-                missing = unsupported(each[name]) if each.get(name) else ""
+                missing = unsupported(part[name]) if part.get(name) else ""
                 if missing:
                     yield f"spec.{field}[{index}].{name} is not evaluated by this server: it uses {missing}"
 

@@ -51,7 +51,7 @@ def compile_condition(name: str, text: str) -> MatchCondition:
         raise InvalidExpression(text, f"compilation failed: {message}") from error
     if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
         raise InvalidExpression(text, "must evaluate to bool")
-    return MatchCondition(name, text, {each: referenced_fields(text, each) for each in _VARIABLES})
+    return MatchCondition(name, text, {name: referenced_fields(text, name) for name in _VARIABLES})
 
 
 def all_conditions_met(conditions: Sequence[MatchCondition], request: Json) -> bool:
@@ -65,8 +65,8 @@ def all_conditions_met(conditions: Sequence[MatchCondition], request: Json) -> b
         "request": {name: part for name, part in request.items() if name not in ("object", "oldObject")},
     }
     expressions = [
-        (each.text, {name: project(value, each.fields[name]) for name, value in variables.items()})
-        for each in conditions
+        (condition.text, {name: project(value, condition.fields[name]) for name, value in variables.items()})
+        for condition in conditions
     ]
     try:
         results = evaluate(expressions, Budget())

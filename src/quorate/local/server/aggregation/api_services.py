@@ -71,10 +71,10 @@ class ApiServiceController:
 
     def groups(self) -> Mapping[str, Sequence[AggregatedVersion]]:
         """Return the versions of each group, the preferred one first."""
-        found: dict[str, list[AggregatedVersion]] = {}
+        by_group: dict[str, list[AggregatedVersion]] = {}
         for remote in sorted(self._versions.values(), key=_priority):
-            found.setdefault(remote.group, []).append(remote)
-        return found
+            by_group.setdefault(remote.group, []).append(remote)
+        return by_group
 
     def resolve(self, remote: AggregatedVersion) -> Backend:
         """Return the backend of an aggregated version.  Raises BackendUnreachable."""
@@ -102,9 +102,9 @@ class ApiServiceController:
 
     async def sync(self) -> None:
         """Check every stored APIService once; an APIService that cannot be used holds up no other."""
-        known = self._versions
+        previous = self._versions
         self._versions = {
-            (remote.group, remote.version): known.get((remote.group, remote.version), remote)
+            (remote.group, remote.version): previous.get((remote.group, remote.version), remote)
             for remote in self._store.usable(RESOURCE, _aggregated_version, PART)
             if remote.spec.get("service")
         }

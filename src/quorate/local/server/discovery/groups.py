@@ -118,8 +118,8 @@ def _versions(registry: Registry, name: str) -> list[str]:
 
 
 def _kinds(registry: Registry, name: str, version: str) -> list[Kind]:
-    found = [kind for kind in registry if (kind.group, kind.version) == (name, version)]
-    return sorted(found, key=lambda kind: kind.plural)
+    kinds = [kind for kind in registry if (kind.group, kind.version) == (name, version)]
+    return sorted(kinds, key=lambda kind: kind.plural)
 
 
 def _api_group(registry: Registry, name: str) -> Json:

@@ -81,16 +81,16 @@ def respond(
     parts = request.path.strip("/").split("/")
     match parts:
         case [path] if path in PATHS:
-            found: ApiResponse | None = health_checks.respond(path, request.query)
+            response: ApiResponse | None = health_checks.respond(path, request.query)
         case [path, *name] if path in PATHS:
-            found = health_checks.respond_single(path, "/".join(name))
+            response = health_checks.respond_single(path, "/".join(name))
         case _:
-            found = _find_response(registry, store, remote, parts, request)
-    if found is None:
+            response = _find_response(registry, store, remote, parts, request)
+    if response is None:
         return NOT_FOUND
     if request.method not in ("GET", "HEAD"):
         raise method_not_allowed()
-    return found
+    return response
 
 
 def _find_response(

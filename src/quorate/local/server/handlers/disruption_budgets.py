@@ -68,7 +68,9 @@ def _phase(pod: Json) -> str:
 
 def _is_healthy(pod: Json) -> bool:
     conditions = pod.get("status", {}).get("conditions", ())
-    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    ready = any(
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
+    )
     return ready and "deletionTimestamp" not in pod["metadata"]
 
 

@@ -86,17 +86,17 @@ async def list_page(context: RequestContext) -> Page:
         if context.query.get("resourceVersion", "0") not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
         revision, start = _decode_token(token)
-        found = [
+        stored = [
             entry for entry in _entries_at(context, revision, _token_expired(start)) if entry.key >= start
         ]
     else:
         revision = _exact_revision(context)
-        found = _entries_at(
+        stored = _entries_at(
             context, revision, resource_expired("The resourceVersion for the provided list is too old.")
         )
     revision = revision or context.server.store.revision
     # Field selectors need the requested version; without them only the selected page is converted.
-    entries = await context.kind.from_storage(found) if selector.fields else found
+    entries = await context.kind.from_storage(stored) if selector.fields else stored
     matching = [entry for entry in entries if selector.matches(entry)]
     selected = matching[:limit] if limit else matching
     page = selected if selector.fields else await context.kind.from_storage(selected)

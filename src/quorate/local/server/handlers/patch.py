@@ -42,8 +42,10 @@ async def patch(context: RequestContext) -> ApiResponse:
     if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if media_type == STRATEGIC_PATCH and context.kind.custom:
-        known = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
-        message = f"the body of the request was in an unknown format - accepted media types include: {known}"
+        accepted = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
+        message = (
+            f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+        )
         raise StatusError(415, "UnsupportedMediaType", message)
     if "force" in context.query:
         raise invalid_options(OPTIONS, [_force_forbidden()])

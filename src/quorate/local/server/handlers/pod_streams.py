@@ -207,7 +207,7 @@ def _endpoint(context: RequestContext, name: str, port: str) -> tuple[str, int]:
     if port or len(ports) == 1:
         ports = [one for one in ports if port in ("", one.get("name", ""), str(one["port"]))]
     if len(ports) != 1:
-        message = f'no service port "{port}" found for service "{name}"'
+        message = f'no service port "{port}" matching for service "{name}"'
         raise StatusError(503, "ServiceUnavailable", message)
     for entry in context.server.store.entries("endpointslices.discovery.k8s.io", context.namespace):
         if entry.labels.get(SERVICE_NAME_LABEL) != name:
@@ -277,7 +277,7 @@ def _started_at(pod: Json, container: str, options: LogOptions) -> datetime | No
     attempt = status.get("lastState" if options.previous else "state", {})
     started = attempt.get("terminated") or attempt.get("running")
     if options.previous and not started:
-        raise bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
+        raise bad_request(f'previous terminated container "{container}" in pod "{name}" not matching')
     # A container that waits for its next start has the log of its last attempt.
     started = started or status.get("lastState", {}).get("terminated")
     if not started:
@@ -288,8 +288,8 @@ def _started_at(pod: Json, container: str, options: LogOptions) -> datetime | No
 
 def _status(pod: Json, container: str) -> Json:
     statuses = pod.get("status", {})
-    found = (one for field in STATUSES for one in statuses.get(field) or () if one["name"] == container)
-    return next(found, {})
+    matching = (one for field in STATUSES for one in statuses.get(field) or () if one["name"] == container)
+    return next(matching, {})
 
 
 async def _end(context: RequestContext, uid: str, container: str) -> None:

@@ -81,8 +81,8 @@ async def _pod_metrics(context: RequestContext, entries: Sequence[Entry]) -> lis
             "metadata": _metadata(pod),
             **common,
             "containers": [
-                {"name": each.name, "usage": _amounts(each.cpu_nanos, each.memory_bytes)}
-                for each in usage[_name(pod)]
+                {"name": container.name, "usage": _amounts(container.cpu_nanos, container.memory_bytes)}
+                for container in usage[_name(pod)]
             ],
         }
         for pod in pods
@@ -98,8 +98,8 @@ async def _node_metrics(context: RequestContext, nodes: Sequence[Entry]) -> list
     for pod in pods:
         cpu, memory = totals.get(pod["spec"]["nodeName"], (0, 0))
         containers = usage[_name(pod)]
-        cpu += sum(each.cpu_nanos for each in containers)
-        memory += sum(each.memory_bytes for each in containers)
+        cpu += sum(container.cpu_nanos for container in containers)
+        memory += sum(container.memory_bytes for container in containers)
         totals[pod["spec"]["nodeName"]] = cpu, memory
     common = {"timestamp": context.server.timestamp(), "window": WINDOW}
     return [

@@ -107,11 +107,11 @@ async def bind(context: RequestContext) -> ApiResponse:
 
     def bound(pod: Json) -> Json:
         if uid and uid != pod["metadata"]["uid"]:
-            known = pod["metadata"]["uid"]
+            current = pod["metadata"]["uid"]
             key = f"/registry/pods/{context.namespace}/{context.name}"
             message = (
                 f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg:"
-                f" Precondition failed: UID in precondition: {uid}, UID in object meta: {known}"
+                f" Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
             )
             raise conflict("", "pods", context.name, message)
         if pod["metadata"].get("deletionTimestamp"):

@@ -61,7 +61,7 @@ def to_v1(obj: Json) -> Json:
     targets = [metric for metric in parts["spec"].get("metrics") or () if cpu_utilization(metric) is not None]
     if targets:
         parts["spec"][TARGET] = cpu_utilization(targets[0])
-        parts["spec"]["metrics"] = [each for each in parts["spec"]["metrics"] if each not in targets]
+        parts["spec"]["metrics"] = [metric for metric in parts["spec"]["metrics"] if metric not in targets]
     for metric in parts["status"].get("currentMetrics") or ():
         resource = metric.get("resource") or {}
         if resource.get("name") == "cpu" and "averageUtilization" in (resource.get("current") or {}):

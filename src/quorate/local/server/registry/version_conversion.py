@@ -77,12 +77,12 @@ async def _convert_in_batches(
     converted: list[Json] = []
     batch: list[Json] = []
     size = 0
-    for each in objects:
-        size += len(msgspec.json.encode(each))
+    for obj in objects:
+        size += len(msgspec.json.encode(obj))
         if batch and size > BATCH_BYTES:
             converted += await convert(batch)
-            batch, size = [], len(msgspec.json.encode(each))
-        batch.append(each)
+            batch, size = [], len(msgspec.json.encode(obj))
+        batch.append(obj)
     return converted + (await convert(batch) if batch else [])
 
 

@@ -57,8 +57,10 @@ class StatsSummary(Struct):
     def usage(self) -> PodUsage:
         return {
             (pod.pod_ref.namespace, pod.pod_ref.name): tuple(
-                ContainerUsage(each.name, each.cpu.usage_nano_cores, each.memory.working_set_bytes)
-                for each in pod.containers
+                ContainerUsage(
+                    container.name, container.cpu.usage_nano_cores, container.memory.working_set_bytes
+                )
+                for container in pod.containers
             )
             for pod in self.pods
         }

@@ -58,9 +58,9 @@ class Scope(msgspec.Struct):
     def is_duplicate(self, name: str, value: object) -> bool:
         """Return True if an earlier item of this object has the value; record the value."""
         values, encoded = self.seen.setdefault(name, set()), msgspec.json.encode(value, order="sorted")
-        known = encoded in values
+        is_seen = encoded in values
         values.add(encoded)
-        return known
+        return is_seen
 
     @property
     def container(self) -> "Scope":
@@ -192,13 +192,13 @@ def first_causes(causes: Causes) -> list[Cause]:
 
     A message quotes the value, which may be a list with a cause for each of its items.
     """
-    found, left = [], MAX_MESSAGES
+    first, left = [], MAX_MESSAGES
     for cause in causes:
-        found.append(cause)
+        first.append(cause)
         left -= len(cause.message)
         if left <= 0:
             break
-    return found
+    return first
 
 
 def check(type_name: str, obj: Json, path: str = "", parent: Scope | None = None) -> Causes:

@@ -146,12 +146,15 @@ def device_count(request: Json, path: str, _: Scope) -> Causes:
 @relation
 def known_requests(part: Json, path: str, scope: Scope) -> Causes:
     """Check that a part of a claim names requests of the claim, or alternatives of a request."""
-    known = set()
+    names = set()
     for request in scope.container.obj.get("requests", ()):
-        known.add(request.get("name", ""))
-        known |= {f"{request.get('name')}/{each.get('name')}" for each in request.get("firstAvailable", ())}
+        names.add(request.get("name", ""))
+        names |= {
+            f"{request.get('name')}/{alternative.get('name')}"
+            for alternative in request.get("firstAvailable", ())
+        }
     for index, name in enumerate(part.get("requests", ())):
-        if name not in known:
+        if name not in names:
             message = (
                 "must be the name of a request, or the names of a request and a subrequest separated by '/'"
             )

@@ -49,7 +49,7 @@ def validate_resize(new: Json, old: Json) -> list[Cause]:
 def validate_ephemeral_containers(new: Json, old: Json) -> list[Cause]:
     """Validate an update of the ephemeral containers, which are only ever added."""
     path = "spec.ephemeralContainers"
-    now = {each.get("name"): each for each in new["spec"].get("ephemeralContainers", ())}
+    now = {container.get("name"): container for container in new["spec"].get("ephemeralContainers", ())}
     findings = []
     for container in old["spec"].get("ephemeralContainers", ()):
         name = container["name"]
@@ -78,7 +78,10 @@ def _unresizable(spec: Json) -> list[Json]:
     """Return the amounts that no resize may change: all but those of cpu and memory."""
     parts = (spec, *spec.get("containers", ()), *spec.get("initContainers", ()))
     amounts = (part.get("resources", {}).get(field, {}) for part in parts for field in ("requests", "limits"))
-    return [{name: each[name] for name in each if name not in ("cpu", "memory")} for each in amounts]
+    return [
+        {name: part_amounts[name] for name in part_amounts if name not in ("cpu", "memory")}
+        for part_amounts in amounts
+    ]
 
 
 def _deadline(now: int | None, was: int | None) -> Causes:

@@ -69,7 +69,7 @@ def readable_quantities(spec: Json, path: str, _: Scope) -> Causes:
     parts = [spec, *spec.get("containers", ()), *spec.get("initContainers", ())]
     amounts = [part.get("resources") or {} for part in parts]
     count = len(spec.get("overhead") or ()) + sum(
-        len(each.get(side) or ()) for each in amounts for side in ("requests", "limits")
+        len(resources.get(side) or ()) for resources in amounts for side in ("requests", "limits")
     )
     if count > MAX_QUANTITIES:
         yield too_many(f"{path}.containers", count, MAX_QUANTITIES)

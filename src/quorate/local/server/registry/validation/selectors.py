@@ -23,10 +23,10 @@ def node_selector_operator(requirement: Json, path: str, _: Scope) -> Causes:
     yield from _operator(requirement, path, (*WITH_VALUES, *WITHOUT_VALUES, *NUMERIC))
 
 
-def _operator(requirement: Json, path: str, known: tuple[str, ...]) -> Causes:
+def _operator(requirement: Json, path: str, operators: tuple[str, ...]) -> Causes:
     """Check that the operator is known and has as many values as it takes."""
     operator, values = requirement.get("operator", ""), requirement.get("values", [])
-    if operator not in known:
+    if operator not in operators:
         yield invalid_value(f"{path}.operator", operator, UNKNOWN_OPERATOR)
     elif operator in WITH_VALUES and not values:
         yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
