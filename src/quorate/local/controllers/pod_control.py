@@ -7,7 +7,7 @@ Kubernetes' controller reference manager).
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -111,7 +111,23 @@ def index_orphans(pods: Informer[Pod]) -> None:
     pods.add_index(ORPHANS, lambda pod: (pod.metadata.namespace,) if pod.metadata.controller is None else ())
 
 
-class PodClaims(Generic[T]):
+class SelectingSpec(Protocol):
+    @property
+    def selector(self) -> LabelSelector: ...
+
+
+class PodOwner(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+    @property
+    def spec(self) -> SelectingSpec: ...
+
+
+Owner = TypeVar("Owner", bound=PodOwner)
+
+
+class PodClaims(Generic[Owner]):
     """Sets the controller of pods for the objects of ``kind``, such as ReplicaSets.
 
     An object adopts the pods that its selector selects and that have no controller.  It releases pods that
@@ -121,23 +137,21 @@ class PodClaims(Generic[T]):
     def __init__(
         self,
         client: Client,
-        kind: Resource[T],
-        owners: Informer[T],
+        kind: Resource[Owner],
+        owners: Informer[Owner],
         pods: Informer[Pod],
-        selector_of: Callable[[T], LabelSelector],
         reconciler: Reconciler,
         *,
-        is_member: Callable[[T, Pod], bool] = lambda owner, pod: True,
+        is_member: Callable[[Owner, Pod], bool] = lambda owner, pod: True,
     ) -> None:
         """``is_member``: whether an owner may adopt a pod that it selects."""
         self._client = client
         self._kind = kind
         self._owners = owners
         self._pods = pods
-        self._selector_of = selector_of
         self._is_member = is_member
         self._reconciler = reconciler
-        owners.add_index("namespace", lambda owner: (metadata_of(owner).namespace,))
+        owners.add_index("namespace", lambda owner: (owner.metadata.namespace,))
         pods.subscribe(self._on_pod)
 
     def _on_pod(self, change: Change[Pod]) -> None:
@@ -147,21 +161,21 @@ class PodClaims(Generic[T]):
             return
         for owner in self._owners.by_index("namespace", pod.metadata.namespace):
             if self._selects(owner, pod) and self._is_member(owner, pod):
-                self._reconciler.enqueue(metadata_of(owner).key)
+                self._reconciler.enqueue(owner.metadata.key)
 
-    def _selects(self, owner: T, pod: Pod) -> bool:
-        selector = self._selector_of(owner)
+    def _selects(self, owner: Owner, pod: Pod) -> bool:
+        selector = owner.spec.selector
         is_empty = not (selector.match_labels or selector.match_expressions)
         return not is_empty and matches_selector(selector, pod.metadata.labels)
 
     async def claim(
-        self, owner: T, candidates: Iterable[Pod], cache: MutationCache[Pod] | None = None
+        self, owner: Owner, candidates: Iterable[Pod], cache: MutationCache[Pod] | None = None
     ) -> list[Pod]:
         """Return the pods of an owner, adopted ones included.
 
         ``candidates``: the pods with a controller of this kind and name.  ``cache`` records the writes.
         """
-        metadata = metadata_of(owner)
+        metadata = owner.metadata
         owned = [pod for pod in candidates if is_controlled_by(pod.metadata, metadata.uid)]
         kept = [pod for pod in owned if self._selects(owner, pod)]
         orphans = [
@@ -182,21 +196,20 @@ class PodClaims(Generic[T]):
         kept_uids = {pod.metadata.uid for pod in kept}
         return [*kept, *(pod for pod in adopted if pod.metadata.uid not in kept_uids)]
 
-    async def _exists(self, owner: T) -> bool:
+    async def _exists(self, owner: Owner) -> bool:
         """Return True unless the owner is deleted, which the watch may not have delivered yet."""
-        metadata = metadata_of(owner)
+        metadata = owner.metadata
         try:
-            newest = await self._client.get(self._kind, metadata.key)
+            stored = (await self._client.get(self._kind, metadata.key)).metadata
         except NotFound:
             return False
-        stored = metadata_of(newest)
         return stored.uid == metadata.uid and stored.deletion_timestamp is None
 
-    async def _adopt(self, owner: T, pod: Pod) -> Pod | None:
-        return await self._patch(pod, owner_references(self._kind, metadata_of(owner)))
+    async def _adopt(self, owner: Owner, pod: Pod) -> Pod | None:
+        return await self._patch(pod, owner_references(self._kind, owner.metadata))
 
-    async def _release(self, owner: T, pod: Pod) -> Pod | None:
-        return await self._patch(pod, [{"$patch": "delete", "uid": metadata_of(owner).uid}])
+    async def _release(self, owner: Owner, pod: Pod) -> Pod | None:
+        return await self._patch(pod, [{"$patch": "delete", "uid": owner.metadata.uid}])
 
     async def _patch(self, pod: Pod, references: list[Json]) -> Pod | None:
         """Merge owner references; return None if the pod is gone, or another controller was faster."""

@@ -52,9 +52,7 @@ class DaemonSetController(Controller):
         self._pods = MutationCache(
             pods, lambda pod: controller_key(pod.metadata, DAEMON_SETS.kind), "daemon set"
         )
-        self._claims = PodClaims(
-            client, DAEMON_SETS, sets, pods, lambda daemon_set: daemon_set.spec.selector, self._reconciler
-        )
+        self._claims = PodClaims(client, DAEMON_SETS, sets, pods, self._reconciler)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         nodes.subscribe(self._on_node)
         enqueue_controllers(pods, DAEMON_SETS.kind, self._reconciler)

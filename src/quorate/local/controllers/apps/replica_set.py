@@ -57,9 +57,7 @@ class ReplicaSetController(Controller, Generic[S]):
         self._kind = kind
         self._sets = sets
         self._pods = MutationCache(pods, lambda pod: controller_key(pod.metadata, kind.kind), kind.plural)
-        self._claims = PodClaims(
-            client, kind, sets, pods, lambda owner: owner.spec.selector, self._reconciler
-        )
+        self._claims = PodClaims(client, kind, sets, pods, self._reconciler)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(pods, kind.kind, self._reconciler)
 

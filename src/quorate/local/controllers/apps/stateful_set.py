@@ -132,15 +132,7 @@ class StatefulSetController(Controller):
         self._sets = MutationCache(sets, lambda stateful_set: stateful_set.metadata.key)
         self._pods = pods
         pods.add_index("stateful set", lambda pod: (controller_key(pod.metadata, STATEFUL_SETS.kind),))
-        self._claims = PodClaims(
-            client,
-            STATEFUL_SETS,
-            sets,
-            pods,
-            lambda stateful_set: stateful_set.spec.selector,
-            self._reconciler,
-            is_member=is_member,
-        )
+        self._claims = PodClaims(client, STATEFUL_SETS, sets, pods, self._reconciler, is_member=is_member)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(pods, STATEFUL_SETS.kind, self._reconciler)
 
