@@ -7,9 +7,9 @@ import pytest
 from quorate.api.human_duration import human_duration
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
-from quorate.local.objects.tables.builtin import builtin_layout
+from quorate.local.objects.tables.builtin import builtin_layout, rules
+from quorate.local.objects.tables.cells import CELLS, TIMED_CELLS, selector_text
 from quorate.local.objects.tables.layout import custom_layout, partial_object_list, table
-from quorate.local.objects.tables.workloads import selector_text
 
 CREATED = "2024-01-01T00:00:00Z"
 NOW = 1_704_067_200.0 + 90
@@ -381,3 +381,8 @@ def test_a_row_includes_the_requested_object(include: str, want: Json | None) ->
 def test_a_list_of_metadata() -> None:
     got = partial_object_list([named(spec={})], metadata={"resourceVersion": "5"})
     assert [set(item) for item in got["items"]] == [{"kind", "apiVersion", "metadata"}]
+
+
+def test_every_cell_of_the_table_of_columns_has_a_function_and_every_function_is_named() -> None:
+    named = {rule.cell for row in rules().values() for rule in row if rule.cell}
+    assert named == CELLS.keys() | TIMED_CELLS.keys()

@@ -1,88 +1,76 @@
-"""Table layouts of built-in kinds."""
+"""Table layouts of built-in kinds, from ``builtin.yaml``, which documents its notation."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 from typing import Any
+
+import msgspec
+import yaml
 
 from quorate.api.codec import Json
 from quorate.api.human_duration import age
 from quorate.local.objects.crd.definition import Column
-from quorate.local.objects.tables import infrastructure, storage, workloads
-from quorate.local.objects.tables.layout import (
-    NAME,
-    NONE,
-    UNKNOWN,
-    TableLayout,
-    age_of,
-    columns,
-    named,
-    plain_cells,
-)
+from quorate.local.objects.tables.cells import CELLS, TIMED_CELLS, value_at
+from quorate.local.objects.tables.layout import NAME, TableLayout, columns
 from quorate.local.objects.tables.pods import POD
-from quorate.local.objects.tables.workloads import labels_text
-
-AGE_ONLY = TableLayout((NAME, *columns("Age")), plain_cells)
-CREATED_AT = TableLayout(
-    (NAME, Column("Created At", "date", "")),
-    lambda obj, now: [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")],
-)
 
 
-def _data_count(obj: Json) -> int:
-    return len(obj.get("data") or {}) + len(obj.get("binaryData") or {})
+class ColumnRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of the table of columns."""
+
+    heading: str = ""
+    type: str = "string"
+    format: str = ""
+    wide: bool = False
+    path: str = ""
+    absent: Any = ""
+    empty: Any = msgspec.UNSET
+    count: str = ""
+    cell: str = ""
+    include: str = ""
+
+    @property
+    def column(self) -> Column:
+        if self.heading == NAME.name:
+            return NAME
+        return Column(self.heading, self.type, "", self.format, priority=int(self.wide))
+
+    def find(self, obj: Json, now: float) -> Any:
+        """Return the cell of an object."""
+        if self.cell in TIMED_CELLS:
+            return TIMED_CELLS[self.cell](obj, now)
+        if self.cell:
+            return CELLS[self.cell](obj)
+        if self.count:
+            return len(value_at(obj, self.count, ()))
+        value = value_at(obj, self.path, self.absent)
+        return self.empty if self.empty is not msgspec.UNSET and not value else value
 
 
-CONFIG_MAP = TableLayout(
-    (NAME, Column("Data", "string", ""), *columns("Age")),
-    lambda obj, now: [obj["metadata"]["name"], _data_count(obj), age_of(obj, now)],
-)
-secret = named("Type,Data,Age")(lambda obj, now: [obj.get("type", ""), _data_count(obj), age_of(obj, now)])
-namespace = named("Status,Age")(
-    lambda obj, now: [(obj.get("status") or {}).get("phase", ""), age_of(obj, now)]
-)
-lease = named("Holder,Age")(
-    lambda obj, now: [(obj.get("spec") or {}).get("holderIdentity") or "", age_of(obj, now)]
-)
-priority_class = named("Value:integer,Global-Default:boolean,Age,PreemptionPolicy")(
-    lambda obj, now: [
-        obj.get("value", 0),
-        obj.get("globalDefault", False),
-        age_of(obj, now),
-        obj.get("preemptionPolicy", ""),
-    ]
-)
-runtime_class = named("Handler,Age")(lambda obj, now: [obj.get("handler", ""), age_of(obj, now)])
+@cache
+def rules() -> dict[str, list[ColumnRule]]:
+    """Return the columns of each entry of the table, as it has them."""
+    text = files(__package__).joinpath("builtin.yaml").read_text("utf-8")
+    return msgspec.convert(yaml.load(text, Loader=yaml.CSafeLoader), dict[str, list[ColumnRule]])
 
 
-@named("Status,Roles,Age,Version", "Internal-IP,External-IP,OS-Image,Kernel-Version,Container-Runtime")
-def node(obj: Json, now: float) -> list[Any]:
-    status, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
-    ready = [c for c in status.get("conditions") or [] if c["type"] == "Ready"]
-    states = ["Ready" if ready[0]["status"] == "True" else "NotReady"] if ready else ["Unknown"]
-    if (obj.get("spec") or {}).get("unschedulable"):
-        states.append("SchedulingDisabled")
-    addresses = {address["type"]: address["address"] for address in status.get("addresses") or []}
-    info = status.get("nodeInfo") or {}
-    kernel = info.get("kernelVersion") or UNKNOWN
-    return [
-        ",".join(states),
-        ",".join(sorted(set(_roles(labels)))) or NONE,
-        age_of(obj, now),
-        info.get("kubeletVersion", ""),
-        addresses.get("InternalIP", NONE),
-        addresses.get("ExternalIP", NONE),
-        info.get("osImage") or UNKNOWN,
-        f"{kernel} ({info['architecture']})" if info.get("architecture") else kernel,
-        info.get("containerRuntimeVersion") or UNKNOWN,
-    ]
+def _expanded(entry: str) -> Iterator[ColumnRule]:
+    for rule in rules()[entry]:
+        if rule.include:
+            yield from _expanded(rule.include)
+        else:
+            yield rule
 
 
-def _roles(labels: Json) -> Iterable[str]:
-    prefix = "node-role.kubernetes.io/"
-    for key, value in labels.items():
-        if key.startswith(prefix) and key != prefix:
-            yield key.removeprefix(prefix)
-        elif key == "kubernetes.io/role" and value:
-            yield value
+@cache
+def _layout(entry: str) -> TableLayout:
+    row = list(_expanded(entry))
+    if row[0].heading != NAME.name:
+        row.insert(0, ColumnRule(NAME.name, path="metadata.name"))
+    return TableLayout(
+        tuple(rule.column for rule in row), lambda obj, now: [rule.find(obj, now) for rule in row]
+    )
 
 
 def _event(obj: Json, now: float) -> list[Any]:
@@ -124,111 +112,14 @@ EVENT = TableLayout(
     ),
     _event,
 )
-
-
-@named("Type,Cluster-IP,External-IP,Port(s),Age", "Selector")
-def service(obj: Json, now: float) -> list[Any]:
-    spec = obj.get("spec") or {}
-    kind, external = spec.get("type", "ClusterIP"), list(spec.get("externalIPs") or [])
-    if kind == "ExternalName":
-        external = [spec.get("externalName", "")]
-    elif kind == "LoadBalancer":
-        ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
-        external = [entry.get("ip") or entry.get("hostname") or "" for entry in ingress] + external
-    addresses = spec.get("clusterIPs") or [spec.get("clusterIP") or NONE]
-    return [
-        kind,
-        addresses[0],
-        ",".join(external) or ("<pending>" if kind == "LoadBalancer" else NONE),
-        ",".join(_port(port) for port in spec.get("ports") or []) or NONE,
-        age_of(obj, now),
-        labels_text(spec.get("selector")),
-    ]
-
-
-def _port(port: Json) -> str:
-    node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
-    return f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}"
-
-
-@named("Request,Limit,Age")
-def quota(obj: Json, now: float) -> list[Any]:
-    status = obj.get("status") or {}
-    hard, used = status.get("hard") or {}, status.get("used") or {}
-    texts = {name: f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard)}
-    limits = [text for name, text in texts.items() if name.startswith("limits.")]
-    requests = [text for name, text in texts.items() if not name.startswith("limits.")]
-    return [", ".join(requests), ", ".join(limits), age_of(obj, now)]
-
-
-def _binding(obj: Json, now: float) -> list[Any]:
-    role, subjects = obj["roleRef"], obj.get("subjects") or []
-
-    def named(kind: str) -> str:
-        of_kind = (subject for subject in subjects if subject["kind"] == kind)
-        return ", ".join(
-            f"{s['namespace']}/{s['name']}" if kind == "ServiceAccount" else s["name"] for s in of_kind
-        )
-
-    subjects_by_kind = (named("User"), named("Group"), named("ServiceAccount"))
-    return [obj["metadata"]["name"], f"{role['kind']}/{role['name']}", age_of(obj, now), *subjects_by_kind]
-
-
-BINDING = TableLayout((NAME, *columns("Role,Age", "Users,Groups,ServiceAccounts")), _binding)
-webhooks = named("Webhooks,Age")(lambda obj, now: [len(obj.get("webhooks") or []), age_of(obj, now)])
-
-_LAYOUTS: dict[tuple[str, str], TableLayout] = {
-    ("", "ConfigMap"): CONFIG_MAP,
+_LAYOUTS = {
     ("", "Event"): EVENT,
-    ("", "LimitRange"): CREATED_AT,
-    ("", "Namespace"): namespace,
-    ("", "Node"): node,
-    ("", "PersistentVolume"): storage.volume,
-    ("", "PersistentVolumeClaim"): storage.claim,
     ("", "Pod"): POD,
-    ("", "PodTemplate"): workloads.pod_template,
-    ("", "ReplicationController"): workloads.replication_controller,
-    ("", "ResourceQuota"): quota,
-    ("", "Secret"): secret,
-    ("", "Service"): service,
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): webhooks,
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): infrastructure.admission_policy,
-    (
-        "admissionregistration.k8s.io",
-        "ValidatingAdmissionPolicyBinding",
-    ): infrastructure.admission_policy_binding,
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): webhooks,
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): CREATED_AT,
-    ("apps", "ControllerRevision"): workloads.controller_revision,
-    ("apps", "DaemonSet"): workloads.daemon_set,
-    ("apps", "Deployment"): workloads.deployment,
-    ("apps", "ReplicaSet"): workloads.replica_set,
-    ("apps", "StatefulSet"): workloads.stateful_set,
-    ("autoscaling", "HorizontalPodAutoscaler"): infrastructure.autoscaler,
-    ("batch", "CronJob"): workloads.cron_job,
-    ("batch", "Job"): workloads.job,
-    ("certificates.k8s.io", "CertificateSigningRequest"): infrastructure.signing_request,
-    ("coordination.k8s.io", "Lease"): lease,
     ("events.k8s.io", "Event"): EVENT,
-    ("networking.k8s.io", "Ingress"): infrastructure.ingress,
-    ("networking.k8s.io", "IngressClass"): infrastructure.INGRESS_CLASS,
-    ("node.k8s.io", "RuntimeClass"): runtime_class,
-    ("rbac.authorization.k8s.io", "ClusterRole"): CREATED_AT,
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): BINDING,
-    ("rbac.authorization.k8s.io", "Role"): CREATED_AT,
-    ("rbac.authorization.k8s.io", "RoleBinding"): BINDING,
-    ("resource.k8s.io", "ResourceClaim"): infrastructure.resource_claim,
-    ("resource.k8s.io", "ResourceSlice"): infrastructure.resource_slice,
-    ("scheduling.k8s.io", "PriorityClass"): priority_class,
-    ("storage.k8s.io", "CSIDriver"): storage.csi_driver,
-    ("storage.k8s.io", "CSINode"): storage.csi_node,
-    ("storage.k8s.io", "CSIStorageCapacity"): CREATED_AT,
-    ("storage.k8s.io", "StorageClass"): storage.STORAGE_CLASS,
-    ("storage.k8s.io", "VolumeAttachment"): storage.VOLUME_ATTACHMENT,
-    ("storage.k8s.io", "VolumeAttributesClass"): storage.volume_attributes_class,
 }
 
 
 def builtin_layout(group: str, kind: str) -> TableLayout:
     """Return the layout of a built-in kind; by default name and age."""
-    return _LAYOUTS.get((group, kind), AGE_ONLY)
+    entry = f"{group}/{kind}"
+    return _LAYOUTS.get((group, kind)) or _layout(entry if entry in rules() else "Age")

@@ -43,24 +43,6 @@ def columns(names: str, wide: str = "") -> tuple[Column, ...]:
     )
 
 
-def named(headings: str, wide: str = "") -> Callable[[Cells], TableLayout]:
-    """Return a function that makes a layout of the name and these columns, given the cells of the columns."""
-
-    def layout(cells: Cells) -> TableLayout:
-        return TableLayout(
-            (NAME, *columns(headings, wide)), lambda obj, now: [obj["metadata"]["name"], *cells(obj, now)]
-        )
-
-    return layout
-
-
-def name_with_default(obj: Json, annotation: str) -> str:
-    """Return the name of a class, followed by (default) if the annotation marks it as the default class."""
-    metadata = obj["metadata"]
-    is_default = (metadata.get("annotations") or {}).get(annotation) == "true"
-    return f"{metadata['name']} (default)" if is_default else str(metadata["name"])
-
-
 def age_of(obj: Json, now: float) -> str:
     return age(obj["metadata"].get("creationTimestamp"), now)
 
@@ -203,8 +185,3 @@ def _date(text: str, now: float) -> str:
         return human_duration(now - epoch(text))
     except ValueError:
         return "<invalid>"
-
-
-def plain_cells(obj: Json, now: float) -> list[Any]:
-    """Return name and age, which every object has."""
-    return [obj["metadata"]["name"], age_of(obj, now)]

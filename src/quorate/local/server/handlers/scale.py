@@ -4,7 +4,7 @@ from typing import Any
 
 from quorate.api.codec import Json
 from quorate.local.objects.errors import conflict, internal, invalid, invalid_value
-from quorate.local.objects.tables.workloads import labels_text, selector_text
+from quorate.local.objects.tables.cells import labels_text, selector_text
 from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.handlers import update
 from quorate.local.server.handlers.patch import patch_function

@@ -12,7 +12,7 @@ import yaml
 
 from quorate.api.codec import Json
 from quorate.local.objects.crd.definition import ScalePaths
-from quorate.local.objects.tables.infrastructure import autoscaler
+from quorate.local.objects.tables.builtin import builtin_layout
 from quorate.local.objects.tables.layout import TableLayout
 from quorate.local.server.registry import autoscaler_versions, object_encoding, version_conversion
 from quorate.local.server.registry.kinds import SCALE, STATUS, Kind, StorageConversion, Subresource
@@ -45,9 +45,10 @@ CONVERSIONS: dict[tuple[str, str], StorageConversion] = {
     ("events.k8s.io/v1", "Event"): version_conversion.convert_events,
     ("autoscaling/v1", "HorizontalPodAutoscaler"): autoscaler_versions.convert_v1,
 }
+_AUTOSCALER = builtin_layout("autoscaling", "HorizontalPodAutoscaler")
 LAYOUTS = {
     ("autoscaling/v1", "HorizontalPodAutoscaler"): TableLayout(
-        autoscaler.columns, lambda obj, now: autoscaler.cells(autoscaler_versions.to_v2(obj), now)
+        _AUTOSCALER.columns, lambda obj, now: _AUTOSCALER.cells(autoscaler_versions.to_v2(obj), now)
     )
 }
 """The columns of kinds that are shown as another version."""
