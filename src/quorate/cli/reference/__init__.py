@@ -1,13 +1,12 @@
 """Generated reference pages."""
 
-from quorate.cli.reference import commands, dashboard_api, events, filter_failures, kinds
+from quorate.cli.reference import commands, dashboard_api, filter_failures, kinds
 
 PAGES = {
     "commands.md": commands.page,
     "dashboard-api.md": dashboard_api.page,
     "kinds.md": kinds.page,
     "gang-kinds.md": kinds.gang_page,
-    "events.md": events.page,
     "filter-failures.md": filter_failures.page,
 }
 
