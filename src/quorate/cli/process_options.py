@@ -8,6 +8,15 @@ import typer
 from quorate.api.configuration.process import Address, parse_address
 from quorate.kube.log import Format
 
+
+def listen_address(written: str) -> Address:
+    """Return the address of an option.  Raises ``typer.BadParameter``."""
+    address = parse_address(written)
+    if address is None:
+        raise typer.BadParameter(f"{written!r} is no address (write :8081 or 127.0.0.1:8081)")
+    return address
+
+
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(
@@ -22,11 +31,22 @@ LogFormat = Annotated[
     Format, typer.Option(help="Format of the log on standard error: readable lines, or JSON.")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log debug messages.")]
-
-
-def listen_address(written: str) -> Address:
-    """Return the address of an option.  Raises ``typer.BadParameter``."""
-    address = parse_address(written)
-    if address is None:
-        raise typer.BadParameter(f"{written!r} is no address (write :8081 or 127.0.0.1:8081)")
-    return address
+HealthAddress = Annotated[
+    Address | None,
+    typer.Option(
+        metavar="ADDRESS",
+        parser=listen_address,
+        help="The address for the probes of the kubelet, such as :8081. Default: none.",
+        show_default=False,
+    ),
+]
+MetricsAddress = Annotated[
+    Address | None,
+    typer.Option(
+        metavar="ADDRESS",
+        parser=listen_address,
+        help="The address for Prometheus, such as :8080. Other than on localhost: over TLS, for clients "
+        "with permission to get /metrics. Default: none.",
+        show_default=False,
+    ),
+]

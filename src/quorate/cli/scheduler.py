@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 import uvloop
 
-from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
 from quorate.api.syntax import is_dns_label
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
-from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, listen_address
+from quorate.cli.process_options import Context, HealthAddress, Kubeconfig, LogFormat, MetricsAddress, Verbose
 from quorate.inspect.configuration_files import read_scheduler_configuration_text
 from quorate.kube.log import configure, logger
 from quorate.processes.configuration_reload import SchedulerConfigurationInForce
@@ -60,25 +59,8 @@ def scheduler(
     lease_namespace: Annotated[
         str, typer.Option(metavar="NAMESPACE", parser=_namespace, help="The namespace of that Lease.")
     ] = "quorate-system",
-    health_address: Annotated[
-        Address | None,
-        typer.Option(
-            metavar="ADDRESS",
-            parser=listen_address,
-            help="The address for the probes of the kubelet, such as :8081. Default: none.",
-            show_default=False,
-        ),
-    ] = None,
-    metrics_address: Annotated[
-        Address | None,
-        typer.Option(
-            metavar="ADDRESS",
-            parser=listen_address,
-            help="The address for Prometheus, such as :8080. Other than on localhost: over TLS, for clients "
-            "with permission to get /metrics. Default: none.",
-            show_default=False,
-        ),
-    ] = None,
+    health_address: HealthAddress = None,
+    metrics_address: MetricsAddress = None,
     log_format: LogFormat = "console",
     verbose: Verbose = False,
 ) -> None:

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from quorate.api.configuration.process import Address
-from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, listen_address
+from quorate.cli.process_options import Context, HealthAddress, Kubeconfig, LogFormat, MetricsAddress, Verbose
 from quorate.inspect.configuration_files import read_configuration_text
 from quorate.kube.log import configure
 from quorate.processes.configuration_reload import ConfigurationInForce
@@ -39,25 +38,8 @@ def witness(
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="The minimum time between two comparisons.")
     ] = 1.0,
-    health_address: Annotated[
-        Address | None,
-        typer.Option(
-            metavar="ADDRESS",
-            parser=listen_address,
-            help="The address for the probes of the kubelet, such as :8081. Default: none.",
-            show_default=False,
-        ),
-    ] = None,
-    metrics_address: Annotated[
-        Address | None,
-        typer.Option(
-            metavar="ADDRESS",
-            parser=listen_address,
-            help="The address for Prometheus, such as :8080. Other than on localhost: over TLS, for clients "
-            "with permission to get /metrics. Default: none.",
-            show_default=False,
-        ),
-    ] = None,
+    health_address: HealthAddress = None,
+    metrics_address: MetricsAddress = None,
     log_format: LogFormat = "console",
     verbose: Verbose = False,
 ) -> None:
