@@ -10,7 +10,7 @@ from typing import Any
 from quorate.api import codec
 from quorate.api.meta import Struct
 from quorate.install.controller_rules import PolicyRule
-from quorate.install.manifest_builders import service_account
+from quorate.install.manifest_builders import Component
 from quorate.install.preflight.access_reviews import denied_requests
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden
@@ -56,7 +56,7 @@ async def as_account(
 ) -> AsyncIterator[RecordingClient]:
     roles = tuple(roles)
     await administrator.create(NAMESPACES, {"metadata": {"name": namespace}})
-    for manifest in (service_account(name, namespace), *roles):
+    for manifest in (Component(name, name, {}).service_account(namespace), *roles):
         group, _, version = manifest["apiVersion"].rpartition("/")
         home = manifest["metadata"].get("namespace", "")
         kind = untyped(group, version, f"{manifest['kind'].lower()}s", manifest["kind"], bool(home))

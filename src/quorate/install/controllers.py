@@ -6,11 +6,11 @@ from typing import Any, Final
 from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.api.meta import Key
 from quorate.install import manifest_builders
-from quorate.install.roles import ACCOUNT, IN_FORCE, NAME_LABEL
+from quorate.install.manifest_builders import Component
+from quorate.install.roles import ACCOUNT, IN_FORCE
 
 Json = dict[str, Any]
 
-SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "controllers"}
 CONFIGURATION: Final = "quorate-configuration"
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
 IN_FORCE_KEY: Final = Key("kube-public", IN_FORCE)  # the ConfigMap with the Configuration in force
@@ -43,6 +43,11 @@ WEBHOOK_PORT: Final = 9443
 METRICS_PORT: Final = 8443
 HEALTH_PORT: Final = 8081
 VISIBILITY_PORT: Final = 8082
+CONTROLLERS: Final = Component(
+    ACCOUNT,
+    "controllers",
+    {"webhook": WEBHOOK_PORT, "metrics": METRICS_PORT, "visibility": VISIBILITY_PORT, "health": HEALTH_PORT},
+)
 
 
 def configuration_text(namespace: str) -> str:
@@ -68,47 +73,30 @@ integrations:
 {frameworks}"""
 
 
-def service_account(namespace: str) -> Json:
-    return manifest_builders.service_account(ACCOUNT, namespace)
-
-
 def configuration(namespace: str) -> Json:
     return manifest_builders.configuration(
         CONFIGURATION, namespace, CONFIGURATION_FILE, configuration_text(namespace)
     )
 
 
-def deployment(namespace: str, image: str) -> Json:
-    ports = (
-        ("webhook", WEBHOOK_PORT),
-        ("metrics", METRICS_PORT),
-        ("visibility", VISIBILITY_PORT),
-        ("health", HEALTH_PORT),
-    )
+def workload(namespace: str, image: str) -> Iterator[Json]:
+    yield CONTROLLERS.service_account(namespace)
+    yield _deployment(namespace, image)
+    yield CONTROLLERS.disruption_budget(namespace)
+
+
+def _deployment(namespace: str, image: str) -> Json:
     args = ["controllers", "--config", f"/etc/quorate/{CONFIGURATION_FILE}", "--log-format", "json"]
     resources = {
         "requests": {"cpu": "500m", "memory": "512Mi"},
         "limits": {"cpu": "2", "memory": "1Gi"},
     }
-    container = manifest_builders.container("controllers", image, args, ports, resources)
-    return manifest_builders.elected_deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION)
-
-
-def disruption_budget(namespace: str) -> Json:
-    return manifest_builders.disruption_budget(ACCOUNT, namespace, SELECTOR)
+    container = CONTROLLERS.container(image, args, resources)
+    return CONTROLLERS.elected_deployment(namespace, container, CONFIGURATION)
 
 
 def services(namespace: str) -> Iterator[Json]:
     """Yield the services; those called by the API server have Kueue's names, so existing references work."""
-    yield manifest_builders.service(WEBHOOK_SERVICE, namespace, SELECTOR, ("webhook", 443))
-    yield manifest_builders.service(VISIBILITY_SERVICE, namespace, SELECTOR, ("visibility", 443))
-    yield manifest_builders.service("quorate-metrics", namespace, SELECTOR, ("metrics", METRICS_PORT))
-
-
-def network_policy(namespace: str) -> Json:
-    ports = (WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT, HEALTH_PORT)
-    return manifest_builders.network_policy(ACCOUNT, namespace, SELECTOR, ports)
-
-
-def service_monitor(namespace: str) -> Json:
-    return manifest_builders.service_monitor(ACCOUNT, namespace, "metrics")
+    yield CONTROLLERS.service(WEBHOOK_SERVICE, namespace, "webhook", 443)
+    yield CONTROLLERS.service(VISIBILITY_SERVICE, namespace, "visibility", 443)
+    yield CONTROLLERS.service("quorate-metrics", namespace, "metrics", METRICS_PORT)

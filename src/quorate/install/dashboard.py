@@ -13,7 +13,8 @@ from quorate.api.kueue import GROUP
 from quorate.api.scheduler_configuration import in_force
 from quorate.install import manifest_builders
 from quorate.install.controller_rules import PolicyRule
-from quorate.install.roles import IN_FORCE, NAME_LABEL, account_roles
+from quorate.install.manifest_builders import Component
+from quorate.install.roles import IN_FORCE, account_roles
 
 Json = dict[str, Any]
 
@@ -39,9 +40,9 @@ DASHBOARD_RULES: Final = (
 )  # fmt: skip
 
 ACCOUNT: Final = "quorate-dashboard"
-SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "dashboard"}
 PORT: Final = 8443
 HEALTH_PORT: Final = 8081
+DASHBOARD: Final = Component(ACCOUNT, "dashboard", {"dashboard": PORT, "health": HEALTH_PORT})
 HISTORY: Final = "/var/lib/quorate"
 
 
@@ -51,16 +52,12 @@ def roles(namespace: str) -> Iterator[Json]:
 
 
 def workload(namespace: str, image: str) -> Iterator[Json]:
-    yield manifest_builders.service_account(ACCOUNT, namespace)
+    yield DASHBOARD.service_account(namespace)
     yield _deployment(namespace, image)
 
 
 def service(namespace: str) -> Json:
-    return manifest_builders.service(ACCOUNT, namespace, SELECTOR, ("dashboard", 443))
-
-
-def network_policy(namespace: str) -> Json:
-    return manifest_builders.network_policy(ACCOUNT, namespace, SELECTOR, (PORT, HEALTH_PORT))
+    return DASHBOARD.service(ACCOUNT, namespace, "dashboard", 443)
 
 
 def _deployment(namespace: str, image: str) -> Json:
@@ -75,9 +72,7 @@ def _deployment(namespace: str, image: str) -> Json:
         "requests": {"cpu": "250m", "memory": "256Mi"},
         "limits": {"cpu": "2", "memory": "2Gi"},  # with the process of a simulation
     }
-    container = manifest_builders.container(
-        "dashboard", image, args, (("dashboard", PORT), ("health", HEALTH_PORT)), resources
-    )
+    container = DASHBOARD.container(image, args, resources)
     container["volumeMounts"] = [
         {"name": "history", "mountPath": HISTORY},
         {"name": "tmp", "mountPath": "/tmp"},
@@ -89,4 +84,4 @@ def _deployment(namespace: str, image: str) -> Json:
         "volumes": [{"name": "history", "emptyDir": {"sizeLimit": "2Gi"}}, manifest_builders.TMP_VOLUME],
     }
     one_writer = {"type": "Recreate"}  # of the history
-    return manifest_builders.deployment(ACCOUNT, namespace, SELECTOR, pod, strategy=one_writer)
+    return DASHBOARD.deployment(namespace, pod, strategy=one_writer)

@@ -59,9 +59,9 @@ def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]
             ("configuration", [scheduler.configuration(namespace)]),
             ("scheduler", scheduler.workload(namespace, image)),
             ("service", [scheduler.service(namespace)]),
-            ("network-policy", [scheduler.network_policy(namespace)]),
+            ("network-policy", [scheduler.SCHEDULER.network_policy(namespace)]),
             ("optional/demand-role", scheduler.demand_roles(namespace)),
-            ("optional/service-monitor", [scheduler.service_monitor(namespace)]),
+            ("optional/service-monitor", [scheduler.SCHEDULER.service_monitor(namespace)]),
         )
     }
     needed = sorted(name.name for name in files if name.parent == GANG)
@@ -80,7 +80,7 @@ def dashboard_installation(namespace: str, image: str) -> Mapping[PurePosixPath,
             "role": dashboard.roles(namespace),
             "dashboard": dashboard.workload(namespace, image),
             "service": [dashboard.service(namespace)],
-            "network-policy": [dashboard.network_policy(namespace)],
+            "network-policy": [dashboard.DASHBOARD.network_policy(namespace)],
         },
     )
 
@@ -93,7 +93,7 @@ def witness_installation(namespace: str, image: str) -> Mapping[PurePosixPath, s
             "role": witness.roles(namespace),
             "witness": witness.workload(namespace, image),
             "service": [witness.service(namespace)],
-            "network-policy": [witness.network_policy(namespace)],
+            "network-policy": [witness.WITNESS.network_policy(namespace)],
         },
     )
 
@@ -124,8 +124,8 @@ def chart() -> Mapping[PurePosixPath, str]:
             ("controllers-role", (), controller_roles(_RELEASE)),
             ("people-roles", (), [*user_roles(), metrics_reader()]),
             ("webhooks", (".Values.enableWebhooks",), webhooks(_RELEASE)),
-            ("network-policy", (".Values.networkPolicy.enabled",), [c.network_policy(_RELEASE)]),
-            ("service-monitor", (".Values.enablePrometheus",), [c.service_monitor(_RELEASE)]),
+            ("network-policy", (".Values.networkPolicy.enabled",), [c.CONTROLLERS.network_policy(_RELEASE)]),
+            ("service-monitor", (".Values.enablePrometheus",), [c.CONTROLLERS.service_monitor(_RELEASE)]),
             ("visibility", (), api_services(_RELEASE)),
             (
                 "visibility-auth-reader",
@@ -146,12 +146,12 @@ def chart() -> Mapping[PurePosixPath, str]:
             (
                 "witness-service-monitor",
                 (witnessed, ".Values.enablePrometheus"),
-                [witness.service_monitor(_RELEASE)],
+                [witness.WITNESS.service_monitor(_RELEASE)],
             ),
             (
                 "scheduler-service-monitor",
                 (gang, ".Values.enablePrometheus"),
-                [scheduler.service_monitor(_RELEASE)],
+                [scheduler.SCHEDULER.service_monitor(_RELEASE)],
             ),
         )
     }
@@ -213,15 +213,12 @@ def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
         ("controllers-role", controller_roles(namespace)),
         ("people-roles", [*user_roles(), metrics_reader()]),
         ("configuration", [c.configuration(namespace)]),
-        (
-            "controllers",
-            [c.service_account(namespace), c.deployment(namespace, image), c.disruption_budget(namespace)],
-        ),
+        ("controllers", c.workload(namespace, image)),
         ("services", c.services(namespace)),
         ("webhooks", webhooks(namespace)),
         ("visibility", [auth_reader(namespace), *api_services(namespace)]),
-        ("network-policy", [c.network_policy(namespace)]),
-        ("optional/service-monitor", [c.service_monitor(namespace)]),
+        ("network-policy", [c.CONTROLLERS.network_policy(namespace)]),
+        ("optional/service-monitor", [c.CONTROLLERS.service_monitor(namespace)]),
         ("optional/priority-and-fairness", priority_and_fairness()),
         ("optional/definition-deletion", deletion_policy()),
     ):

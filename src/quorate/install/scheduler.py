@@ -14,7 +14,8 @@ from quorate.api.scheduler_configuration import DEFAULT_FILE, in_force
 from quorate.api.volcano import topology as volcano_topology
 from quorate.install import manifest_builders
 from quorate.install.controller_rules import OWN, READ, PolicyRule
-from quorate.install.roles import NAME_LABEL, account_roles
+from quorate.install.manifest_builders import Component
+from quorate.install.roles import account_roles
 
 Json = dict[str, Any]
 
@@ -69,13 +70,14 @@ PROVISIONING_RULES: Final = (
 
 NAMESPACE: Final = "quorate-system"
 ACCOUNT: Final = "quorate-scheduler"
-SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "scheduler"}
 CONFIGURATION: Final = "quorate-scheduler-configuration"
 CONFIGURATION_FILE: Final = in_force.FILE
 CONFIGURATION_TEXT: Final = f"profile: design\n{DEFAULT_FILE}"
 HEALTH_PORT: Final = 8081
 METRICS_PORT: Final = 8443
-METRICS: Final = "scheduler-metrics"  # distinct from the controllers' metrics in the same namespace
+SCHEDULER: Final = Component(
+    ACCOUNT, "scheduler", {"health": HEALTH_PORT, "metrics": METRICS_PORT}, metrics="scheduler-metrics"
+)
 
 
 def configuration(namespace: str) -> Json:
@@ -93,9 +95,9 @@ def demand_roles(namespace: str) -> Iterator[Json]:
 
 
 def workload(namespace: str, image: str) -> Iterator[Json]:
-    yield manifest_builders.service_account(ACCOUNT, namespace)
+    yield SCHEDULER.service_account(namespace)
     yield _deployment(namespace, image)
-    yield manifest_builders.disruption_budget(ACCOUNT, namespace, SELECTOR)
+    yield SCHEDULER.disruption_budget(namespace)
 
 
 def _deployment(namespace: str, image: str) -> Json:
@@ -112,24 +114,11 @@ def _deployment(namespace: str, image: str) -> Json:
         "requests": {"cpu": "500m", "memory": "512Mi"},
         "limits": {"cpu": "2", "memory": "2Gi"},
     }
-    ports = (("health", HEALTH_PORT), ("metrics", METRICS_PORT))
-    container = manifest_builders.container("scheduler", image, args, ports, resources)
+    container = SCHEDULER.container(image, args, resources)
     # No pod is scheduled without it, so the pods that it schedules must not preempt it.
     critical = {"priorityClassName": "system-cluster-critical"}
-    return manifest_builders.elected_deployment(
-        ACCOUNT, namespace, SELECTOR, container, CONFIGURATION, **critical
-    )
-
-
-def network_policy(namespace: str) -> Json:
-    return manifest_builders.network_policy(ACCOUNT, namespace, SELECTOR, (HEALTH_PORT, METRICS_PORT))
+    return SCHEDULER.elected_deployment(namespace, container, CONFIGURATION, **critical)
 
 
 def service(namespace: str) -> Json:
-    return manifest_builders.service(
-        f"quorate-{METRICS}", namespace, SELECTOR, ("metrics", METRICS_PORT), serves=METRICS
-    )
-
-
-def service_monitor(namespace: str) -> Json:
-    return manifest_builders.service_monitor(ACCOUNT, namespace, METRICS)
+    return SCHEDULER.service("quorate-scheduler-metrics", namespace, "metrics", METRICS_PORT)

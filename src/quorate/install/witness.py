@@ -11,7 +11,8 @@ from quorate.api.kueue import GROUP
 from quorate.install import manifest_builders
 from quorate.install.controller_rules import JOBS, PolicyRule
 from quorate.install.controllers import CONFIGURATION, CONFIGURATION_FILE
-from quorate.install.roles import NAME_LABEL, account_roles
+from quorate.install.manifest_builders import Component
+from quorate.install.roles import account_roles
 
 Json = dict[str, Any]
 
@@ -35,10 +36,11 @@ WITNESS_RULES: Final = (
 )  # fmt: skip
 
 ACCOUNT: Final = "quorate-witness"
-SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "witness"}
 HEALTH_PORT: Final = 8081
 METRICS_PORT: Final = 8443
-METRICS: Final = "witness-metrics"
+WITNESS: Final = Component(
+    ACCOUNT, "witness", {"health": HEALTH_PORT, "metrics": METRICS_PORT}, metrics="witness-metrics"
+)
 
 
 def roles(namespace: str) -> Iterator[Json]:
@@ -47,20 +49,12 @@ def roles(namespace: str) -> Iterator[Json]:
 
 
 def workload(namespace: str, image: str) -> Iterator[Json]:
-    yield manifest_builders.service_account(ACCOUNT, namespace)
+    yield WITNESS.service_account(namespace)
     yield _deployment(namespace, image)
 
 
 def service(namespace: str) -> Json:
-    return manifest_builders.service(ACCOUNT, namespace, SELECTOR, ("metrics", METRICS_PORT), serves=METRICS)
-
-
-def service_monitor(namespace: str) -> Json:
-    return manifest_builders.service_monitor(ACCOUNT, namespace, METRICS)
-
-
-def network_policy(namespace: str) -> Json:
-    return manifest_builders.network_policy(ACCOUNT, namespace, SELECTOR, (HEALTH_PORT, METRICS_PORT))
+    return WITNESS.service(ACCOUNT, namespace, "metrics", METRICS_PORT)
 
 
 def _deployment(namespace: str, image: str) -> Json:
@@ -75,8 +69,7 @@ def _deployment(namespace: str, image: str) -> Json:
         "requests": {"cpu": "100m", "memory": "128Mi"},
         "limits": {"cpu": "1", "memory": "1Gi"},
     }
-    ports = (("health", HEALTH_PORT), ("metrics", METRICS_PORT))
-    container = manifest_builders.container("witness", image, args, ports, resources)
+    container = WITNESS.container(image, args, resources)
     volumes = [manifest_builders.configuration_volume(CONFIGURATION), manifest_builders.TMP_VOLUME]
     pod = {"containers": [container], "volumes": volumes}
-    return manifest_builders.deployment(ACCOUNT, namespace, SELECTOR, pod)
+    return WITNESS.deployment(namespace, pod)
