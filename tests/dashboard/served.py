@@ -17,7 +17,7 @@ from quorate.api.configuration.process import Address
 from quorate.api.meta import Key, Struct
 from quorate.dashboard.model.model import DashboardModel
 from quorate.dashboard.process import Options, run_dashboard
-from quorate.dashboard.simulation.simulations import cluster
+from quorate.dashboard.simulation.simulation_process import Cluster
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.install.dashboard import ACCOUNT, roles
 from quorate.kube.client import Client
@@ -175,7 +175,7 @@ async def served(
             chosen = Options(
                 **{
                     "address": Address("127.0.0.1", 0),
-                    "cluster": cluster(str(kubeconfig), "", "", "1h"),
+                    "cluster": Cluster(kubeconfig=str(kubeconfig)),
                     "has_links": True,
                     "has_forecasts": False,
                     "history": tmp_path / "history.sqlite",

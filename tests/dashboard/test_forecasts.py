@@ -1,14 +1,13 @@
 """Forecasts from the estimates that the controllers serve."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 from quorate.api.meta import Key
 from quorate.dashboard.queries import ADMINISTRATOR
 from quorate.dashboard.schema import Forecast
 from quorate.dashboard.simulation.forecasts import Forecasts
-from quorate.dashboard.simulation.simulations import cluster
+from quorate.dashboard.simulation.simulation_process import Cluster
 from quorate.kube.clock import WallClock
 from tests.kube.fake_server import Answer, FakeServer, Request
 
@@ -37,7 +36,7 @@ def test_served_estimates_are_shown_in_the_order_of_their_starts() -> None:
         announced = asyncio.Event()
         async with FakeServer(answer) as server, server.client() as client:
             forecasts = Forecasts(
-                cluster(str(Path("absent")), "", "", "1h"), client, WallClock(), lambda: True,
+                Cluster(kubeconfig="absent"), client, WallClock(), lambda: True,
                 lambda workload: "main", lambda local_queue: f"of-{local_queue.name}", announced.set,
             )  # fmt: skip
             running = asyncio.create_task(forecasts.run())

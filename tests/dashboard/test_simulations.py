@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from quorate.dashboard.simulation import simulations, what_if
-from quorate.dashboard.simulation.simulation_process import Failure, Forecasted, ForecastTask, WhatIfTask
-from quorate.dashboard.simulation.simulations import cluster, simulate
+from quorate.dashboard.simulation import what_if
+from quorate.dashboard.simulation.simulation_process import (
+    Cluster,
+    Failure,
+    Forecasted,
+    ForecastTask,
+    WhatIfTask,
+)
+from quorate.dashboard.simulation.simulations import simulate
 from quorate.simulate.inputs.scenario import API_VERSION
 from tests.dashboard.served import Served, create_workload, served
 from tests.dashboard.test_login import with_dashboard
@@ -101,21 +107,18 @@ def test_a_forecast_is_computed_while_a_user_is_logged_in_and_cut_to_what_it_see
 
 
 def test_a_process_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    task = ForecastTask(cluster=cluster(str(tmp_path / "absent"), "", "", "1h"), budget_s=1.0)
+    task = ForecastTask(cluster=Cluster(kubeconfig=str(tmp_path / "absent")), budget_s=1.0)
     outcome = asyncio.run(simulate(task, 0.01))
     assert outcome == Failure("the simulation did not end within 0.01 s")
 
 
-def test_what_the_process_cannot_do_is_a_problem_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_process_cannot_do_is_a_problem_in_words(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
-        absent = cluster(str(tmp_path / "absent"), "", "", "1h")
+        absent = Cluster(kubeconfig=str(tmp_path / "absent"))
         outcome = await simulate(WhatIfTask(cluster=absent, text=""), 60)
         assert isinstance(outcome, Failure)
         assert "absent" in outcome.problem
-        monkeypatch.setattr(simulations, "MEMORY_BYTES", 150 * 2**20)
-        small = cluster(str(tmp_path / "kubeconfig"), "", "", "1h")
+        small = Cluster(kubeconfig=str(tmp_path / "kubeconfig"), memory_bytes=150 * 2**20)
         outcome = await simulate(ForecastTask(cluster=small, budget_s=1.0), 60)
         assert not isinstance(outcome, Forecasted)
 

@@ -21,7 +21,7 @@ from quorate.dashboard.history.history import default_file
 from quorate.dashboard.login.oidc import OidcSettings
 from quorate.dashboard.process import Options, run_dashboard
 from quorate.dashboard.serving.server_tls import CertificateFiles, self_signed_context
-from quorate.dashboard.simulation.simulations import cluster
+from quorate.dashboard.simulation.simulation_process import Cluster
 from quorate.inspect.cluster_model import effective_configuration
 from quorate.inspect.configuration_files import read_text
 from quorate.inspect.errors import UsageError
@@ -169,7 +169,9 @@ def dashboard(
         tls = self_signed_context(clock.now())
     options = Options(
         address=address,
-        cluster=cluster(_text(kubeconfig), context, _text(config), runs),
+        cluster=Cluster(
+            kubeconfig=_text(kubeconfig), context=context, config=_text(config), run_duration=runs
+        ),
         tls=tls,
         oidc=oidc,
         external_url=external_url,

@@ -8,7 +8,7 @@ import typer
 
 from quorate.api.configuration.process import Address
 from quorate.dashboard.process import Options, run_dashboard
-from quorate.dashboard.simulation.simulations import cluster
+from quorate.dashboard.simulation.simulation_process import Cluster
 from quorate.inspect.cluster_model import effective_configuration
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -20,7 +20,7 @@ async def serve_local_dashboard(client: Client, kubeconfig: Path, config: Path |
     """Serve the dashboard of the cluster of ``kubeconfig`` until cancelled; print links that log in once."""
     options = Options(
         address=Address("127.0.0.1", port),
-        cluster=cluster(str(kubeconfig), "", "" if config is None else str(config), "1h"),
+        cluster=Cluster(kubeconfig=str(kubeconfig), config="" if config is None else str(config)),
         has_links=True,
         history=kubeconfig.with_name(HISTORY),
     )

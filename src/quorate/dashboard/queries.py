@@ -1,13 +1,16 @@
 """What a caller of the dashboard may see, and what it asks for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from quorate.api.meta import Key
+from quorate.dashboard.limits import PAGE_MAX
 from quorate.queueing.explanation.scope import Scope
+
+T = TypeVar("T")
 
 
 class Viewer(msgspec.Struct, frozen=True):
@@ -34,8 +37,8 @@ class Viewer(msgspec.Struct, frozen=True):
 ADMINISTRATOR: Final = Viewer(Scope(), nodes=True, pod_group_namespaces=None)
 
 
-class WorkloadQuery(msgspec.Struct, frozen=True):
-    """Which workloads to list; an empty field selects all.
+class WorkloadQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """Which workloads to list, as the query parameters of the API; an empty field selects all.
 
     ``sort`` is one of ``workload_views.SORTS``, with "-" before it for the reverse order.
     """
@@ -52,7 +55,7 @@ class WorkloadQuery(msgspec.Struct, frozen=True):
     limit: int = 100
 
 
-class PodGroupQuery(msgspec.Struct, frozen=True):
+class PodGroupQuery(msgspec.Struct, frozen=True, rename="camel"):
     """Which pod groups to list, as ``WorkloadQuery``; ``sort`` is one of ``pod_group_views.SORTS``."""
 
     q: str = ""
@@ -62,6 +65,21 @@ class PodGroupQuery(msgspec.Struct, frozen=True):
     sort: str = ""
     offset: int = 0
     limit: int = 100
+
+
+ListQuery = WorkloadQuery | PodGroupQuery
+Q = TypeVar("Q", WorkloadQuery, PodGroupQuery)
+
+
+def selection_of(query: Q) -> Q:
+    """Return what selects and orders the list, equal for all of its pages."""
+    return msgspec.structs.replace(query, q=query.q.lower(), offset=0, limit=0)
+
+
+def page_of(query: ListQuery, listed: Sequence[T]) -> tuple[int, Sequence[T]]:
+    """Return the offset of the page that is asked for, and the page."""
+    offset, limit = max(0, query.offset), min(PAGE_MAX, max(0, query.limit))
+    return offset, listed[offset : offset + limit]
 
 
 class Gang(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Series for charts from stored samples: means over equal intervals, for a caller."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from quorate.api.meta import at_epoch
@@ -32,24 +32,22 @@ def no_series(range_: Range) -> Series:
 
 def series_of(samples: Iterable[StoredSample], range_: Range) -> Series:
     """Return the means of the samples of one subject; an interval without samples is left out."""
-    return _series(_by_interval(samples, range_, lambda each: each.subject), range_)
+    return _series(_by_interval(samples, range_), range_)
 
 
 def sum_of_queues(samples: Iterable[StoredSample], range_: Range) -> Series:
     """Return the series of an overview from the samples of some cluster queues; waits are not known."""
     of_queues: dict[int, list[StoredSample]] = {}
-    for (_, at), sample in _by_interval(samples, range_, lambda each: each.subject).items():
+    for (_, at), sample in _by_interval(samples, range_).items():
         of_queues.setdefault(at, []).append(sample)
     return _series({("", at): _sum(at, group) for at, group in of_queues.items()}, range_)
 
 
-def _by_interval(
-    samples: Iterable[StoredSample], range_: Range, subject_of: Callable[[StoredSample], str]
-) -> dict[tuple[str, int], StoredSample]:
+def _by_interval(samples: Iterable[StoredSample], range_: Range) -> dict[tuple[str, int], StoredSample]:
     interval_s = RANGES[range_][1]
     groups: dict[tuple[str, int], list[StoredSample]] = {}
-    for each in samples:
-        groups.setdefault((subject_of(each), each.at // interval_s * interval_s), []).append(each)
+    for sample in samples:
+        groups.setdefault((sample.subject, sample.at // interval_s * interval_s), []).append(sample)
     return {(subject, at): mean_of(subject, interval_s, at, group) for (subject, at), group in groups.items()}
 
 

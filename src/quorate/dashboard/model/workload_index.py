@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, OwnerReference, at_epoch, epoch, find_condition
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, at_epoch, epoch, find_condition
 from quorate.dashboard.schema import WorkloadState
 from quorate.inspect.workload_status import why_not_running
 from quorate.kube.informer import Change
@@ -61,7 +61,7 @@ class Listed:
         reserves = admission is not None and c.has_quota_reservation(workload)
         reserved_in = admission.cluster_queue if admission is not None and reserves else ""
         self.group = Group(local_queue, reserved_in, self.state, self.code)
-        self.text = _searched_text(workload)
+        self.text = searched_text(metadata)
 
     @property
     def created(self) -> datetime:
@@ -218,9 +218,8 @@ def _reason_of(workload: Workload) -> tuple[str, str]:
     return reserved.reason or c.PENDING_EVALUATION, text
 
 
-def _searched_text(workload: Workload) -> str:
+def searched_text(metadata: ObjectMeta) -> str:
     """Return what a search without a field looks at, in lower case, one line for each part."""
-    metadata = workload.metadata
     labels = [f"{key}={value}" for key, value in metadata.labels.items()]
     return "\n".join(
         (str(metadata.key), *(owner.name for owner in metadata.owner_references), *labels)

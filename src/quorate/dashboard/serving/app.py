@@ -6,11 +6,11 @@ from typing import Any
 
 from aiohttp import web
 
+from quorate.api.meta import Key
 from quorate.dashboard.login import cookies
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.login.login import CALLBACK, Login
-from quorate.dashboard.serving import actions
 from quorate.dashboard.serving.event_stream import EventStreams
 from quorate.dashboard.serving.open_api import open_api_document
 from quorate.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation
@@ -21,6 +21,7 @@ from quorate.dashboard.serving.static_files import StaticFiles
 from quorate.dashboard.simulation.what_if import WhatIf
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
+from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Resource
 
 Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -45,10 +46,10 @@ class Dashboard:
             **reads.handlers(),
             "getSession": self._session,
             "logout": self._logout,
-            "stopWorkload": actions.stop_workload,
-            "resumeWorkload": actions.resume_workload,
-            "stopClusterQueue": actions.stop_cluster_queue,
-            "resumeClusterQueue": actions.resume_cluster_queue,
+            "stopWorkload": _patching(WORKLOADS, {"active": False}, "stopped"),
+            "resumeWorkload": _patching(WORKLOADS, {"active": True}, "resumed"),
+            "stopClusterQueue": _patching(CLUSTER_QUEUES, {"stopPolicy": "HoldAndDrain"}, "stopped"),
+            "resumeClusterQueue": _patching(CLUSTER_QUEUES, {"stopPolicy": "None"}, "resumed"),
             "whatIf": what_if.what_if,
             "streamEvents": streams.stream_events,
         }
@@ -83,10 +84,10 @@ class Dashboard:
                 if not session.proves(request.headers.get(CSRF_HEADER, "")):
                     raise forbidden(f"the header {CSRF_HEADER} is not the csrfToken of the session")
             viewer = await self._reviewed(self._authorization.viewer(session.user))
-            found = await handler(request, Caller(session, viewer))
-            if isinstance(found, web.StreamResponse):
-                return found
-            return web.Response(status=HTTPStatus.NO_CONTENT) if found is None else answer(found)
+            result = await handler(request, Caller(session, viewer))
+            if isinstance(result, web.StreamResponse):
+                return result
+            return web.Response(status=HTTPStatus.NO_CONTENT) if result is None else answer(result)
 
         return endpoint
 
@@ -111,6 +112,17 @@ class Dashboard:
 
     async def _page(self, request: web.Request) -> web.Response:
         return self._static_files.serve(request)
+
+
+def _patching(resource: Resource[Any], spec: dict[str, Any], done: str) -> Handler:
+    """Return the operation that patches one object as the user: the API server decides whether it may."""
+
+    async def patch(request: web.Request, caller: Caller) -> None:
+        key = Key(request.match_info.get("namespace", ""), request.match_info["name"])
+        await caller.session.client.patch_metadata(resource, key, {"spec": spec})
+        logger(__name__).info(done, kind=resource.kind, object=key, user=caller.session.user.name)
+
+    return patch
 
 
 async def _open_api(request: web.Request) -> web.Response:

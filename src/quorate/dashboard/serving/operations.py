@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import msgspec
+
 from quorate.dashboard import schema as s
 from quorate.dashboard.history.series import Range
+from quorate.dashboard.queries import ListQuery, PodGroupQuery, WorkloadQuery
 
 PREFIX: Final = "/api/v1"
 CSRF_HEADER: Final = "X-CSRF-Token"
@@ -47,7 +50,11 @@ class Operation:
 
 # The pods of a gang, and by resource what each of them requests: pods=8&cpu=4&memory=16Gi&nvidia.com/gpu=1.
 _GANG: Final = (Parameter("pods", int), Parameter("requests", dict[str, str]))
-_PAGE: Final = (Parameter("offset", int), Parameter("limit", int))
+
+
+def _of_query(type_: type[ListQuery]) -> tuple[Parameter, ...]:
+    return tuple(Parameter(field.encode_name, field.type) for field in msgspec.structs.fields(type_))
+
 
 OPERATIONS: Final = (
     Operation("getSession", "GET", "/session", "The session of the caller.", s.Session),
@@ -92,13 +99,7 @@ OPERATIONS: Final = (
         "/workloads",
         "A page of the workloads that match.",
         s.WorkloadPage,
-        parameters=(
-            *(
-                Parameter(name)
-                for name in ("q", "namespace", "clusterQueue", "localQueue", "state", "label", "code", "sort")
-            ),
-            *_PAGE,
-        ),
+        parameters=_of_query(WorkloadQuery),
     ),
     Operation("getWorkload", "GET", "/workloads/{namespace}/{name}", "A workload.", s.WorkloadDetail),
     Operation(
@@ -116,7 +117,7 @@ OPERATIONS: Final = (
         "/pod-groups",
         "A page of the pod groups that match.",
         s.PodGroupPage,
-        parameters=(*(Parameter(name) for name in ("q", "namespace", "queue", "phase", "sort")), *_PAGE),
+        parameters=_of_query(PodGroupQuery),
     ),
     Operation("getPodGroup", "GET", "/pod-groups/{namespace}/{name}", "A pod group.", s.PodGroupDetail),
     Operation(

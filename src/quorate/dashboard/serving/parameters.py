@@ -1,17 +1,16 @@
 """Query parameters of requests, as the queries of the model."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 from aiohttp import web
 
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.dashboard.history.series import RANGES, Range
 from quorate.dashboard.limits import OFFSET_MAX, PAGE_MAX, PODS_MAX, RESOURCES_MAX, TEXT_MAX
-from quorate.dashboard.queries import Gang, PodGroupQuery, WorkloadQuery
+from quorate.dashboard.queries import Gang, Q
 from quorate.dashboard.serving.responses import bad_request
-from quorate.dashboard.views.pod_group_views import SORTS as POD_GROUP_SORTS
-from quorate.dashboard.views.workload_views import SORTS as WORKLOAD_SORTS
 from quorate.quota.amount import base_units
 
 _NO_RESOURCES: Final = {"pods", "topology"}
@@ -35,35 +34,24 @@ def number(request: web.Request, name: str, default: int, most: int) -> int:
 
 def range_(request: web.Request) -> Range:
     value = text(request, "range") or "hour"
-    for known in RANGES:
-        if value == known:
-            return known
+    for name in RANGES:
+        if value == name:
+            return name
     raise bad_request(f"range: {value!r} is none of {', '.join(RANGES)}")
 
 
-def workload_query(request: web.Request) -> WorkloadQuery:
-    return WorkloadQuery(
-        q=text(request, "q"),
-        namespace=text(request, "namespace"),
-        cluster_queue=text(request, "clusterQueue"),
-        local_queue=text(request, "localQueue"),
-        state=text(request, "state"),
-        code=text(request, "code"),
-        label=text(request, "label"),
-        sort=_sort(request, WORKLOAD_SORTS),
-        **_page(request),
-    )
-
-
-def pod_group_query(request: web.Request) -> PodGroupQuery:
-    return PodGroupQuery(
-        q=text(request, "q"),
-        namespace=text(request, "namespace"),
-        queue=text(request, "queue"),
-        phase=text(request, "phase"),
-        sort=_sort(request, POD_GROUP_SORTS),
-        **_page(request),
-    )
+def list_query(request: web.Request, type_: type[Q], orders: Iterable[str]) -> Q:
+    """Return the query of a list; ``orders`` are the values of its parameter ``sort``."""
+    texts = {
+        field.name: text(request, field.encode_name)
+        for field in msgspec.structs.fields(type_)
+        if field.type is str
+    }
+    sort = texts["sort"]
+    if sort and sort.removeprefix("-") not in orders:
+        raise bad_request(f"sort: {sort!r} is none of {', '.join(orders)}, each also with - before it")
+    limit = min(PAGE_MAX, number(request, "limit", 100, 1_000_000))
+    return type_(**texts, offset=number(request, "offset", 0, OFFSET_MAX), limit=limit)
 
 
 def gang(request: web.Request) -> Gang | None:
@@ -82,15 +70,3 @@ def gang(request: web.Request) -> Gang | None:
     if not requests or len(requests) > RESOURCES_MAX:
         raise bad_request(f"write what each pod requests, of 1 to {RESOURCES_MAX} resources, such as cpu=2")
     return Gang(pods, requests)
-
-
-def _sort(request: web.Request, known: Iterable[str]) -> str:
-    sort = text(request, "sort")
-    if sort and sort.removeprefix("-") not in known:
-        raise bad_request(f"sort: {sort!r} is none of {', '.join(known)}, each also with - before it")
-    return sort
-
-
-def _page(request: web.Request) -> dict[str, Any]:
-    limit = min(PAGE_MAX, number(request, "limit", 100, 1_000_000))
-    return {"offset": number(request, "offset", 0, OFFSET_MAX), "limit": limit}

@@ -12,7 +12,7 @@ from quorate.dashboard.history.series import no_series
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.model.model import DashboardModel
-from quorate.dashboard.queries import Viewer
+from quorate.dashboard.queries import PodGroupQuery, Viewer, WorkloadQuery
 from quorate.dashboard.serving import parameters as p
 from quorate.dashboard.serving.responses import bad_request, not_found
 from quorate.dashboard.simulation.forecasts import Forecasts
@@ -83,8 +83,8 @@ class Reads:
         return queue_views.local_queues(self._model.data, caller.viewer, self._clock.now())
 
     async def _workloads(self, request: web.Request, caller: Caller) -> s.WorkloadPage:
-        query, estimates = p.workload_query(request), self._forecasts.estimates
-        return workload_views.workloads(self._model.data, caller.viewer, query, estimates)
+        query = p.list_query(request, WorkloadQuery, workload_views.SORTS)
+        return workload_views.workloads(self._model.data, caller.viewer, query, self._forecasts.estimates)
 
     async def _workload(self, request: web.Request, caller: Caller) -> s.WorkloadDetail:
         key, data, viewer = _key(request), self._model.data, caller.viewer
@@ -99,7 +99,8 @@ class Reads:
         return replace(found, may_stop=await self._may_patch(caller, WORKLOADS, key))
 
     async def _pod_groups(self, request: web.Request, caller: Caller) -> s.PodGroupPage:
-        return pod_group_views.pod_groups(self._model.data, caller.viewer, p.pod_group_query(request))
+        query = p.list_query(request, PodGroupQuery, pod_group_views.SORTS)
+        return pod_group_views.pod_groups(self._model.data, caller.viewer, query)
 
     async def _pod_group(self, request: web.Request, caller: Caller) -> s.PodGroupDetail:
         key, data, viewer = _key(request), self._model.data, caller.viewer

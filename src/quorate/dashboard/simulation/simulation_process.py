@@ -16,7 +16,7 @@ import msgspec
 
 from quorate.api.decoding.documents import InvalidYaml, read_documents
 from quorate.api.meta import at_epoch
-from quorate.dashboard.limits import MOST_FINDINGS, NICENESS
+from quorate.dashboard.limits import MEMORY_BYTES, MOST_FINDINGS, NICENESS, PROCESSOR_S
 from quorate.dashboard.schema import Forecast, StartEstimate, WhatIfAnswer
 from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import user_message
@@ -34,14 +34,13 @@ MANIFESTS: Final = "manifests"  # the name of the text in findings
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to read, and the limits of the process."""
+    """Where a simulation reads, and how much memory it may use."""
 
     kubeconfig: str = ""
     context: str = ""
     config: str = ""  # the file of the Configuration; empty: the one that the controllers stored
     run_duration: str = "1h"
-    memory_bytes: int
-    processor_s: float
+    memory_bytes: int = MEMORY_BYTES
 
 
 class ForecastTask(msgspec.Struct, frozen=True, kw_only=True, tag="forecast"):
@@ -79,7 +78,7 @@ def main() -> None:
     os.nice(NICENESS)
     limit = task.cluster.memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    seconds = int(task.cluster.processor_s) + 1
+    seconds = int(PROCESSOR_S) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))  # for a process without a parent
     tune_garbage_collection()
     sys.stdout.buffer.write(msgspec.json.encode(_outcome(task)))

@@ -6,8 +6,8 @@ import sys
 
 import msgspec
 
-from quorate.dashboard.limits import MEMORY_BYTES, MOST_LOGGED, PROCESSOR_S
-from quorate.dashboard.simulation.simulation_process import Cluster, Failure, Outcome, Task
+from quorate.dashboard.limits import MOST_LOGGED
+from quorate.dashboard.simulation.simulation_process import Failure, Outcome, Task
 from quorate.kube.log import logger
 
 
@@ -38,15 +38,3 @@ async def simulate(task: Task, deadline_s: float) -> Outcome:
         return Failure("the simulation ended with an error; the log of the dashboard has it")
     outcome: Outcome = msgspec.json.decode(out, type=Outcome)
     return outcome
-
-
-def cluster(kubeconfig: str, context: str, config: str, run_duration: str) -> Cluster:
-    """Return where the processes read, with the limits of each."""
-    return Cluster(
-        kubeconfig=kubeconfig,
-        context=context,
-        config=config,
-        run_duration=run_duration,
-        memory_bytes=MEMORY_BYTES,
-        processor_s=PROCESSOR_S,
-    )

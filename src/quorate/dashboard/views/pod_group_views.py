@@ -9,10 +9,10 @@ from quorate.api.core import Resources
 from quorate.api.meta import Key, at_epoch
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, OPEN, PENDING, ROOT_QUEUE, RUNNING, PodGroup
 from quorate.api.volcano.annotations import GROUP_NAME
-from quorate.dashboard.limits import PAGE_MAX
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import from_quantity
-from quorate.dashboard.queries import PodGroupQuery, Viewer
+from quorate.dashboard.model.workload_index import searched_text
+from quorate.dashboard.queries import PodGroupQuery, Viewer, page_of, selection_of
 from quorate.dashboard.schema import (
     Amount,
     GangQueueRow,
@@ -51,18 +51,14 @@ SORTS: Final[Mapping[str, Callable[[PodGroup], Any]]] = {
 
 def pod_groups(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> PodGroupPage:
     """Return a page of the pod groups that the viewer may read and that match."""
-    selection = (query.q.lower(), query.namespace, query.queue, query.phase, query.sort)
-    found = data.remembered(
-        ("pod_groups", viewer, selection),
+    groups = data.remembered(
+        ("pod_groups", viewer, selection_of(query)),
         data.pod_group_revision,
         lambda: _sorted(data, viewer, query),
     )
-    offset, limit = max(0, query.offset), min(PAGE_MAX, max(0, query.limit))
-    return PodGroupPage(
-        total=len(found),
-        offset=offset,
-        items=tuple(_row(data, viewer, each) for each in found[offset : offset + limit]),
-    )
+    offset, page = page_of(query, groups)
+    items = tuple(_row(data, viewer, group) for group in page)
+    return PodGroupPage(total=len(groups), offset=offset, items=items)
 
 
 def _sorted(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> list[PodGroup]:
@@ -74,19 +70,11 @@ def _sorted(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> list[Pod
         and query.namespace in ("", key.namespace)
         and query.queue in ("", group.spec.queue)
         and query.phase in ("", phase_of(group))
-        and (not text or text in searched_text(group))
+        and (not text or text in searched_text(group.metadata))
     ]
     name = query.sort or DEFAULT_SORT
     found.sort(key=SORTS[name.removeprefix("-")], reverse=name.startswith("-"))
     return found
-
-
-def searched_text(group: PodGroup) -> str:
-    """Return what a search looks at, in lower case, one line for each part."""
-    metadata = group.metadata
-    labels = [f"{key}={value}" for key, value in metadata.labels.items()]
-    owners = [owner.name for owner in metadata.owner_references]
-    return "\n".join((str(metadata.key), *owners, *labels)).lower()
 
 
 def _row(data: ClusterData, viewer: Viewer, group: PodGroup) -> PodGroupRow:

@@ -6,9 +6,9 @@ from itertools import islice
 from quorate.api.meta import Key
 from quorate.dashboard.limits import MAX_HITS
 from quorate.dashboard.model.cluster_data import ClusterData
+from quorate.dashboard.model.workload_index import searched_text
 from quorate.dashboard.queries import Viewer
 from quorate.dashboard.schema import SearchHit, SearchResult
-from quorate.dashboard.views.pod_group_views import searched_text
 
 
 def search(data: ClusterData, viewer: Viewer, text: str, limit: int) -> SearchResult:
@@ -42,13 +42,13 @@ def _hits(data: ClusterData, viewer: Viewer, wanted: str) -> Iterator[SearchHit]
             if wanted in listed.text:
                 yield _hit("Workload", key, listed.text, wanted)
     for key, group in sorted(data.pod_groups.items()):
-        if viewer.reads_pod_groups_of(key.namespace) and wanted in (text := searched_text(group)):
+        if viewer.reads_pod_groups_of(key.namespace) and wanted in (text := searched_text(group.metadata)):
             yield _hit("PodGroup", key, text, wanted)
 
 
 def _hit(kind: str, key: Key, text: str, wanted: str) -> SearchHit:
     """Return the hit with the first line of ``text`` that matches: a name, a job, or a label."""
-    line = next(each for each in text.split("\n") if wanted in each)
+    line = next(line for line in text.split("\n") if wanted in line)
     what = "label" if "=" in line else "job"
     if line == str(key):
         what = "name" if wanted in key.name else "namespace"

@@ -5,10 +5,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from quorate.api.meta import Key
-from quorate.dashboard.limits import PAGE_MAX
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.workload_index import Group, Listed, owner_of
-from quorate.dashboard.queries import Estimates, Viewer, WorkloadQuery
+from quorate.dashboard.queries import Estimates, Viewer, WorkloadQuery, page_of, selection_of
 from quorate.dashboard.schema import WorkloadPage, WorkloadRow
 
 DEFAULT_SORT: Final = "-created"
@@ -27,28 +26,14 @@ SORTS: Final[Mapping[str, Callable[[Listed], Any]]] = {
 def workloads(data: ClusterData, viewer: Viewer, query: WorkloadQuery, estimates: Estimates) -> WorkloadPage:
     """Return a page of the workloads that the viewer may read and that match."""
     found = data.remembered(
-        ("workloads", viewer, _selection(query)), data.revision, lambda: _sorted(data, viewer, query)
+        ("workloads", viewer, selection_of(query)), data.revision, lambda: _sorted(data, viewer, query)
     )
-    offset, limit = max(0, query.offset), min(PAGE_MAX, max(0, query.limit))
-    page = found[offset : offset + limit]
+    offset, page = page_of(query, found)
     return WorkloadPage(
         total=len(found),
         offset=offset,
         items=tuple(row_of(data, viewer, each, estimates) for each in page),
         forecast_at=estimates.at,
-    )
-
-
-def _selection(query: WorkloadQuery) -> tuple[str, ...]:
-    return (
-        query.q.lower(),
-        query.namespace,
-        query.cluster_queue,
-        query.local_queue,
-        query.state,
-        query.label,
-        query.code,
-        query.sort,
     )
 
 
