@@ -44,6 +44,11 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
         assert version is not None, "a change from nothing to nothing"
         return metadata_of(version).key
 
+    @property
+    def versions(self) -> tuple[T, ...]:
+        """Return the object before and after the change, as far as it exists."""
+        return tuple(version for version in (self.old, self.new) if version is not None)
+
 
 class Informer(Generic[T]):
     def __init__(

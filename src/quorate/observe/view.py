@@ -67,9 +67,8 @@ class View:
             self._changed_below(change.key.name)
 
     def cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
-        for queue in (change.old, change.new):
-            if queue is not None:
-                self._changed_below(queue.spec.cohort_name)
+        for queue in change.versions:
+            self._changed_below(queue.spec.cohort_name)
 
     def _changed_below(self, cohort: str) -> None:
         node = self.state.ledger.quota.cohorts.get(cohort)

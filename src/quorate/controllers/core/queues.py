@@ -83,7 +83,7 @@ class QueueController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         queues: dict[Key, None] = {}  # in order; both versions mostly have the same
-        for workload in _versions(change):
+        for workload in change.versions:
             local = Key(workload.metadata.namespace, workload.spec.queue_name)
             queues[local] = None
             queue = self._informers.local_queues.get(local)
@@ -98,7 +98,7 @@ class QueueController:
         if is_equivalent(change.old, change.new):
             self._enqueue_at_pace(change.key)
             return
-        for queue in _versions(change):
+        for queue in change.versions:
             self._enqueue_soon(queue.metadata.key)
             self._enqueue_soon(Key("", queue.spec.cluster_queue))
 
@@ -106,7 +106,7 @@ class QueueController:
         if is_equivalent(change.old, change.new):
             self._enqueue_at_pace(change.key)
             return
-        for queue in _versions(change):
+        for queue in change.versions:
             self._enqueue_soon(queue.metadata.key)
             for local in self._informers.local_queues.by_index(POINTS_TO, queue.metadata.name):
                 self._enqueue_soon(local.metadata.key)
@@ -191,10 +191,6 @@ def _without_counts(queue: Queue) -> tuple[object, ...]:
     return queue.spec, queue.status.conditions, metadata.annotations, metadata.deletion_timestamp
 
 
-def _versions(change: Change[Any]) -> Iterable[Any]:
-    return (version for version in (change.old, change.new) if version is not None)
-
-
 class CohortController:
     """Writes the weighted share of cohorts, if fair sharing is configured.
 
@@ -224,7 +220,7 @@ class CohortController:
             self._enqueue(_ALL)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        for workload in _versions(change):
+        for workload in change.versions:
             if workload.status.admission is None:
                 continue
             queue = self._state.ledger.cluster_queues.get(workload.status.admission.cluster_queue)

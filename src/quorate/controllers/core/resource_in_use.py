@@ -8,7 +8,6 @@ from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import add_finalizer, remove_finalizer
 from quorate.controllers.limits import FEW_WORKERS
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import T, metadata_of
 from quorate.kube.writes import send
@@ -45,10 +44,7 @@ class ResourceInUseController(Generic[T]):
         self._names_in = names_in
         self._users = users
         self._index = f"names {objects.resource.plural}"
-        workers = context.workers_for(objects.resource, FEW_WORKERS)
-        self.reconciler = Reconciler(
-            objects.resource.plural, self.reconcile, context.clock, workers, report=objects.reconcile_failed
-        )
+        self.reconciler = context.reconciler(objects.resource.plural, self.reconcile, objects, FEW_WORKERS)
         self._users.add_index(self._index, names_in)
         objects.subscribe(self._object_changed)
         self._users.subscribe(self._user_changed)

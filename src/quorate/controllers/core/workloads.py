@@ -14,10 +14,9 @@ from quorate.controllers.core.queues import is_equivalent
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.informers import POINTS_TO, unscheduled_since, workloads_of
 from quorate.controllers.limits import FEW_WORKERS, WORKERS
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
-from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS, reference_to
+from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, Write, send, status_patch
 from quorate.queueing.conditions import is_finished
 from quorate.queueing.lifecycle.rules import decide_workload
@@ -41,10 +40,7 @@ class WorkloadController:
         self._informers = informers = context.informers
         self._state = state
         self._log = logger(__name__)
-        workers = context.workers_for(WORKLOADS, WORKERS)
-        self.reconciler = Reconciler(
-            "workloads", self.reconcile, context.clock, workers, report=informers.workloads.reconcile_failed
-        )
+        self.reconciler = context.reconciler("workloads", self.reconcile, informers.workloads, WORKERS)
         informers.workloads.add_index(_LOCAL_QUEUE, _local_queue_of)
         informers.workloads.add_index(_CLUSTER_QUEUE, _cluster_queue_of)
         informers.workloads.subscribe(self._workload_changed)
@@ -80,18 +76,13 @@ class WorkloadController:
         return rules is not None and rules.scheduling_timeout_s is not None
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
-        old, new = change.old, change.new
-        if is_equivalent(old, new):
-            return
-        for queue in (old, new):
-            if queue is not None:
-                self._enqueue_all(_LOCAL_QUEUE, queue.metadata.key)
+        if not is_equivalent(change.old, change.new):
+            self._enqueue_all(_LOCAL_QUEUE, change.key)
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
-        old, new = change.old, change.new
-        if is_equivalent(old, new):
+        if is_equivalent(change.old, change.new):
             return
-        name = next(queue.metadata.name for queue in (old, new) if queue is not None)
+        name = change.key.name
         self._enqueue_all(_CLUSTER_QUEUE, name)
         for queue in self._informers.local_queues.by_index(POINTS_TO, name):
             self._enqueue_all(_LOCAL_QUEUE, queue.metadata.key)
@@ -159,13 +150,8 @@ class PriorityController:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._informers = informers = context.informers
-        workers = context.workers_for(WORKLOAD_PRIORITY_CLASSES, FEW_WORKERS)
-        self.reconciler = Reconciler(
-            "priorities",
-            self.reconcile,
-            context.clock,
-            workers,
-            report=informers.workload_classes.reconcile_failed,
+        self.reconciler = context.reconciler(
+            "priorities", self.reconcile, informers.workload_classes, FEW_WORKERS
         )
         informers.workloads.add_index(_PRIORITY_CLASS, _priority_class_of)
         informers.workload_classes.subscribe(self._class_changed)

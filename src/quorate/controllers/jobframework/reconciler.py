@@ -434,14 +434,10 @@ class JobController(JobSource[J]):
             context.informers.unscheduled_pods.subscribe(self._unscheduled_pod_changed)
 
     def _job_changed(self, change: Change[J]) -> None:
-        for job in (change.old, change.new):
-            if job is not None:
-                self.reconciler.enqueue(job.metadata.key)
+        self.reconciler.enqueue(change.key)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        for workload in (change.old, change.new):
-            if workload is None:
-                continue
+        for workload in change.versions:
             for key in self._owner_key(workload):
                 self.reconciler.enqueue(key)
             if (owner := workload.metadata.controller) is not None:

@@ -16,7 +16,6 @@ from quorate.controllers.limits import RECOVERY_GRACE_S, WORKERS
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_writes import FIELD_MANAGER
 from quorate.controllers.pods.queued_pod import is_forcefully_deletable
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PLACEABLE_PODS, Json, reference_to
 from quorate.kube.selection import Selection
@@ -70,10 +69,7 @@ class RecoveryController:
         self._clock = context.clock
         self._pods = pods
         self._nodes = nodes
-        workers = context.workers_for(PLACEABLE_PODS, WORKERS)
-        self.reconciler = Reconciler(
-            "pods.recovery", self._reconcile, context.clock, workers, report=pods.reconcile_failed
-        )
+        self.reconciler = context.reconciler("pods.recovery", self._reconcile, pods, WORKERS)
         self._executor = PlanExecutor(context, PLACEABLE_PODS, self.reconciler.enqueue)
         pods.add_index(_NODE, lambda pod: (pod.node_name,) if is_forcefully_deletable(pod) else ())
         pods.subscribe(self._pod_changed)

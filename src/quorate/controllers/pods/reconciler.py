@@ -138,10 +138,10 @@ class PodController:
         self._context.informers.namespaces.subscribe(self._namespace_changed)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
-        if any(pod is not None and self._is_relevant(pod) for pod in (change.old, change.new)):
+        if any(map(self._is_relevant, change.versions)):
             self._single.reconciler.enqueue(change.key)
-        for pod in (change.old, change.new):
-            for group in () if pod is None else self._group_key(pod):
+        for pod in change.versions:
+            for group in self._group_key(pod):
                 self._groups.reconciler.enqueue_in(group, GROUP_DELAY_S)
 
     def _is_relevant(self, pod: Pod) -> bool:
@@ -150,9 +150,7 @@ class PodController:
         return all_pods or pod.metadata.is_managed or bool(queue_name_of(pod.metadata))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        for workload in (change.old, change.new):
-            if workload is None:
-                continue
+        for workload in change.versions:
             for key in pod_key_of(workload):
                 self._single.reconciler.enqueue(key)
             for pod in self._pods.by_index(_NAMES_WORKLOAD, workload.metadata.key):

@@ -123,13 +123,8 @@ class ProvisioningController:
         self._requests = requests
         self._templates = templates
         self._log = logger(__name__)
-        workers = context.workers_for(PROVISIONING_REQUESTS, FEW_WORKERS)
-        self.reconciler = Reconciler(
-            "provisioning",
-            self.reconcile,
-            context.clock,
-            workers,
-            report=context.informers.workloads.reconcile_failed,
+        self.reconciler = context.reconciler(
+            "provisioning", self.reconcile, context.informers.workloads, FEW_WORKERS, PROVISIONING_REQUESTS
         )
         self._executor = PlanExecutor(context, WORKLOADS, self.reconciler.enqueue)
         informers = context.informers
@@ -167,8 +162,8 @@ class ProvisioningController:
             self.reconciler.enqueue(workload.metadata.key)
 
     def _owned_changed(self, change: Change[ProvisioningRequest] | Change[PodTemplate]) -> None:
-        for obj in (change.old, change.new):
-            owner = None if obj is None else obj.metadata.controller
+        for obj in change.versions:
+            owner = obj.metadata.controller
             if owner is not None and owner.kind == WORKLOADS.kind:
                 self.reconciler.enqueue(Key(change.key.namespace, owner.name))
 

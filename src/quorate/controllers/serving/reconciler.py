@@ -28,7 +28,6 @@ from quorate.controllers.serving.set_templates import is_stamped_by_other
 from quorate.controllers.serving.template_gates import gate_plan
 from quorate.controllers.serving.workloads import is_adoptable, serving_plans
 from quorate.kube.controller.expectations import versions
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.errors import AlreadyExists, ApiError, is_refusal
 from quorate.kube.informer import Change, Informer
@@ -71,11 +70,8 @@ class SetController:
         self._pods = pods
         self._ancestors = ancestors
         self._options = job_options(context.configuration)
-        workers = context.workers_for(kind.resource, WORKERS)
         name = f"sets.{kind.resource.plural}"
-        self.reconciler = Reconciler(
-            name, self._reconcile, context.clock, workers, report=sets.reconcile_failed
-        )
+        self.reconciler = context.reconciler(name, self._reconcile, sets, WORKERS, kind.resource)
         self._executor = PlanExecutor(context, kind.resource, self.reconciler.enqueue)
         informers = context.informers
         self._executor.retry_on(informers.flavors, informers.workload_classes, informers.pod_classes)
@@ -94,9 +90,9 @@ class SetController:
             self.reconciler.enqueue(key)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        for workload in (change.old, change.new):
-            owner = None if workload is None else workload.metadata.controller
-            if workload is not None and owner is not None and owner.kind == self._kind.resource.kind:
+        for workload in change.versions:
+            owner = workload.metadata.controller
+            if owner is not None and owner.kind == self._kind.resource.kind:
                 self.reconciler.enqueue(Key(workload.metadata.namespace, owner.name))
 
     async def _reconcile(self, key: Key) -> float | None:

@@ -21,6 +21,7 @@ from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key, find_condition
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import ByName
+from quorate.controllers.limits import WORKERS
 from quorate.controllers.topology.host_pods import (
     EVENT,
     host_of,
@@ -38,7 +39,6 @@ from quorate.controllers.topology.placed_pods import (
     pods_key,
     stored_values,
 )
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault
@@ -56,7 +56,6 @@ from quorate.queueing.topology.node_failures import (
 )
 from quorate.queueing.topology.shrunk_places import domains_without_ended
 
-WORKERS: Final = 16
 BATCH_S: Final = 0.1  # changes of the nodes and pods of one workload tend to come together
 CONCURRENT: Final = 100  # pods of one workload that are ended at once
 
@@ -139,12 +138,8 @@ class NodeFailureController:
         self._unreadable: set[str] = set()  # nodes that exist and cannot be decoded
         self._refusing: dict[Key, set[str]] = {}  # hosts for which a scheduler refused a pod
         self._log = logger(__name__)
-        self.reconciler = Reconciler(
-            "topology.node_failures",
-            self._reconcile,
-            context.clock,
-            context.workers_for(PLACEABLE_NODES, WORKERS),
-            report=self._workloads.reconcile_failed,
+        self.reconciler = context.reconciler(
+            "topology.node_failures", self._reconcile, self._workloads, WORKERS, PLACEABLE_NODES
         )
         nodes.add_index(_HOST, lambda node: (host_name(node),))
         nodes.subscribe(self._node_changed, self._node_unusable)
@@ -168,7 +163,7 @@ class NodeFailureController:
         old, new = change.old, change.new
         if old is not None and new is not None and _is_equivalent(old, new):
             return
-        for host in {host_name(node) for node in (old, new) if node is not None}:
+        for host in set(map(host_name, change.versions)):
             for key, assigned in self._hosts.items():
                 if host in assigned.all:
                     self._check(key, host)

@@ -21,6 +21,7 @@ from quorate.api.kueue.topology import HOSTNAME, TopologyAssignment
 from quorate.api.kueue.topology_annotations import INDEX_OFFSET
 from quorate.api.meta import Key, find_condition
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.limits import WORKERS
 from quorate.controllers.pods.constants import IS_GROUP
 from quorate.controllers.topology.placed_pods import (
     GATED_PODS_OF,
@@ -34,7 +35,6 @@ from quorate.controllers.topology.placed_pods import (
     stored_values,
 )
 from quorate.controllers.topology.shrunk_workloads import has_shrunk, shrunk_admission
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import (
     ApiError,
     Conflict,
@@ -52,7 +52,6 @@ from quorate.kube.writes import Patch, send, send_for_metadata, status_patch
 from quorate.queueing.conditions import ADMITTED, transition_time
 from quorate.queueing.topology.ungating import PodPlace, choose_domains, pod_rank, pod_set_ranks
 
-WORKERS: Final = 16
 BATCH_S: Final = 0.1  # pods of one workload tend to be created together
 CONCURRENT: Final = 100  # patches for one workload
 
@@ -204,13 +203,7 @@ class Ungater:
         gates = context.configuration.topology_gates
         self._by_host_prefix = gates is None or gates.host_prefix_slices
         self._log = logger(__name__)
-        self.reconciler = Reconciler(
-            "topology.ungater",
-            self._reconcile,
-            context.clock,
-            context.workers_for(WORKLOADS, WORKERS),
-            report=self._workloads.reconcile_failed,
-        )
+        self.reconciler = context.reconciler("topology.ungater", self._reconcile, self._workloads, WORKERS)
         self._workloads.subscribe(self._workload_changed)
 
     async def watch_pods(self) -> None:

@@ -32,8 +32,8 @@ class CommandBus:
         """Call ``enqueue`` with the target of each command that changes."""
 
         def changed(change: Change[Command]) -> None:
-            for command in (change.old, change.new):
-                for key in () if command is None else self._target(command):
+            for command in change.versions:
+                for key in self._target(command):
                     enqueue(key)
             if change.new is None and change.old is not None:
                 self._deleted.discard(change.old.metadata.uid)

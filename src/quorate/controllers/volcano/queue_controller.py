@@ -13,7 +13,6 @@ from quorate.controllers.limits import FEW_WORKERS
 from quorate.controllers.volcano.command_bus import CommandBus
 from quorate.controllers.volcano.queue_state import BUILT_IN_QUEUES, QueuePlan, decide
 from quorate.kube.controller.expectations import versions
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
@@ -43,10 +42,7 @@ class VolcanoQueueController:
         # value is the generation of that write.
         self._dropped_parent: dict[Key, int] = {}
         self._log = logger(__name__)
-        workers = context.workers_for(QUEUES, FEW_WORKERS)
-        self.reconciler = Reconciler(
-            "volcano.queues", self.reconcile, context.clock, workers, report=queues.reconcile_failed
-        )
+        self.reconciler = context.reconciler("volcano.queues", self.reconcile, queues, FEW_WORKERS)
         self._executor = PlanExecutor(context, QUEUES, self.reconciler.enqueue)
         groups.add_index(_BY_QUEUE, lambda group: (_queue_of(group),))
         queues.add_index(_BY_PARENT, lambda queue: (queue.spec.parent,))
@@ -57,9 +53,8 @@ class VolcanoQueueController:
             self.reconciler.enqueue(queue.metadata.key)
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
-        for group in (change.old, change.new):
-            if group is not None:
-                self.reconciler.enqueue(Key("", _queue_of(group)))
+        for group in change.versions:
+            self.reconciler.enqueue(Key("", _queue_of(group)))
 
     def _queue_changed(self, change: Change[Queue]) -> None:
         self.reconciler.enqueue(change.key)

@@ -60,9 +60,7 @@ def _queueing_informers(data: ClusterData, client: Client, clock: Clock, note: N
         if not _specs_differ(change):
             return
         data.queue_revision += 1
-        names = dict.fromkeys(
-            each.spec.cluster_queue for each in (change.old, change.new) if each is not None
-        )
+        names = dict.fromkeys(queue.spec.cluster_queue for queue in change.versions)
         note(Changed("local_queue", change.key, tuple(names)))
 
     def cluster_queue_changed(change: Change[ClusterQueue]) -> None:
@@ -136,7 +134,7 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Watc
         old, new = change.old, change.new
         if old is not None and new is not None and not _pods_differ(old, new):
             return
-        workloads = dict.fromkeys(workload_of(pod) for pod in (old, new) if pod is not None)
+        workloads = dict.fromkeys(map(workload_of, change.versions))
         for key in workloads:
             if key is not None:
                 note(Changed("workload", key))  # its state may be another one, and its pods are

@@ -24,7 +24,6 @@ from quorate.controllers.volcano.job.pod_creator import PodCreator, refusal_mess
 from quorate.controllers.volcano.job.quota_admission import is_suspended
 from quorate.controllers.volcano.pod_defaults import on_changed_defaults, pod_defaults
 from quorate.kube.controller.expectations import versions
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
@@ -81,10 +80,7 @@ class VolcanoJobController:
         self._dropped_changes: dict[Key, Any] = {}  # pod group patches with fields that the server drops
         self._uids: dict[Key, Uid] = {}  # of all jobs that were reconciled
         self._log = logger(__name__)
-        workers = context.workers_for(VOLCANO_JOBS, WORKERS)
-        self.reconciler = Reconciler(
-            "volcano.jobs", self.reconcile, context.clock, workers, report=jobs.reconcile_failed
-        )
+        self.reconciler = context.reconciler("volcano.jobs", self.reconcile, jobs, WORKERS)
         self._executor = PlanExecutor(context, VOLCANO_JOBS, self.reconciler.enqueue)
         self._subscribe()
 
@@ -106,9 +102,9 @@ class VolcanoJobController:
                 self._forget_series({"job_name": str(key)})
 
     def _owned_changed(self, change: Change[Any]) -> None:
-        for obj in (change.old, change.new):
-            owner = None if obj is None else obj.metadata.controller
-            if obj is not None and owner is not None and _is_job(owner):
+        for obj in change.versions:
+            owner = obj.metadata.controller
+            if owner is not None and _is_job(owner):
                 self.reconciler.enqueue(Key(obj.metadata.namespace, owner.name))
 
     def _group_changed(self, change: Change[PodGroup]) -> None:

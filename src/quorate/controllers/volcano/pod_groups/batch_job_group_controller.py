@@ -27,7 +27,6 @@ from quorate.controllers.volcano.pod_groups.batch_job_groups import (
 from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupWriter
 from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import versions
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, POD_GROUPS, reference_to
@@ -77,7 +76,7 @@ class BatchJobMemberships:
         self._undecided.clear()
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
-        for group in (change.old, change.new):
+        for group in change.versions:
             for key in _job_of(group):
                 self._notify(key)
 
@@ -103,10 +102,7 @@ class BatchJobGroupController:
         self._writer = PodGroupWriter(context)
         self._computations = context.computations
         self._log = logger(__name__)
-        workers = context.workers_for(POD_GROUPS, WORKERS)
-        self.reconciler = Reconciler(
-            "volcano.batch", self.reconcile, context.clock, workers, report=jobs.reconcile_failed
-        )
+        self.reconciler = context.reconciler("volcano.batch", self.reconcile, jobs, WORKERS, POD_GROUPS)
         self._executor = PlanExecutor(context, JOBS, self.reconciler.enqueue)
         jobs.subscribe(self._job_changed)
         groups.subscribe(self._group_changed)
@@ -124,14 +120,14 @@ class BatchJobGroupController:
                 self.reconciler.enqueue(job.metadata.key)
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
-        for group in (change.old, change.new):
+        for group in change.versions:
             for key in _job_of(group):
                 self.reconciler.enqueue(key)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        for workload in (change.old, change.new):
-            owner = None if workload is None else workload.metadata.controller
-            if workload is None or owner is None or owner.kind != "Job":
+        for workload in change.versions:
+            owner = workload.metadata.controller
+            if owner is None or owner.kind != "Job":
                 continue
             key = Key(workload.metadata.namespace, owner.name)
             job = self._jobs.get(key)
@@ -184,8 +180,8 @@ class BatchJobGroupController:
             self._log.info("job started or suspended", key=job.metadata.key, pod_group_phase=phase)
 
 
-def _job_of(group: PodGroup | None) -> tuple[Key, ...]:
-    owner = None if group is None else group.metadata.controller
-    if group is None or owner is None or (owner.api_version, owner.kind) != ("batch/v1", "Job"):
+def _job_of(group: PodGroup) -> tuple[Key, ...]:
+    owner = group.metadata.controller
+    if owner is None or (owner.api_version, owner.kind) != ("batch/v1", "Job"):
         return ()
     return (Key(group.metadata.namespace, owner.name),)

@@ -20,7 +20,6 @@ from quorate.api.volcano.annotations import (
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import WORKERS
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PLACEABLE_PODS
@@ -74,10 +73,7 @@ class SchedulingGateController:
         self._client = context.client
         self._pods = pods
         self._groups = groups
-        workers = context.workers_for(PLACEABLE_PODS, WORKERS)
-        self.reconciler = Reconciler(
-            "volcano.gates", self.reconcile, context.clock, workers, report=groups.reconcile_failed
-        )
+        self.reconciler = context.reconciler("volcano.gates", self.reconcile, groups, WORKERS, PLACEABLE_PODS)
         for informer in pods:
             informer.add_index(_GATED, lambda pod: (pod.group_key,) if is_gated(pod) else ())
             informer.subscribe(self._pod_changed)

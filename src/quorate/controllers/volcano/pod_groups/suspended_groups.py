@@ -18,10 +18,9 @@ from quorate.controllers.limits import FEW_WORKERS
 from quorate.controllers.volcano.pod_groups.pod_group_builder import POD_GROUP_PREFIX
 from quorate.controllers.volcano.pod_groups.pod_group_controller import BY_GROUP
 from quorate.controllers.volcano.pod_groups.queued_group import is_stopping, stop_completed
-from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS
+from quorate.kube.resources import PLACEABLE_PODS
 from quorate.kube.selection import Selection
 from quorate.kube.writes import Delete, send
 
@@ -37,10 +36,7 @@ class SuspendedGroupController:
         self._client = context.client
         self._pods = pods
         self._groups = groups
-        workers = context.workers_for(POD_GROUPS, FEW_WORKERS)
-        self.reconciler = Reconciler(
-            "volcano.suspended", self.reconcile, context.clock, workers, report=groups.reconcile_failed
-        )
+        self.reconciler = context.reconciler("volcano.suspended", self.reconcile, groups, FEW_WORKERS)
         jobs_are_queued = VOLCANO_JOB in context.configuration.integrations.frameworks
         for informer in pods:
             informer.add_index(_PLACED, partial(group_of_placed, jobs_are_queued=jobs_are_queued))
@@ -52,8 +48,8 @@ class SuspendedGroupController:
             self.reconciler.enqueue(change.key)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
-        for pod in (change.old, change.new):
-            group = None if pod is None else self._groups.get(pod.group_key)
+        for pod in change.versions:
+            group = self._groups.get(pod.group_key)
             if group is not None and _is_suspended(group):
                 self.reconciler.enqueue(group.metadata.key)
 
