@@ -11,6 +11,7 @@ from quorate.api import codec
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key
 from quorate.dashboard.history.recorder import Recorder
+from quorate.dashboard.history.timeline import group_milestones, milestones_of
 from quorate.dashboard.model.changes import Changed
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.informers import informers_of
@@ -30,7 +31,6 @@ from quorate.dashboard.views import (
     search,
     workload_views,
 )
-from quorate.dashboard.views.timeline import group_milestones, milestones_of
 from quorate.dashboard.views.workload_detail import pod_set_rows
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer

@@ -8,7 +8,7 @@ import pytest
 
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key
-from quorate.dashboard.history.history import open_history
+from quorate.dashboard.history.history import open_history, recording
 from quorate.dashboard.model.model import DashboardModel, run_model
 from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, WorkloadQuery
 from quorate.dashboard.schema import WorkloadDetail, WorkloadRow
@@ -91,7 +91,8 @@ def test_a_running_workload_has_its_pods_its_events_and_its_life(tmp_path: Path)
         async with (
             Client(world.client.config, random.Random(1)) as client,
             open_history(tmp_path / "history.db", clock) as history,
-            run_model(client, clock, default_configuration(), history) as model,
+            run_model(client, clock, default_configuration(), history.follow) as model,
+            recording(history, model, clock),
         ):
             await world.until("the model is ready", ready(model))
             await world.job("train", pods=2, runs="1h")

@@ -1,8 +1,8 @@
 """Refusals of the API server as responses of the dashboard."""
 
 from quorate.api import codec
+from quorate.dashboard.responses import problem, refusal_of
 from quorate.dashboard.schema import Problem
-from quorate.dashboard.serving.responses import problem, refusal_of
 from quorate.kube.errors import ApiError
 
 

@@ -3,8 +3,8 @@
 from quorate.api import codec
 from quorate.api.meta import at_epoch
 from quorate.api.volcano import PodGroup
+from quorate.dashboard.history.timeline import group_milestones, milestones_of
 from quorate.dashboard.schema import Transition
-from quorate.dashboard.views.timeline import group_milestones, milestones_of
 from tests.dashboard.objects import a_condition, a_workload, at
 
 

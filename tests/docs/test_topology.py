@@ -8,8 +8,8 @@ from quorate.api import codec
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.kueue.topology_annotations import POD_SET_PREFIX, topology_request
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
-from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.jobset import replicated_job_index
 from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
 from quorate.controllers.pods.pod_topology import topology_source

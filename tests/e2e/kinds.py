@@ -12,7 +12,7 @@ from typing import Any
 from quorate.api.configuration import load_configuration
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.field_path import look_up, parse_path
-from quorate.controllers.jobs.integrations import BATCH_JOB, enabled_kinds
+from quorate.controllers.integrations import BATCH_JOB, enabled_kinds
 from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob, unstructured_resource
 from quorate.kube.resources import JOBS, Resource

@@ -13,7 +13,7 @@ from quorate.api.field_path import look_up
 from quorate.api.kueue import ELASTIC_JOB
 from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.ray import RAY_CLUSTERS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import CLUSTER_QUEUES, PLACEABLE_PODS, PODS, WORKLOADS, Json

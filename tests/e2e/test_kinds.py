@@ -12,7 +12,7 @@ from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.field_path import look_up, parse_path, write_field
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.controllers.jobs.integrations import BATCH_JOB, FRAMEWORK_KINDS
+from quorate.controllers.integrations import BATCH_JOB, FRAMEWORK_KINDS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers

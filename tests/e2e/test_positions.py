@@ -14,8 +14,8 @@ from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue import visibility as api
-from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.controllers.process import run_queueing
+from quorate.controllers.unserved import why_not_queued
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.install.controllers import VISIBILITY_SERVICE
 from quorate.install.visibility import api_services, auth_reader

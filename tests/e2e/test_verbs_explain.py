@@ -16,7 +16,7 @@ from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.meta import Key
 from quorate.cli.verbs.explain.command import follow
 from quorate.cli.verbs.options import Output
-from quorate.controllers.jobs.unserved import NOT_QUEUED
+from quorate.controllers.unserved import NOT_QUEUED
 from quorate.inspect.cluster_model import effective_configuration
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from quorate.api.configuration import Configuration, load_configuration
 from quorate.api.configuration.integrations import FRAMEWORKS
-from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.kube.resources import Resource, untyped
 from tests.e2e.hostile import admission, condition, pod_set, pod_template
 from tests.e2e.hostile import cluster_queue as hostile_cluster_queue

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.kube import resources
 from quorate.kube.resources import Resource
 from tests.fuzz.kinds import BY_KIND, KINDS, NAMESPACE, WEBHOOKS_LABEL, FuzzedKind

@@ -10,7 +10,7 @@ import yaml
 
 from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
 from quorate.api.explanation import EXPLAINED
-from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.install.controller_rules import CONTROLLER_RULES, JOBS, PolicyRule, declared_kind_rules
 from quorate.install.controllers import CONFIGURATION_FILE
 from quorate.install.manifests import (

@@ -8,7 +8,7 @@ import pytest
 
 from quorate.api.explanation import StartEstimate
 from quorate.api.meta import Key, at_epoch
-from quorate.controllers.jobs.unserved import why_not_queued
+from quorate.controllers.unserved import why_not_queued
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from quorate.api.explanation import API_VERSION
-from quorate.controllers.jobs.unserved import why_not_queued
+from quorate.controllers.unserved import why_not_queued
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig

@@ -11,7 +11,7 @@ import pytest
 
 from quorate.api.configuration import default_configuration
 from quorate.api.limits import LARGE_BYTES
-from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.webhooks.admission_review import AdmissionResponse, AdmissionWebhook
 from quorate.webhooks.process import webhooks_by_route
 from quorate.webhooks.routes import route_of

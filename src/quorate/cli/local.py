@@ -14,7 +14,14 @@ from quorate.cli.configuration_options import Config, SchedulerConf
 from quorate.cli.existing_local_cluster import down, import_, kubeconfig, logs, reset, status
 from quorate.cli.local_background import IN_BACKGROUND, start_in_background
 from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, update_merged_kubeconfig
-from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory, options_text
+from quorate.cli.local_option import (
+    DEFAULT_DASHBOARD_PORT,
+    DEFAULT_NAME,
+    DataDir,
+    Name,
+    cluster_directory,
+    options_text,
+)
 from quorate.cli.run.command import run
 from quorate.cli.run.node_options import (
     NodeCpu,
@@ -57,7 +64,6 @@ from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 DEFAULT_PORT: Final = 7443  # of the cluster with that name
 DASHBOARD_LINK: Final = "# dashboard: "
 _SEPARATE_CONTROLLERS: Final = "# start the queueing controllers: quorate controllers --kubeconfig "
-DEFAULT_DASHBOARD_PORT: Final = 7444
 
 local = typer.Typer(
     no_args_is_help=True,

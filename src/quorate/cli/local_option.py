@@ -10,6 +10,7 @@ from quorate.inspect.errors import UsageError
 from quorate.local.directory import ClusterDirectory
 
 DEFAULT_NAME: Final = "local"
+DEFAULT_DASHBOARD_PORT: Final = 7444
 
 DataDir = Annotated[
     Path | None,

@@ -18,17 +18,16 @@ from quorate.controllers.core.resource_in_use import (
     topologies_of,
 )
 from quorate.controllers.core.workloads import PriorityController, WorkloadController
-from quorate.controllers.jobframework.ancestors import AncestorFinder
-from quorate.controllers.jobframework.interface import J, JobKind
-from quorate.controllers.jobframework.reconciler import JobController, as_stored
-from quorate.controllers.jobs.integrations import (
+from quorate.controllers.integrations import (
     BATCH_JOB,
     enabled_integrations,
     intermediate_kinds,
     queues_pods,
     run_kind,
 )
-from quorate.controllers.jobs.unserved import run_unserved
+from quorate.controllers.jobframework.ancestors import AncestorFinder
+from quorate.controllers.jobframework.interface import J, JobKind
+from quorate.controllers.jobframework.reconciler import JobController, as_stored
 from quorate.controllers.jobs.unstructured import UnstructuredJobKind
 from quorate.controllers.pods.failure_recovery import RecoveryController
 from quorate.controllers.pods.reconciler import PodController
@@ -37,6 +36,7 @@ from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.reconciler import run_sets
 from quorate.controllers.topology.placed_pods import WorkloadPods
 from quorate.controllers.topology.placed_workloads import run_placed_workloads
+from quorate.controllers.unserved import run_unserved
 from quorate.controllers.volcano.manager import GangPods, run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
 from quorate.kube.controller.reconcile import Reconciler

@@ -15,7 +15,7 @@ from quorate.controllers.context import ControllerContext, event_recorder
 from quorate.controllers.controller_table import ControllerRun
 from quorate.controllers.feeds import counts_devices, queueing_feeds
 from quorate.controllers.informers import CacheSyncTimeout, Informers, synced
-from quorate.controllers.jobs.integrations import queues_pods
+from quorate.controllers.integrations import queues_pods
 from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock

@@ -12,7 +12,7 @@ from typing import Final
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
-from quorate.dashboard.history.history import History, open_history
+from quorate.dashboard.history.history import History, open_history, recording
 from quorate.dashboard.limits import MAX_REVIEWS
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.caller import Caller
@@ -80,10 +80,7 @@ async def run_dashboard(
 
     links = OneTimeLinks(clock, announce_link) if options.has_links and options.address.is_loopback else None
     sessions = Sessions(clock, rng)
-    async with (
-        _opened_history(options, clock) as history,
-        run_model(client, clock, configuration, history) as model,
-    ):
+    async with _model(client, clock, configuration, options.history) as (model, history):
         forecasts = _forecasts(model, sessions, options, client, clock)
         auth = DelegatedAuth(client, clock, MAX_REVIEWS)
         authorization = Authorization(auth, lambda: _namespaces(model))
@@ -108,7 +105,7 @@ async def run_dashboard(
         dashboard = Dashboard(
             login,
             authorization,
-            Reads(model, authorization, forecasts, clock),
+            Reads(model, history, authorization, forecasts, clock),
             WhatIf(options.cluster),
             EventStreams(model.changes.subscribe, recheck, clock),
             StaticFiles(),
@@ -132,12 +129,20 @@ async def run_dashboard(
 
 
 @asynccontextmanager
-async def _opened_history(options: Options, clock: Clock) -> AsyncIterator[History | None]:
-    if options.history is None:
-        yield None
+async def _model(
+    client: Client, clock: Clock, configuration: Configuration, file: Path | None
+) -> AsyncIterator[tuple[DashboardModel, History | None]]:
+    """Yield the model and its history, which is recorded in ``file``; None: no history is kept."""
+    if file is None:
+        async with run_model(client, clock, configuration) as model:
+            yield model, None
         return
-    async with open_history(options.history, clock) as history:
-        yield history
+    async with (
+        open_history(file, clock) as history,
+        run_model(client, clock, configuration, history.follow) as model,
+        recording(history, model, clock),
+    ):
+        yield model, history
 
 
 def _forecasts(

@@ -16,7 +16,7 @@ from quorate.api.kueue import GROUP, visibility
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano import topology as volcano_topology
-from quorate.controllers.jobs.integrations import INTEGRATIONS
+from quorate.controllers.integrations import INTEGRATIONS
 from quorate.controllers.serving.kinds import SETS
 from quorate.kube.serving import front_proxy
 from quorate.webhooks.ca_injection import INSTALLERS

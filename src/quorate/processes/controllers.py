@@ -13,8 +13,8 @@ from typing import Final
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import ClientConnection
-from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.controllers.process import run_replica
+from quorate.controllers.unserved import why_not_queued
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock

@@ -14,7 +14,7 @@ from quorate.api import codec
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key
-from quorate.controllers.jobs.integrations import INTEGRATIONS
+from quorate.controllers.integrations import INTEGRATIONS
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import OfWorkload, Target, named_targets

@@ -13,8 +13,8 @@ from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.meta import Key, ObjectMeta, Uid, matches_selector
 from quorate.controllers.informers import synced
+from quorate.controllers.integrations import intermediate_kinds
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
-from quorate.controllers.jobs.integrations import intermediate_kinds
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer

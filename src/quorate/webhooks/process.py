@@ -10,7 +10,7 @@ import msgspec
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
-from quorate.controllers.jobs.integrations import (
+from quorate.controllers.integrations import (
     enabled_kinds,
 )
 from quorate.kube.client import Client

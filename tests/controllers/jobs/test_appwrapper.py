@@ -7,10 +7,10 @@ import pytest
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobframework.pod_counts import are_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
-from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.spark import SparkApplication
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.patches import merged

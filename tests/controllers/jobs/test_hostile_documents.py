@@ -13,11 +13,11 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core import Toleration
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import TOPOLOGY_GATE, PodSet
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobframework.interface import JobKind
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.rules import decide
-from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from tests.e2e.kinds import EXAMPLES
 from tests.fuzz.mutations import mutate
 from tests.fuzz.schemas import ANY

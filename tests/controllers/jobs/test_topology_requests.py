@@ -12,11 +12,11 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.kueue import TOPOLOGY_GATE, PodSet
 from quorate.api.meta import ObjectMeta
 from quorate.api.volcano import job as volcano_job
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobframework.interface import JobKind
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import with_topology_requests
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.kubeflow import MPIJob
 from quorate.controllers.jobs.spark import SparkApplication
 from quorate.controllers.volcano.job.queued_job import VolcanoJob

@@ -9,10 +9,10 @@ from quorate.api import codec
 from quorate.api.configuration.integrations import FRAMEWORKS
 from quorate.api.field_path import InvalidTemplate
 from quorate.controllers.executor import warning_event
+from quorate.controllers.integrations import INTEGRATIONS
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.rules import decide
-from quorate.controllers.jobs.integrations import INTEGRATIONS
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import Json

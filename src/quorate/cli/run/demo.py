@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quorate.api.meta import epoch
-from quorate.cli.local import DEFAULT_DASHBOARD_PORT
+from quorate.cli.local_option import DEFAULT_DASHBOARD_PORT
 from quorate.cli.run.command import run_directory
 from quorate.cli.run.estimate import EstimateOfLast, estimate_table
 from quorate.cli.run.follow import OnObserved, ignore

@@ -8,9 +8,10 @@ import hashlib
 import os
 import sqlite3
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -22,11 +23,15 @@ from quorate.dashboard.history.series import Range, first_interval, series_of, s
 from quorate.dashboard.history.store import RAW_S, HistoryStore, StoredSample, StoredTransition
 from quorate.dashboard.limits import COMPACT_EVERY, MAX_LISTED_TRANSITIONS, MAX_RECENT, MAX_UNWRITTEN
 from quorate.dashboard.model.cluster_data import ClusterData
+from quorate.dashboard.model.model import DashboardModel
 from quorate.dashboard.queries import Viewer
 from quorate.dashboard.schema import Series, Transition
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
+from quorate.kube.manager.restart import restarting
+from quorate.kube.resources import POD_GROUPS, WORKLOADS
+from quorate.kube.selection import Watched
 
 T = TypeVar("T")
 
@@ -56,6 +61,14 @@ class History:
         self._log = logger(__name__)
 
     # Recording.
+
+    def follow(self, informers: Iterable[Watched], data: ClusterData) -> None:
+        """Record the changes of workloads and pod groups, after ``data`` has them."""
+        for informer in informers:
+            if informer.resource is WORKLOADS:
+                informer.subscribe(partial(self.on_workload, data))
+            elif informer.resource is POD_GROUPS:
+                informer.subscribe(self.on_pod_group)
 
     def on_workload(self, data: ClusterData, change: Change[Workload]) -> None:
         if change.new is not None:
@@ -234,6 +247,18 @@ async def open_history(path: Path, clock: Clock) -> AsyncIterator[History]:
     finally:
         await asyncio.to_thread(writer.close)
         await asyncio.to_thread(reader.close)
+
+
+@asynccontextmanager
+async def recording(history: History, model: DashboardModel, clock: Clock) -> AsyncIterator[None]:
+    """Record samples of ``model`` within the block, once it is ready."""
+
+    async def record() -> None:
+        await model.ready.wait()
+        await history.run(lambda: model.data)
+
+    async with restarting("history of the dashboard", record, clock):
+        yield
 
 
 def _prepare(path: Path, now: float) -> None:

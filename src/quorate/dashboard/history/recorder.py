@@ -9,9 +9,9 @@ from quorate.api.meta import Key, epoch
 from quorate.api.quantity import NANOS
 from quorate.api.volcano import PENDING, PodGroup
 from quorate.dashboard.history.store import RAW_S, StoredSample, StoredTransition
+from quorate.dashboard.history.timeline import true_steps
 from quorate.dashboard.limits import MAX_WAITS
 from quorate.dashboard.model.cluster_data import ClusterData
-from quorate.dashboard.views.timeline import true_steps
 from quorate.observe.workload_transitions import transition_samples
 from quorate.queueing.restored_history import stored_preemption
 from quorate.quota.amount import as_quantity

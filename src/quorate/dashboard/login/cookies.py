@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
 
-from quorate.dashboard.serving.responses import Refused, forbidden
+from quorate.dashboard.responses import Refused, forbidden
 
 SESSION_COOKIE: Final = "__Host-quorate-session"
 LOGIN_COOKIE: Final = "__Host-quorate-login"

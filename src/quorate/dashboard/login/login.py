@@ -15,7 +15,7 @@ from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.oidc import OidcError, OidcLogins, expiry_of
 from quorate.dashboard.login.one_time_links import OneTimeLinks
 from quorate.dashboard.login.sessions import InvalidCredentials, Session, Sessions
-from quorate.dashboard.serving.responses import Refused, answer, bad_request, plain_text, read_body
+from quorate.dashboard.responses import Refused, answer, bad_request, plain_text, read_body
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.rest.config import RestConfig

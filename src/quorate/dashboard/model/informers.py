@@ -1,7 +1,6 @@
 """The informers of the dashboard: which kinds it watches, and what each change does to its data."""
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from quorate.api.core.pod import Pod
@@ -12,7 +11,6 @@ from quorate.api.volcano import PodGroup, Queue
 from quorate.controllers.feeds import queueing_feeds
 from quorate.controllers.pod_informers import UNFINISHED, PodInformers
 from quorate.controllers.topology.node_feeds import HOST_NODES, is_nominated, node_feeds
-from quorate.dashboard.history.history import History
 from quorate.dashboard.model.changes import Changed
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.kube.client import Client
@@ -100,15 +98,6 @@ def _queueing_informers(data: ClusterData, client: Client, clock: Clock, note: N
         informer.subscribe(callbacks.get(feed.resource, object_changed))
         informers.append(informer)
     return informers
-
-
-def record_changes(informers: Iterable[Watched], data: ClusterData, history: History) -> None:
-    """Let ``history`` record the changes of workloads and pod groups, after ``data`` has them."""
-    for informer in informers:
-        if informer.resource is WORKLOADS:
-            informer.subscribe(partial(history.on_workload, data))
-        elif informer.resource is POD_GROUPS:
-            informer.subscribe(history.on_pod_group)
 
 
 def _specs_differ(change: Change[ClusterQueue] | Change[LocalQueue]) -> bool:

@@ -6,36 +6,39 @@ that the dashboard may not list, are looked for again from time to time; the vie
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator, Callable, Container, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from quorate.api.configuration import Configuration
 from quorate.controllers.informers import synced
-from quorate.dashboard.history.history import History
 from quorate.dashboard.limits import LOOK_AGAIN_S
 from quorate.dashboard.model.changes import Changed, ChangeFeed
 from quorate.dashboard.model.cluster_data import ClusterData
-from quorate.dashboard.model.informers import informers_of, record_changes
+from quorate.dashboard.model.informers import informers_of
 from quorate.dashboard.queries import Viewer
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Forbidden
 from quorate.kube.log import logger
-from quorate.kube.manager.restart import run_restarting
+from quorate.kube.manager.restart import restarting
 from quorate.kube.resources import Resource
+from quorate.kube.selection import Watched
 from quorate.scheduler.feeds import serves
+
+FollowInformers = Callable[[Sequence[Watched], ClusterData], None]
 
 
 class DashboardModel:
     """The data that all views show; ``ready`` is set once all kinds that the cluster serves are listed."""
 
-    def __init__(self, clock: Clock, configuration: Configuration, history: History | None) -> None:
+    def __init__(self, clock: Clock, configuration: Configuration, follow: FollowInformers) -> None:
+        """``follow`` is called with new informers, which feed the data, before they run."""
         self.ready = asyncio.Event()
         self.data = ClusterData(configuration)
         self._configuration = configuration
         self._clock = clock
-        self.history = history  # None: no history is kept
+        self._follow = follow
         self.changes = ChangeFeed(clock, self._visible)
 
     def _visible(self, viewer: Viewer) -> Container[str]:
@@ -48,8 +51,7 @@ class DashboardModel:
         """
         data = ClusterData(self._configuration)
         pending = informers_of(data, client, self._clock, self.changes.note)
-        if self.history is not None:
-            record_changes(pending, data, self.history)
+        self._follow(pending, data)
         async with asyncio.TaskGroup() as tasks:
             while True:
                 available = [await _is_available(client, each.resource) for each in pending]
@@ -71,19 +73,15 @@ class DashboardModel:
 
 @asynccontextmanager
 async def run_model(
-    client: Client, clock: Clock, configuration: Configuration, history: History | None = None
+    client: Client,
+    clock: Clock,
+    configuration: Configuration,
+    follow: FollowInformers = lambda informers, data: None,
 ) -> AsyncIterator[DashboardModel]:
-    """Yield a model that follows the cluster, and records its history, within the block."""
-    model = DashboardModel(clock, configuration, history)
-    parts = [asyncio.create_task(_follow(client, clock, model), name="model of the dashboard")]
-    if history is not None:
-        parts.append(asyncio.create_task(_record(clock, model, history), name="history of the dashboard"))
-    try:
+    """Yield a model that follows the cluster within the block."""
+    model = DashboardModel(clock, configuration, follow)
+    async with restarting("model of the dashboard", lambda: model.follow(client), clock):
         yield model
-    finally:
-        for part in parts:
-            part.cancel()
-        await asyncio.gather(*parts, return_exceptions=True)
 
 
 async def _is_available(client: Client, resource: Resource[Any]) -> bool:
@@ -98,15 +96,3 @@ async def _is_available(client: Client, resource: Resource[Any]) -> bool:
         )
         return False
     return True
-
-
-async def _follow(client: Client, clock: Clock, model: DashboardModel) -> None:
-    await run_restarting("model of the dashboard", lambda: model.follow(client), clock)
-
-
-async def _record(clock: Clock, model: DashboardModel, history: History) -> None:
-    async def record() -> None:
-        await model.ready.wait()
-        await history.run(lambda: model.data)
-
-    await run_restarting("history of the dashboard", record, clock)

@@ -11,11 +11,11 @@ from quorate.dashboard.login import cookies
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.login.login import CALLBACK, Login
+from quorate.dashboard.responses import Refused, answer, forbidden, not_found, problem, refusal_of
 from quorate.dashboard.serving.event_stream import EventStreams
 from quorate.dashboard.serving.open_api import open_api_document
 from quorate.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation
 from quorate.dashboard.serving.reads import Handler, Reads
-from quorate.dashboard.serving.responses import Refused, answer, forbidden, not_found, problem, refusal_of
 from quorate.dashboard.serving.security_headers import add_security_headers
 from quorate.dashboard.serving.static_files import StaticFiles
 from quorate.dashboard.simulation.what_if import WhatIf

@@ -19,8 +19,8 @@ from quorate.dashboard.limits import CHECK_S, HEARTBEAT_S, MOST_OF_A_SESSION, MO
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.model.changes import EVERYTHING
 from quorate.dashboard.queries import Viewer
+from quorate.dashboard.responses import Refused
 from quorate.dashboard.schema import ChangeNotice
-from quorate.dashboard.serving.responses import Refused
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable
 

@@ -10,7 +10,7 @@ from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.dashboard.history.series import RANGES, Range
 from quorate.dashboard.limits import OFFSET_MAX, PAGE_MAX, PODS_MAX, RESOURCES_MAX, TEXT_MAX
 from quorate.dashboard.queries import Gang, Q
-from quorate.dashboard.serving.responses import bad_request
+from quorate.dashboard.responses import bad_request
 from quorate.quota.amount import base_units
 
 _NO_RESOURCES: Final = {"pods", "topology"}

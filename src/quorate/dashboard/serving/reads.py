@@ -8,13 +8,14 @@ from msgspec.structs import replace
 
 from quorate.api.meta import Key, ObjectMeta
 from quorate.dashboard import schema as s
+from quorate.dashboard.history.history import History
 from quorate.dashboard.history.series import no_series
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.model.model import DashboardModel
 from quorate.dashboard.queries import PodGroupQuery, Viewer, WorkloadQuery
+from quorate.dashboard.responses import bad_request, not_found
 from quorate.dashboard.serving import parameters as p
-from quorate.dashboard.serving.responses import bad_request, not_found
 from quorate.dashboard.simulation.forecasts import Forecasts
 from quorate.dashboard.views import (
     node_views,
@@ -35,9 +36,15 @@ Handler = Callable[[web.Request, Caller], Awaitable[Any]]
 
 class Reads:
     def __init__(
-        self, model: DashboardModel, authorization: Authorization, forecasts: Forecasts, clock: Clock
+        self,
+        model: DashboardModel,
+        history: History | None,
+        authorization: Authorization,
+        forecasts: Forecasts,
+        clock: Clock,
     ) -> None:
         self._model = model
+        self._history = history
         self._authorization = authorization
         self._forecasts = forecasts
         self._clock = clock
@@ -72,7 +79,7 @@ class Reads:
 
     async def _cluster_queue(self, request: web.Request, caller: Caller) -> s.ClusterQueueDetail:
         name, data, viewer = request.match_info["name"], self._model.data, caller.viewer
-        history = self._model.history
+        history = self._history
         losses = () if history is None else history.losses(data, viewer, name, _LOSSES_MAX)
         found = queue_views.cluster_queue(data, viewer, name, self._clock.now(), losses)
         if found is None:
@@ -114,7 +121,7 @@ class Reads:
         return found
 
     async def _recorded(self, viewer: Viewer, metadata: ObjectMeta) -> tuple[s.Transition, ...]:
-        history = self._model.history
+        history = self._history
         return () if history is None else await history.of_object(self._model.data, viewer, metadata.uid)
 
     async def _gang_queues(self, request: web.Request, caller: Caller) -> tuple[s.GangQueueRow, ...]:
@@ -141,14 +148,14 @@ class Reads:
         return search.search(self._model.data, caller.viewer, text, limit)
 
     async def _overview_history(self, request: web.Request, caller: Caller) -> s.Series:
-        range_, history = p.range_(request), self._model.history
+        range_, history = p.range_(request), self._history
         if history is None:
             return no_series(range_)
         return await history.overview(self._model.data, caller.viewer, range_)
 
     async def _cluster_queue_history(self, request: web.Request, caller: Caller) -> s.Series:
         name, range_, data = request.match_info["name"], p.range_(request), self._model.data
-        history, viewer = self._model.history, caller.viewer
+        history, viewer = self._history, caller.viewer
         if history is not None:
             found = await history.cluster_queue(data, viewer, name, range_)
         else:
@@ -158,7 +165,7 @@ class Reads:
         return found
 
     async def _transitions(self, request: web.Request, caller: Caller) -> tuple[s.Transition, ...]:
-        limit, history = p.number(request, "limit", 100, 500), self._model.history
+        limit, history = p.number(request, "limit", 100, 500), self._history
         if history is None:
             return ()
         cluster_queue = p.text(request, "clusterQueue")

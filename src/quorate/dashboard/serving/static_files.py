@@ -15,7 +15,7 @@ from typing import Final
 
 from aiohttp import web
 
-from quorate.dashboard.serving.responses import plain_text
+from quorate.dashboard.responses import plain_text
 
 INDEX: Final = "index.html"
 IMMUTABLE: Final = "public, max-age=31536000, immutable"

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.dashboard.limits import COMPARED_BYTES, DEADLINE_S, MOST_WAITING
 from quorate.dashboard.login.caller import Caller
+from quorate.dashboard.responses import Refused, bad_request, forbidden, read_body
 from quorate.dashboard.schema import WhatIfAnswer, WhatIfRequest
-from quorate.dashboard.serving.responses import Refused, bad_request, forbidden, read_body
 from quorate.dashboard.simulation.simulation_process import Cluster, Compared, Failure, WhatIfTask
 from quorate.dashboard.simulation.simulations import simulate
 

@@ -9,6 +9,7 @@ from quorate.api.core import Resources
 from quorate.api.meta import Key, at_epoch
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, OPEN, PENDING, ROOT_QUEUE, RUNNING, PodGroup
 from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.dashboard.history.timeline import group_milestones
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import from_quantity
 from quorate.dashboard.model.workload_index import searched_text
@@ -29,7 +30,6 @@ from quorate.dashboard.views.live_reads import (
     pods_of,
     readable_explanation,
 )
-from quorate.dashboard.views.timeline import group_milestones
 from quorate.gang.explanation import explain_group
 from quorate.kube.client import Client
 from quorate.queueing.explanation.pods import with_members

@@ -8,6 +8,7 @@ from quorate.api.explanation import Explanation
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import TopologyAssignment
 from quorate.api.meta import Key
+from quorate.dashboard.history.timeline import milestones_of
 from quorate.dashboard.limits import MAX_DOMAINS
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.workload_index import owner_of
@@ -22,7 +23,6 @@ from quorate.dashboard.views.live_reads import (
     pods_of,
     readable_explanation,
 )
-from quorate.dashboard.views.timeline import milestones_of
 from quorate.dashboard.views.workload_views import row_of
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.inspect.explain.own_model import started_of

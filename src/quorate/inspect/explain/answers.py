@@ -12,7 +12,7 @@ from quorate.api.events import Event
 from quorate.api.explanation import Explanation, Reason
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
-from quorate.controllers.jobs.unserved import why_not_queued
+from quorate.controllers.unserved import why_not_queued
 from quorate.gang.explanation import explain_group
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.inspect.connection import Connection

@@ -5,7 +5,9 @@ a loop of its own: the state that the loop had is dropped, and the work starts o
 stays up, with its other parts, such as webhooks.
 """
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Final
 
 from quorate.kube.cancellation import run_cancellable
@@ -41,6 +43,19 @@ async def run_restarting(
             restart_in_s = RESTART.delay_s(failures)
             logger(__name__).fault("restarting", error, part=name, restart_in_s=restart_in_s)
             await steady.sleep_until(steady.now() + restart_in_s)
+
+
+@asynccontextmanager
+async def restarting(
+    name: str, run: Callable[[], Coroutine[None, None, None]], clock: Clock
+) -> AsyncIterator[None]:
+    """Run ``run`` as ``run_restarting`` does, in a task that is cancelled at the end of the block."""
+    task = asyncio.create_task(run_restarting(name, run, clock), name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _contains(error: Exception, types: tuple[type[Exception], ...]) -> bool:

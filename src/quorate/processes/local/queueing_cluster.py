@@ -17,7 +17,7 @@ from quorate.api.kueue import GROUP
 from quorate.api.kueue.conversion import CONVERTED_KINDS, convert_version
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
-from quorate.controllers.jobs.unserved import why_not_queued
+from quorate.controllers.unserved import why_not_queued
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.install.roles import gang_roles, user_roles

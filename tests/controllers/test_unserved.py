@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.configuration.integrations import VOLCANO_JOB, VOLCANO_POD_GROUP, Integrations
-from quorate.controllers.jobs.unserved import unserved_kinds, why_not_queued
+from quorate.controllers.unserved import unserved_kinds, why_not_queued
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from quorate.api.configuration.integrations import SPARK, Integrations
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, ObjectMeta, Struct, matches_selector
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.jobs.integrations import INTEGRATIONS
+from quorate.controllers.integrations import INTEGRATIONS
 from quorate.controllers.limits import UNSERVED_INTERVAL_S
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Change, Informer
