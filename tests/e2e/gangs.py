@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from quorate.api.core.pod import Pod
-from quorate.api.meta import Key
+from quorate.api.meta import Key, find_condition
 from quorate.api.scheduler_configuration import (
     SchedulerConfiguration,
     default_scheduler_configuration,
     load_scheduler_configuration,
 )
-from quorate.api.volcano import PodGroup, PodGroupCondition, find_condition
+from quorate.api.volcano import PodGroup, PodGroupCondition
 from quorate.install.crds import gang_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from quorate.api.core.pod import Pod
-from quorate.api.meta import Key
-from quorate.api.volcano import find_condition
+from quorate.api.meta import Key, find_condition
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import (
     EVENTS,

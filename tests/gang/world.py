@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from quorate.api.core.pod import Pod
-from quorate.api.meta import Key
+from quorate.api.meta import Key, find_condition
 from quorate.api.scheduler_configuration import SchedulerConfiguration
-from quorate.api.volcano import PodGroup, PodGroupStatus, find_condition
+from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.status_annotations import status_annotations
 from quorate.gang.outcome import Outcome

@@ -133,6 +133,12 @@ def find_condition(conditions: Iterable[C], type_: str) -> C | None:
     return None
 
 
+def true_condition(conditions: Iterable[C], type_: str) -> C | None:
+    """Return the condition of a type if its status is True; None if it has another status, or is absent."""
+    condition = find_condition(conditions, type_)
+    return condition if condition is not None and condition.status == "True" else None
+
+
 def is_true(conditions: Iterable[TypedCondition], type_: str) -> bool:
     for condition in conditions:  # likewise
         if condition.type == type_:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import Workload
+from quorate.api.meta import find_condition
 from quorate.api.volcano import (
     COMPLETED,
     INQUEUE,
@@ -12,7 +13,6 @@ from quorate.api.volcano import (
     UNKNOWN,
     UNSCHEDULABLE,
     PodGroup,
-    find_condition,
 )
 from quorate.gang.cache.quota_admission import is_suspended
 

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api import codec, volcano
-from quorate.api.meta import ObjectMeta
+from quorate.api.meta import ObjectMeta, find_condition
 from quorate.api.quantity import parse_quantity
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus, Queue, QueueStatus
 from quorate.api.volcano.job import Job, with_defaults
@@ -45,8 +45,8 @@ def test_a_condition_in_volcanos_form() -> None:
     assert (condition.type, condition.transition_id) == (volcano.UNSCHEDULABLE, "b1c2")
     assert codec.encode(condition) == text
     status = PodGroupStatus(conditions=(condition,))
-    assert volcano.find_condition(status.conditions, volcano.UNSCHEDULABLE) == condition
-    assert volcano.find_condition(status.conditions, volcano.SCHEDULED) is None
+    assert find_condition(status.conditions, volcano.UNSCHEDULABLE) == condition
+    assert find_condition(status.conditions, volcano.SCHEDULED) is None
 
 
 def test_defaults_of_a_queue() -> None:

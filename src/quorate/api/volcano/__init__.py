@@ -5,7 +5,6 @@ Quorate's. Phases, states and strategies are text, not enumerations, because Vol
 the reader decides how to treat an unknown one.
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, Literal
 
@@ -182,7 +181,3 @@ class Queue(Struct):
     metadata: ObjectMeta
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()
-
-
-def find_condition(conditions: Iterable[PodGroupCondition], type_: str) -> PodGroupCondition | None:
-    return next((condition for condition in conditions if condition.type == type_), None)

@@ -9,9 +9,9 @@ import typer
 
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.decoding.strict import InvalidConfiguration
-from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch
+from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch, true_condition
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
-from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_condition
+from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
@@ -113,8 +113,8 @@ def _columns(now: float, *, namespaces: bool) -> tuple[Column[PodGroup], ...]:
 
 def unschedulable(group: PodGroup) -> tuple[str, str]:
     """Return reason and message; empty if it was admitted since, because the condition remains."""
-    condition = find_condition(group.status.conditions, UNSCHEDULABLE)
-    if condition is None or condition.status != "True":
+    condition = true_condition(group.status.conditions, UNSCHEDULABLE)
+    if condition is None:
         return "", ""
     admitted = group.metadata.annotations.get(INQUEUE_SINCE, "") if group.status.phase == INQUEUE else ""
     if condition.transition_id < admitted:  # both are timestamps in one format if this scheduler wrote them

@@ -7,7 +7,16 @@ from quorate.api.core import Resources
 from quorate.api.explanation import StartEstimate
 from quorate.api.human_duration import human_duration
 from quorate.api.kueue import ACTIVE, ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
-from quorate.api.meta import Condition, Key, LabelSelector, OwnerReference, epoch, find_condition, is_true
+from quorate.api.meta import (
+    Condition,
+    Key,
+    LabelSelector,
+    OwnerReference,
+    epoch,
+    find_condition,
+    is_true,
+    true_condition,
+)
 from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, age
 from quorate.inspect.formatting import format_resources
 from quorate.inspect.workload_status import status_of, why_not_running
@@ -132,11 +141,11 @@ def _job_type(owner: OwnerReference) -> str:
 
 def _execution_time(workload: Workload, now: float) -> str:
     """Return the time from admission to the end or now; empty before admission."""
-    admitted = find_condition(workload.status.conditions, c.ADMITTED)
-    if admitted is None or admitted.status != "True":
+    admitted = true_condition(workload.status.conditions, c.ADMITTED)
+    if admitted is None:
         return ""
-    finished = find_condition(workload.status.conditions, c.FINISHED)
-    ended = c.transition_time(finished) if finished is not None and finished.status == "True" else now
+    finished = true_condition(workload.status.conditions, c.FINISHED)
+    ended = now if finished is None else c.transition_time(finished)
     return human_duration(ended - c.transition_time(admitted))
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import PodSet, Workload
-from quorate.api.meta import Condition, ConditionStatus, find_condition
+from quorate.api.meta import Condition, ConditionStatus, find_condition, is_true, true_condition
 from quorate.controllers.executor import ObjectEvent, normal_event, warning_event
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import (
@@ -118,11 +118,10 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
 
     def conditions(self, state: JobState[PodGroup], workload: Workload) -> tuple[Condition, ...]:
         """Return WaitingForReplacementPods: a group that is not whole is not queued."""
-        old = find_condition(workload.status.conditions, WAITING_FOR_REPLACEMENT)
-        was_waiting = old is not None and old.status == "True"
+        was_waiting = is_true(workload.status.conditions, WAITING_FOR_REPLACEMENT)
         status: ConditionStatus = "True" if state.job.absent else "False"
-        evicted = find_condition(workload.status.conditions, EVICTED)
-        if state.job.absent and evicted is not None and evicted.status == "True":
+        evicted = true_condition(workload.status.conditions, EVICTED)
+        if state.job.absent and evicted is not None:
             reason, message = evicted.reason, evicted.message
         elif was_waiting == bool(state.job.absent):
             return ()

@@ -1,6 +1,6 @@
 """The state of provisioning checks: whether they are active, and on each workload."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from quorate.api.kueue.provisioning import (
     ProvisioningRequestConfigSpec,
     RetryStrategy,
 )
-from quorate.api.meta import Condition, at_epoch, find_condition, with_condition
+from quorate.api.meta import Condition, at_epoch, find_condition, is_true, true_condition, with_condition
 from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES
 from quorate.kube.resources import ADMISSION_CHECKS
 from quorate.kube.writes import Patch
@@ -116,21 +116,21 @@ def _check_state(
     covered: Sequence[str],
 ) -> AdmissionCheckState:
     conditions, retries = request.status.conditions, config.retry_strategy
-    if failed := _true_condition(conditions, "Failed"):
+    if failed := true_condition(conditions, "Failed"):
         return _failed(check, attempt, retries, "failure", failed.message)
-    if revoked := _true_condition(conditions, "CapacityRevoked"):
+    if revoked := true_condition(conditions, "CapacityRevoked"):
         # The nodes no longer exist: replaced pods would stay pending, so the workload is rejected.
         return _rejected(check, revoked.message) if workload.spec.active else check
-    if expired := _true_condition(conditions, "BookingExpired"):
+    if expired := true_condition(conditions, "BookingExpired"):
         if c.is_admitted(workload):
             return check  # running pods keep the nodes
         return _failed(check, attempt, retries, "booking expired", expired.message)
-    if provisioned := _true_condition(conditions, "Provisioned"):
+    if provisioned := true_condition(conditions, "Provisioned"):
         if check.state == "Ready":
             return check
         updates = pod_set_updates(request, config.pod_set_updates, covered)
         return replace(check, state="Ready", message=provisioned.message, pod_set_updates=updates)
-    if _true_condition(conditions, "Accepted"):
+    if is_true(conditions, "Accepted"):
         estimate = find_condition(conditions, "Provisioned")
         if estimate is None:
             return replace(check, message="") if check.message.startswith(CREATION_ERROR) else check
@@ -185,10 +185,5 @@ def _finalized(new: AdmissionCheckState, old: AdmissionCheckState, now: float) -
 def is_failed(request: ProvisioningRequest, *, admitted: bool) -> bool:
     """Return True if the request failed, so that another attempt is due."""
     conditions = request.status.conditions
-    expired = _true_condition(conditions, "BookingExpired") is not None and not admitted
-    return _true_condition(conditions, "Failed") is not None or expired
-
-
-def _true_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    found = find_condition(conditions, type_)
-    return found if found is not None and found.status == "True" else None
+    expired = is_true(conditions, "BookingExpired") and not admitted
+    return is_true(conditions, "Failed") or expired

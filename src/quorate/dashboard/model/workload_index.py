@@ -12,7 +12,16 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, ObjectMeta, OwnerReference, at_epoch, epoch, find_condition
+from quorate.api.meta import (
+    Key,
+    ObjectMeta,
+    OwnerReference,
+    at_epoch,
+    epoch,
+    find_condition,
+    is_true,
+    true_condition,
+)
 from quorate.dashboard.schema import WorkloadState
 from quorate.inspect.workload_status import why_not_running
 from quorate.kube.informer import Change
@@ -177,8 +186,7 @@ def _state_of(workload: Workload, running_pods: int) -> tuple[WorkloadState, dat
     if c.is_evicted(workload):
         return "Evicted", since(c.EVICTED)
     if c.is_admitted(workload):
-        ready = find_condition(conditions, c.PODS_READY)
-        if ready is not None and ready.status == "True":
+        if is_true(conditions, c.PODS_READY):
             return "Running", since(c.PODS_READY)
         expected = expected_pods(workload)
         state: WorkloadState = "Running" if 0 < expected <= running_pods else "Admitted"
@@ -195,19 +203,19 @@ def _reason_of(workload: Workload) -> tuple[str, str]:
     """
     text = why_not_running(workload)
     conditions = workload.status.conditions
-    outside = find_condition(conditions, c.OUTSIDE_QUOTA)
-    if outside is not None and outside.status == "True":
+    outside = true_condition(conditions, c.OUTSIDE_QUOTA)
+    if outside is not None:
         return outside.reason, outside.message
     if c.is_finished(workload) or (c.is_admitted(workload) and not c.is_evicted(workload)):
         return "", ""
     if not workload.spec.active:
         evicted = find_condition(conditions, c.EVICTED)
         return (evicted.reason if evicted is not None and evicted.reason else c.DEACTIVATED), text
-    waiting = find_condition(conditions, c.WAITING)
-    if waiting is not None and waiting.status == "True":
+    waiting = true_condition(conditions, c.WAITING)
+    if waiting is not None:
         return waiting.reason, waiting.message
-    evicted = find_condition(conditions, c.EVICTED)
-    if evicted is not None and evicted.status == "True":
+    evicted = true_condition(conditions, c.EVICTED)
+    if evicted is not None:
         return evicted.reason or c.EVICTED, evicted.message
     if c.has_quota_reservation(workload):
         awaits_checks = any(check.state != "Ready" for check in workload.status.admission_checks)

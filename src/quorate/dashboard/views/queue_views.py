@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from quorate.api.kueue import ACTIVE
-from quorate.api.meta import find_condition
+from quorate.api.meta import find_condition, is_true
 from quorate.dashboard.limits import FREQUENT_REASONS_OF_QUEUE
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import borrowers, lenders, quota_of_queue
@@ -124,13 +124,12 @@ def local_queues(data: ClusterData, viewer: Viewer, now: float) -> tuple[LocalQu
     for key, queue in data.local_queues(viewer):
         assert queue.object is not None, f"{key} does not exist"
         status = data.state.local_queue_status(key, now)
-        active = find_condition(status.conditions, ACTIVE)
         result.append(
             LocalQueueSummary(
                 namespace=key.namespace,
                 name=key.name,
                 cluster_queue=queue.cluster_queue,
-                active=active is not None and active.status == "True",
+                active=is_true(status.conditions, ACTIVE),
                 stop_policy=queue.object.spec.stop_policy,
                 pending=status.pending_workloads,
                 reserving=status.reserving_workloads,

@@ -74,7 +74,7 @@ class ObservedJob:
         """Return what its pod group waits for; empty when it waits for nothing or has no condition yet."""
         if self.group is None or self.group.status.phase not in ("", volcano.PENDING):
             return ""
-        short_of = volcano.find_condition(self.group.status.conditions, volcano.UNSCHEDULABLE)
+        short_of = find_condition(self.group.status.conditions, volcano.UNSCHEDULABLE)
         return "" if short_of is None else f"its pod group waits: {short_of.message}"
 
     @property

@@ -14,7 +14,7 @@ from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import ADMISSION_GATED_BY, AdmissionCheckState, Workload
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
-from quorate.api.meta import Condition, Key, at_epoch, find_condition
+from quorate.api.meta import Condition, Key, at_epoch, find_condition, true_condition
 from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts
@@ -60,7 +60,7 @@ def explain_workload(
         or _kept_out(state, workload)
         or _pending(state, workload, facts)
     )
-    if (outside := _true(workload, c.OUTSIDE_QUOTA)) is not None:
+    if (outside := true_condition(workload.status.conditions, c.OUTSIDE_QUOTA)) is not None:
         reason = _of_condition(outside)
         found = replace(found, message=f"{found.message}; {reason.text}", reasons=(*found.reasons, reason))
     return replace(found, local_queue=workload.spec.queue_name, cluster_queue=_cluster_queue(state, workload))
@@ -89,13 +89,8 @@ def _of_condition(condition: Condition, enough: str = "") -> Reason:
     )
 
 
-def _true(workload: Workload, type_: str) -> Condition | None:
-    found = find_condition(workload.status.conditions, type_)
-    return found if found is not None and found.status == "True" else None
-
-
 def _finished(workload: Workload) -> Explanation | None:
-    finished = _true(workload, c.FINISHED)
+    finished = true_condition(workload.status.conditions, c.FINISHED)
     if finished is None:
         return None
     message = finished.message or "it has finished"
@@ -111,7 +106,7 @@ def _resume(workload: Workload) -> str:
 
 
 def _evicting(workload: Workload) -> Explanation | None:
-    evicted = _true(workload, c.EVICTED)
+    evicted = true_condition(workload.status.conditions, c.EVICTED)
     if evicted is None or not c.has_quota_reservation(workload):
         return None
     text = f"it is being evicted and holds its quota until its pods are gone: {evicted.message}"
@@ -168,7 +163,7 @@ def _with_quota(state: State, workload: Workload, started: Started) -> Explanati
 
 def _checked(state: State, workload: Workload) -> Explanation:
     """Return the explanation of a workload that has quota and is not admitted yet."""
-    reserved = _true(workload, c.QUOTA_RESERVED)
+    reserved = true_condition(workload.status.conditions, c.QUOTA_RESERVED)
     since = reserved.last_transition_time if reserved is not None else None
     open_ = [check for check in workload.status.admission_checks if check.state != "Ready"]
     if not open_ and c.awaits_places(workload.status.admission):
@@ -225,7 +220,7 @@ def _requested_nodes(state: State, workload: Workload) -> str:
 
 
 def _admitted(state: State, workload: Workload, started: Started) -> Explanation:
-    admitted = _true(workload, c.ADMITTED)
+    admitted = true_condition(workload.status.conditions, c.ADMITTED)
     since = admitted.last_transition_time if admitted is not None else None
     head = f"it is admitted{_reduced_counts(workload)}"
     short = find_condition(workload.status.conditions, c.NODE_FIT)
@@ -266,7 +261,7 @@ def _of_unread_pods(
     counts = PodCounts(
         requested=sum(pod_set.count for pod_set in workload.spec.pod_sets), admitted=expected_pods(workload)
     )
-    ready = _true(workload, c.PODS_READY)
+    ready = true_condition(workload.status.conditions, c.PODS_READY)
     if ready is not None and not reasons:
         found = _explanation(workload, "Running", f"{head}, and all its pods are ready", since=since)
         return replace(found, pods=counts)
@@ -310,7 +305,7 @@ def _kept_out(state: State, workload: Workload) -> Explanation | None:
     if reserved is not None and reserved.reason == c.ON_HOLD:
         reason = _of_condition(reserved, "its job must no longer be on hold")
         return _explanation(workload, "Held", f"its job is on hold: {reserved.message}", reason, since=since)
-    replacement = _true(workload, c.WAITING_FOR_REPLACEMENT)
+    replacement = true_condition(workload.status.conditions, c.WAITING_FOR_REPLACEMENT)
     if replacement is not None and workload.spec.active:
         reason = Reason(
             code=c.WAITING_FOR_REPLACEMENT,
@@ -366,7 +361,7 @@ def _evaluated_at(facts: PendingFacts, reason: r.InadmissibleReason) -> datetime
 
 def _after_eviction(workload: Workload, found: Explanation, facts: PendingFacts | None) -> Explanation:
     """Return the explanation with why a workload that is queued again was evicted."""
-    evicted = _true(workload, c.EVICTED)
+    evicted = true_condition(workload.status.conditions, c.EVICTED)
     if evicted is None:
         return found
     what, reason = f"evicted: {evicted.message}", _of_condition(evicted)
@@ -386,7 +381,7 @@ def _recorded(workload: Workload, facts: PendingFacts | None) -> Explanation | N
     reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     if reserved is None or not reserved.message or reserved.reason == c.PENDING_EVALUATION:
         return None
-    waiting = _true(workload, c.WAITING)
+    waiting = true_condition(workload.status.conditions, c.WAITING)
     held = waiting is not None and waiting.reason in {each.__name__ for each in _HELD}
     found = _explanation(
         workload,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import epoch, find_condition
+from quorate.api.meta import epoch, true_condition
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing import conditions as c
 from quorate.simulate.inputs.distributions import draw, draw_above
@@ -93,8 +93,8 @@ def granted_part(workload: Workload) -> float:
 
 def _since_ms(workload: Workload, condition: str, begins_s: float) -> int | None:
     """Return since when the condition is true, at the latest since the beginning; None if it is not."""
-    latest = find_condition(workload.status.conditions, condition)
-    if latest is None or latest.status != "True":
+    latest = true_condition(workload.status.conditions, condition)
+    if latest is None:
         return None
     since = latest.last_transition_time
     return 0 if since is None else min(0, round((epoch(since) - begins_s) * MS))

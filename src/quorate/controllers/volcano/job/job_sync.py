@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from quorate.api.batch import decode_template
-from quorate.api.meta import epoch
+from quorate.api.meta import epoch, true_condition
 from quorate.api.validation.volcano_jobs import volcano_job_findings, volcano_job_warnings
-from quorate.api.volcano import UNSCHEDULABLE, PodGroup, find_condition
+from quorate.api.volcano import UNSCHEDULABLE, PodGroup
 from quorate.api.volcano.job import (
     Command,
     Job,
@@ -324,8 +324,8 @@ def _validation_events(job: Job) -> tuple[Event, ...]:
 
 def _pending_events(group: PodGroup | None) -> tuple[Event, ...]:
     """Return why the job has no pods: the scheduler's message on the pending pod group."""
-    condition = None if group is None else find_condition(group.status.conditions, UNSCHEDULABLE)
-    if group is None or condition is None or condition.status != "True":
+    condition = None if group is None else true_condition(group.status.conditions, UNSCHEDULABLE)
+    if group is None or condition is None:
         return ()
     text = f"pod group {group.metadata.key} is pending: {condition.reason}: {condition.message}"
     return (Event("Warning", "PodGroupPending", text),)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.meta import epoch
+from quorate.api.meta import epoch, find_condition
 from quorate.api.syntax import InvalidDuration, parse_duration
-from quorate.api.volcano import UNKNOWN, UNSCHEDULABLE, PodGroup, find_condition
+from quorate.api.volcano import UNKNOWN, UNSCHEDULABLE, PodGroup
 from quorate.api.volcano.job import Job, LifecyclePolicy, TaskSpec
 from quorate.controllers.limits import TASK_RETRIES
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, desired_replicas, is_desired
