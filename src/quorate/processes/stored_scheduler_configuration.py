@@ -4,6 +4,7 @@ The process of the gang scheduler imports this module, and nothing of the contro
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import yaml
@@ -64,6 +65,7 @@ async def keep_stored(
         await clock.sleep_until(clock.now() + wait_s)
 
 
+@lru_cache(maxsize=4)  # ``keep_stored`` asks every second
 def plain(text: str) -> str:
     """Return a valid configuration without its comments."""
     (document,) = read_documents(text)
