@@ -36,6 +36,7 @@ from quorate.kube.limits import CONNECT_S, PAGE_SIZE, WATCH_S, WATCH_SLACK_S
 from quorate.kube.object_faults import ObjectFault, ObjectFaults
 from quorate.kube.own_writes import OwnWrites
 from quorate.kube.resources import Body, Resource, T, metadata_of
+from quorate.kube.rest.batched_reads import batched_chunks
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.connection_errors import unreachable
 from quorate.kube.rest.connector import Connector, Permit
@@ -47,7 +48,7 @@ from quorate.kube.rest.decoding import (
     WatchEvent,
     decode_frame,
     decode_page,
-    read_undecodable,
+    read_undecodable_event,
     read_undecodable_of,
 )
 from quorate.kube.rest.encoding import encode_object, encode_patch
@@ -398,16 +399,12 @@ class Client:
                 if response.status >= 400:
                     answer = await response.read()
                     raise error_from_answer(request, response.status, answer, _retry_after_s(response))
-                async for chunk in response.content.iter_any():
+                busy = resource.is_busy
+                async for chunk in batched_chunks(response) if busy else response.content.iter_any():
                     for line in lines.feed(chunk):
                         event = decode_frame(resource, request, line)
                         if isinstance(event, ObjectFault):
-                            decoded = await read_undecodable(resource, event)
-                            event = (
-                                decoded
-                                if isinstance(decoded, ObjectFault)
-                                else WatchEvent("MODIFIED", decoded)
-                            )
+                            event = await read_undecodable_event(resource, event)
                         yield event
         except Unauthorized:
             await self.config.credentials.refresh(authorization)  # for the caller's next attempt

@@ -1,6 +1,7 @@
 """Flow control of requests: backoff after failures, retries of single requests, and rate limits."""
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -95,13 +96,17 @@ class TokenBucketRateLimiter:
     def __init__(self, per_second: float, burst: int) -> None:
         self._interval_s = 1.0 / per_second
         self._burst_s = (burst - 1) * self._interval_s
-        self._next = 0.0  # loop time at which the next request is due at an even rate
+        self._next = -math.inf  # loop time at which the next request is due at an even rate
 
     async def wait(self) -> None:
         """Return when the next request may be sent."""
+        wait_s = self.reserve_s()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+
+    def reserve_s(self) -> float:
+        """Return in how many seconds the next request may be sent, which is then counted; at most 0: now."""
         now = asyncio.get_running_loop().time()
         # An idle client accumulates tokens, but no more than one burst.
         self._next = max(self._next, now - self._burst_s) + self._interval_s
-        wait_s = self._next - self._interval_s - now
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)
+        return self._next - self._interval_s - now

@@ -11,6 +11,11 @@ WATCH_SLACK_S: Final = 30.0  # silence beyond the end of a watch means that the 
 DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each kind that is not served
 UNATTENDED_S: Final = 60.0  # the longest run of an exec plugin that cannot ask a user
 
+# Reads of one watch
+PROMPT_READS: Final = 40  # in a row, and again after two quiet seconds: one job causes fewer
+READS_PER_SECOND: Final = 20.0  # after these; a change is delivered up to 50 ms late
+BATCH_BYTES: Final = 64 * 1024  # about 15 pods, which are read without a wait
+
 # Caches and reconcilers
 WATCH_SLICE_S: Final = 0.01  # of objects that arrived together, before other tasks run
 STABLE_WATCH_S: Final = 5.0  # a watch of this length resets the backoff, even without events

@@ -38,6 +38,7 @@ class Resource(Generic[T]):
     kind: str
     namespaced: bool
     type: builtins.type[T]
+    is_busy: bool = False  # most changes concern no decision: see ``rest.batched_reads``
 
     @property
     def api_version(self) -> str:
@@ -142,8 +143,8 @@ PRIORITY_CLASSES = Resource(
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, core.RuntimeClass)
 
 # With the fields that a scheduler reads.
-PLACEABLE_PODS = Resource("", "v1", "pods", "Pod", True, pod.Pod)
-PLACEABLE_NODES = Resource("", "v1", "nodes", "Node", False, scheduling.Node)
+PLACEABLE_PODS = Resource("", "v1", "pods", "Pod", True, pod.Pod, is_busy=True)
+PLACEABLE_NODES = Resource("", "v1", "nodes", "Node", False, scheduling.Node, is_busy=True)
 PERSISTENT_VOLUMES = Resource(
     "", "v1", "persistentvolumes", "PersistentVolume", False, volumes.PersistentVolume
 )

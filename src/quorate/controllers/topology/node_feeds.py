@@ -31,7 +31,7 @@ from quorate.kube.unreadable_pods import occupied_node
 from quorate.queueing.nodes.pod_templates import has_claims
 from quorate.queueing.state import State
 
-HOST_NODES: Final[Resource[Node]] = Resource("", "v1", "nodes", "Node", False, HostNode)
+HOST_NODES: Final[Resource[Node]] = Resource("", "v1", "nodes", "Node", False, HostNode, is_busy=True)
 RETRY_S: Final = 1.0  # changes of nodes and pods within this time cause one evaluation
 
 

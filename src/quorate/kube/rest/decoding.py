@@ -188,6 +188,12 @@ async def _decode_without_zeros(resource: Resource[T], fault: ObjectFault) -> T 
         return None
 
 
+async def read_undecodable_event(resource: Resource[T], fault: ObjectFault) -> WatchEvent[T] | ObjectFault:
+    """Return the event of an object that could not be decoded; see ``read_undecodable``."""
+    decoded = await read_undecodable(resource, fault)
+    return decoded if isinstance(decoded, ObjectFault) else WatchEvent("MODIFIED", decoded)
+
+
 async def read_undecodable_of(resource: Resource[T], page: Page[T]) -> Page[T]:
     """Return ``page`` with what ``read_undecodable`` reads of its faults."""
     items, undecodable = list(page.items), []
