@@ -207,6 +207,14 @@ def matches_selector(selector: LabelSelector | None, labels: Mapping[str, str]) 
     )
 
 
+def scaled_value(value: int | str, total: int, *, round_up: bool) -> int:
+    """Return a number of pods, given as such or as a percentage of ``total``."""
+    if isinstance(value, int):
+        return value
+    share = int(value.removesuffix("%")) * total
+    return -(-share // 100) if round_up else share // 100
+
+
 _FIRST_S: Final = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 _LAST_S: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.local.controllers.job.finish import is_finished
+from quorate.local.controllers.job.finish import finished_condition
 from tests.local.controllers.simulated_job import SimulatedJob, a_job
 from tests.search import examples
 
@@ -63,7 +63,7 @@ def check(world: SimulatedJob) -> None:
     if spec.suspend:
         assert not live, "a suspended job has pods"
     assert status.active == len(live), "the status is wrong about the active pods"
-    if is_finished(status):
+    if finished_condition(status):
         assert not live, "a finished job has pods"
         assert not any(pod.has_tracking_finalizer for pod in world.pods.values()), (
             "a finished job has a tracked pod"
@@ -79,7 +79,7 @@ def test_a_settled_job_matches_its_spec(world: SimulatedJob, story: list[tuple[s
     world.settle()
     check(world)
     for what, choice in story:
-        made, over = world.made, is_finished(world.status)
+        made, over = world.made, finished_condition(world.status)
         happen(world, what, choice)
         idle = world.settle()
         assert (idle.create, idle.discard, idle.delete, idle.release, idle.events) == ((), (), (), (), ())

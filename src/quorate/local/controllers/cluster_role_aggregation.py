@@ -1,6 +1,7 @@
 """Aggregated ClusterRoles: their rules are the union of the rules of selected roles."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -75,7 +76,5 @@ class ClusterRoleAggregator(Controller):
         if rules == (role.rules or ()):
             return
         body: dict[str, Any] = {"rules": msgspec.to_builtins(rules)}
-        try:
+        with suppress(NotFound):  # deleted meanwhile
             await self._client.patch(CLUSTER_ROLES, key, body)
-        except NotFound:
-            return  # deleted meanwhile

@@ -1,6 +1,7 @@
 """Namespaces: system namespaces, the service account ``default`` of each, and deletion with all contents."""
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from quorate.api.core import ServiceAccount
@@ -78,27 +79,21 @@ class NamespaceController(Controller):
             return self._clock.now() + CONTENT_RETRY_S
         kept = [finalizer for finalizer in namespace.spec.finalizers if finalizer != FINALIZER]
         body = {"metadata": {"name": key.name}, "spec": {"finalizers": kept}}
-        try:
+        with suppress(NotFound):
             await self._client.replace(NAMESPACES, key, body, subresource="finalize")
-        except NotFound:
-            return None
         return None
 
     async def _create(self, name: str) -> None:
-        try:
+        with suppress(AlreadyExists):  # the server created it itself
             await self._client.create(NAMESPACES, {"metadata": {"name": name}})
-        except AlreadyExists:
-            return  # the server created it itself
 
     async def _delete(self, entry: CachedObject) -> None:
         if entry.metadata.deletion_timestamp is not None:
             return
-        try:
+        with suppress(NotFound, Conflict):  # deleted, or replaced by an object that the watch will deliver
             await self._client.delete(
                 entry.resource, entry.metadata.key, uid=entry.uid, propagation="Background"
             )
-        except (NotFound, Conflict):
-            return  # deleted, or replaced by an object that the watch will deliver
 
     async def _empty(self, namespace: str) -> int:
         """Delete all objects that a list of each kind returns; return their number."""

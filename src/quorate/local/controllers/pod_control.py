@@ -7,6 +7,7 @@ Kubernetes' controller reference manager).
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -49,10 +50,8 @@ def enqueue_controllers(dependents: Informer[T], kind: str, reconciler: Reconcil
 
 async def delete_pod(client: Client, pod: Pod) -> None:
     """Delete ``pod``, which may be deleted already."""
-    try:
+    with suppress(NotFound):
         await client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
-    except NotFound:
-        return
 
 
 def is_pod_finished(pod: Pod) -> bool:

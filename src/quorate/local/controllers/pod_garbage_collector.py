@@ -5,6 +5,7 @@ The rules are those of the pod garbage collector of kube-controller-manager.
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from quorate.api.core import Node, Pod
@@ -83,7 +84,7 @@ class PodGarbageCollector(Controller):
         await asyncio.gather(*(self._delete_one(pod, reason) for pod in pods))
 
     async def _delete_one(self, pod: Pod, reason: str) -> None:
-        try:
+        with suppress(NotFound, Conflict):  # deleted, or replaced by another pod with that name
             if reason and not is_pod_finished(pod):
                 condition = Condition(
                     type="DisruptionTarget",
@@ -97,8 +98,6 @@ class PodGarbageCollector(Controller):
                 body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
                 await self._client.patch(PODS, pod.metadata.key, body, subresource="status")
             await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid, grace_period_s=0)
-        except (NotFound, Conflict):
-            return  # deleted, or replaced by another pod with that name
 
 
 def is_out_of_service(node: Node) -> bool:

@@ -4,6 +4,7 @@ The rules are those of the resourceclaim controller of kube-controller-manager. 
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from quorate.api.codec import Json
@@ -162,7 +163,7 @@ class ResourceClaimController:
         is_terminating = claim.metadata.deletion_timestamp is not None
         # A scheduler adds the finalizer first, then the allocation with its reservation.
         is_free = not kept and (removed or is_terminating)
-        try:
+        with suppress(NotFound):
             if removed or (is_free and claim.status.allocation is not None):
                 consumers = [
                     {"resource": consumer.resource, "name": consumer.name, "uid": consumer.uid}
@@ -183,8 +184,6 @@ class ResourceClaimController:
             pod = None if owner is None else self._pods.get(owner)
             if pod is not None and pod.is_done and claim.metadata.deletion_timestamp is None:
                 await self._client.delete(RESOURCE_CLAIMS, key, uid=claim.metadata.uid)
-        except NotFound:
-            return
 
     async def _uses(self, namespace: str, consumer: ClaimConsumer) -> bool:
         """Return False if the consumer is a pod that is done or does not exist."""

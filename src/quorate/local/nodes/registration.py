@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -136,10 +137,8 @@ class NodeRegistrar:
             self._registered.set()
 
     async def _delete(self, key: Key) -> None:
-        try:
+        with suppress(NotFound):
             await self._client.delete(NODES, key)
-        except NotFound:
-            return
 
 
 def _awaits_kubelet(node: Node) -> bool:

@@ -70,10 +70,7 @@ def names_resource(registry: Registry, info: RequestInfo) -> bool:
 
 
 def resolve_kind(registry: Registry, info: RequestInfo, method: str) -> Kind:
-    """Return the kind that serves a request.
-
-    Raises StatusError: 404 for the path, 405 for the verb.
-    """
+    """Return the kind that serves a request.  Raises StatusError: 404 for the path, 405 for the verb."""
     kind = registry.find(info.group, info.version, info.resource)
     if kind is None or (info.namespace and not kind.namespaced):
         raise no_such_resource()

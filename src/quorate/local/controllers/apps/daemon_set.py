@@ -6,8 +6,8 @@ from typing import Final
 
 from quorate.api import codec
 from quorate.api.core import Node, Pod, PodSpec, Toleration
-from quorate.api.meta import Struct, epoch, find_condition
-from quorate.local.controllers.apps.types import DaemonSet, DaemonSetStatus, scaled_value
+from quorate.api.meta import Struct, epoch, find_condition, scaled_value
+from quorate.local.controllers.apps.types import DaemonSet, DaemonSetStatus
 from quorate.local.controllers.pod_control import BURST_REPLICAS, REVISION_LABEL, is_ready, template_hash
 from quorate.local.controllers.scheduler_filters import matches_node_affinity, tolerates
 

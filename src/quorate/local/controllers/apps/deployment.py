@@ -1,13 +1,20 @@
 """The Deployment controller: one ReplicaSet per pod template, and rolling updates."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from quorate.api.codec import Json
-from quorate.api.meta import Condition, ConditionStatus, Key, at_epoch, find_condition, with_condition
+from quorate.api.meta import (
+    Condition,
+    ConditionStatus,
+    Key,
+    at_epoch,
+    find_condition,
+    scaled_value,
+    with_condition,
+)
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
@@ -71,14 +78,9 @@ def rollout_step(deployment: Deployment, new: ReplicaSet | None, old: Sequence[R
 
 
 def _surge_and_unavailable(rolling: RollingUpdate, desired: int) -> tuple[int, int]:
-    surge = math.ceil(_int_or_percent(rolling.max_surge, desired))
-    unavailable = math.floor(_int_or_percent(rolling.max_unavailable, desired))
+    surge = scaled_value(rolling.max_surge, desired, round_up=True)
+    unavailable = scaled_value(rolling.max_unavailable, desired, round_up=False)
     return (surge, unavailable) if surge or unavailable else (0, 1)
-
-
-def _int_or_percent(amount: int | str, total: int) -> float:
-    """Return a number, or a percentage of ``total``."""
-    return amount if isinstance(amount, int) else int(amount.removesuffix("%")) * total / 100
 
 
 class DeploymentController(Controller):

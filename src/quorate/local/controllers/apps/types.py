@@ -156,14 +156,6 @@ class DaemonSet(Struct):
     status: DaemonSetStatus = DaemonSetStatus()
 
 
-def scaled_value(value: int | str, total: int, *, round_up: bool) -> int:
-    """Return a number of pods, given as such or as a percentage of ``total``."""
-    if isinstance(value, int):
-        return value
-    share = int(value.removesuffix("%")) * total
-    return -(-share // 100) if round_up else share // 100
-
-
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", True, Deployment)
 DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", True, DaemonSet)
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", True, ReplicaSet)

@@ -11,6 +11,7 @@ from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.events import ObjectReference
 from quorate.api.meta import ObjectMeta, Struct, epoch
 from quorate.kube.resources import Resource
+from quorate.local.controllers.job import finish
 from quorate.local.controllers.job.types import Job
 from quorate.local.objects.cron import ConstantDelay, InvalidSchedule, Schedule, parse_schedule
 
@@ -133,14 +134,8 @@ def finished_jobs_to_delete(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]
 
 def finished_condition(job: Job) -> str:
     """Return Complete or Failed; empty for an unfinished job."""
-    return next(
-        (
-            condition.type
-            for condition in job.status.conditions
-            if condition.type in ("Complete", "Failed") and condition.status == "True"
-        ),
-        "",
-    )
+    condition = finish.finished_condition(job.status)
+    return condition.type if condition else ""
 
 
 def _active_names(cron_job: CronJob) -> set[str]:

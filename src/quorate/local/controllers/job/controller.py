@@ -6,6 +6,7 @@ The controller reads caches, calls ``sync_job`` and executes the result.
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -20,8 +21,9 @@ from quorate.kube.resources import versioned_reference_to
 from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.core_events import EventRecorder, EventType
 from quorate.local.controllers.job.failure_policy import Backoff
+from quorate.local.controllers.job.finish import finished_condition
 from quorate.local.controllers.job.pod_management import PodToCreate, pod_from_template
-from quorate.local.controllers.job.sync import SyncResult, sync_job
+from quorate.local.controllers.job.sync import JobEvent, SyncResult, sync_job
 from quorate.local.controllers.job.types import (
     JOB_CONTROLLER_NAME,
     JOBS,
@@ -99,8 +101,7 @@ class JobController(Controller):
             self._backoffs[job.metadata.uid] = result.backoff
         await self._release(result.release)
         for event in result.events:
-            type_: EventType = "Warning" if event.warning else "Normal"
-            self._events.event(versioned_reference_to(JOBS, job), type_, event.reason, event.message)
+            self._report(job, event)
         self._log.debug(
             "job reconciled",
             job=job.metadata.key,
@@ -111,6 +112,10 @@ class JobController(Controller):
         )
         if refusal is not None:
             raise refusal  # the status is accurate; the reconciler retries with backoff
+
+    def _report(self, job: Job, event: JobEvent) -> None:
+        type_: EventType = "Warning" if event.warning else "Normal"
+        self._events.event(versioned_reference_to(JOBS, job), type_, event.reason, event.message)
 
     async def _create(self, job: Job, wanted: Sequence[PodToCreate]) -> tuple[int, WriteError | None]:
         """Create pods in batches of 1, 2, 4, 8, ...; return the number created, and the first error.
@@ -133,17 +138,10 @@ class JobController(Controller):
             pod = await self._client.create(PODS, pod_from_template(job, new))
         except (ApiError, Unreachable) as error:
             problem = error.message if isinstance(error, ApiError) else str(error)
-            self._events.event(
-                versioned_reference_to(JOBS, job), "Warning", "FailedCreate", f"Error creating: {problem}"
-            )
+            self._report(job, JobEvent(True, "FailedCreate", f"Error creating: {problem}"))
             return error
         self._pods.record(pod)
-        self._events.event(
-            versioned_reference_to(JOBS, job),
-            "Normal",
-            "SuccessfulCreate",
-            f"Created pod: {pod.metadata.name}",
-        )
+        self._report(job, JobEvent(False, "SuccessfulCreate", f"Created pod: {pod.metadata.name}"))
         return None
 
     async def _delete(self, job: Job, pods: Sequence[Pod]) -> None:
@@ -152,12 +150,7 @@ class JobController(Controller):
                 await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
             except NotFound:
                 return
-            self._events.event(
-                versioned_reference_to(JOBS, job),
-                "Normal",
-                "SuccessfulDelete",
-                f"Deleted pod: {pod.metadata.name}",
-            )
+            self._report(job, JobEvent(False, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}"))
 
         await asyncio.gather(*(delete(pod) for pod in pods))
 
@@ -200,11 +193,11 @@ def expires_at(job: Job) -> float | None:
     """Return when the job is to be deleted; None if it is unfinished or already terminating."""
     if job.spec.ttl_seconds_after_finished is None or job.metadata.deletion_timestamp is not None:
         return None
-    for condition in job.status.conditions:
-        if condition.type in ("Complete", "Failed") and condition.status == "True":
-            assert condition.last_transition_time is not None, f"job {job.metadata.key} finished at no time"
-            return epoch(condition.last_transition_time) + job.spec.ttl_seconds_after_finished
-    return None
+    condition = finished_condition(job.status)
+    if condition is None:
+        return None
+    assert condition.last_transition_time is not None, f"job {job.metadata.key} finished at no time"
+    return epoch(condition.last_transition_time) + job.spec.ttl_seconds_after_finished
 
 
 class TtlAfterFinishedController(Controller):
@@ -224,8 +217,6 @@ class TtlAfterFinishedController(Controller):
         end = expires_at(job) if job else None
         if job is None or end is None or self._clock.now() < end:
             return end
-        try:
+        with suppress(NotFound, Conflict):  # deleted, or replaced by another job with that name
             await self._client.delete(JOBS, key, uid=job.metadata.uid, propagation="Foreground")
-        except (NotFound, Conflict):
-            return None  # deleted, or replaced by another job with that name
         return None

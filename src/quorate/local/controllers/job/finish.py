@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api import codec
-from quorate.api.meta import Condition, Struct, epoch, find_condition, is_true
+from quorate.api.meta import Condition, Struct, epoch, find_condition
 from quorate.local.controllers.job.failure_policy import has_failed, match_pod_failure_policy
 from quorate.local.controllers.job.index_set import parse_indexes
 from quorate.local.controllers.job.pod_summary import PodSummary
-from quorate.local.controllers.job.types import Job, JobSpec, JobStatus
+from quorate.local.controllers.job.types import Job, JobCondition, JobSpec, JobStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,10 @@ TOO_MANY_FAILED_INDEXES: Final = FinishedReason(
 FAILED_INDEXES: Final = FinishedReason(False, "FailedIndexes", "Job has failed indexes")
 
 
-def is_finished(status: JobStatus) -> bool:
-    return is_true(status.conditions, "Complete") or is_true(status.conditions, "Failed")
+def finished_condition(status: JobStatus) -> JobCondition | None:
+    """Return the condition Complete or Failed of a finished job."""
+    ends = (condition for condition in status.conditions if condition.type in ("Complete", "Failed"))
+    return next((condition for condition in ends if condition.status == "True"), None)
 
 
 def deadline(spec: JobSpec, status: JobStatus) -> float | None:

@@ -24,8 +24,8 @@ from quorate.local.controllers.job.finish import (
     FinishedReason,
     are_completions_reached,
     deadline,
+    finished_condition,
     finished_reason,
-    is_finished,
 )
 from quorate.local.controllers.job.pod_management import PodChanges, PodToCreate, manage_pods
 from quorate.local.controllers.job.pod_summary import (
@@ -61,7 +61,7 @@ class SyncResult:
 def sync_job(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> SyncResult:
     """Compute the sync result from the controlled pods and the previous backoff."""
     tracked = tuple(pod for pod in pods if pod.has_tracking_finalizer)
-    if is_finished(job.status):
+    if finished_condition(job.status):
         return SyncResult(job.status, backoff, release=tracked)
     summary = summarize_pods(job, pods)
     if job.metadata.deletion_timestamp:  # its pods are released and counted, and no more of them created

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from quorate.api.codec import Json
 from quorate.local.objects import errors
 from quorate.local.objects.crd import structural_schema
@@ -20,8 +22,7 @@ APPROVED = "api-approved.kubernetes.io"
 NAMES = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True, rename="camel"):
     """An additional printer column."""
 
     name: str
@@ -124,7 +125,7 @@ def _compile_version(version: Json, group: str, kind: str) -> Version:
         served=version["served"],
         schema=schema,
         type=object_merge_type(schema),
-        columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or []),
+        columns=msgspec.convert(version.get("additionalPrinterColumns") or (), tuple[Column, ...]),
         has_status="status" in subresources,
         scale=ScalePaths(
             scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")
@@ -133,17 +134,6 @@ def _compile_version(version: Json, group: str, kind: str) -> Version:
         else None,
         warning=warning,
         selectable=tuple(field["jsonPath"] for field in version.get("selectableFields") or []),
-    )
-
-
-def _column(column: Json) -> Column:
-    return Column(
-        column["name"],
-        column["type"],
-        column["jsonPath"],
-        column.get("format", ""),
-        column.get("description", ""),
-        column.get("priority", 0),
     )
 
 

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from quorate.api.codec import Json
 from quorate.api.human_duration import age, epoch, human_duration
@@ -133,7 +135,7 @@ def custom_layout(columns: Sequence[Column]) -> TableLayout:
             column.description
             or f"Custom resource definition column (in JSONPath format): {column.json_path}"
         )
-        wanted.append(replace(column, description=described))
+        wanted.append(msgspec.structs.replace(column, description=described))
 
     def cells(obj: Json, now: float) -> list[Any]:
         columns = [(kind, find(obj)) for kind, find in finders]

@@ -1,6 +1,7 @@
 """Log files of containers, in CRI format."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -65,10 +66,8 @@ def _open(log: Path) -> int:
 
 
 def _write(log: int, content: bytes) -> None:
-    try:
+    with suppress(OSError):  # a full disk: the lines are lost, the container runs on
         os.write(log, content)
-    except OSError:
-        return  # a full disk: the lines are lost, the container runs on
 
 
 def _lines(prefix: bytes, complete: bytes) -> bytes:

@@ -25,10 +25,7 @@ BINDINGS = ("rolebindings", "clusterrolebindings")
 
 
 def check_escalation(context: RequestContext, new: Json, old: Json | None = None) -> None:
-    """Check that the user has every permission of a new role or binding.
-
-    Raises StatusError(403).
-    """
+    """Check that the user has every permission of a new role or binding.  Raises StatusError(403)."""
     if context.kind.group != GROUP:
         return
     if context.kind.plural in ROLES and _rules_of(new) != _rules_of(old or {}):

@@ -22,10 +22,7 @@ NO_PARAMETERS: Final = "no params found for policy binding with `Deny` parameter
 async def enforce(
     context: RequestContext, in_force: Sequence[tuple[Policy, Binding]], attributes: AdmissionAttributes
 ) -> None:
-    """Evaluate the policies for a request; warn of violations, or reject it.
-
-    Raises StatusError.
-    """
+    """Evaluate the policies for a request; warn of violations, or reject it.  Raises StatusError."""
     for policy, binding in in_force:
         version = _matching_version(context, policy.match, attributes)
         if version is None or (

@@ -50,18 +50,26 @@ class Expression:
     """the variables of the policy that the expression names"""
 
 
-def compile_expression(text: str, want: cel.Type = cel.Type.DYN) -> Expression:
-    """Compile an expression.  Raises InvalidExpression, Unsupported."""
+def check_expression(environment: cel.Env, text: str, want: cel.Type) -> None:
+    """Compile an expression.  Raises InvalidExpression."""
     try:
-        program = _ENVIRONMENT.compile(text)
+        program = environment.compile(text)
     except RuntimeError as error:  # the only exception of the runtime
         message = str(error).partition(": ")[2].removesuffix(" [INVALID_ARGUMENT]")
-        undeclared = set(_UNDECLARED.findall(message))
-        if undeclared & set(MISSING):
-            raise Unsupported(", ".join(sorted(undeclared))) from error
         raise InvalidExpression(f"compilation failed: {message}") from error
     if want != cel.Type.DYN and program.return_type() not in (want, cel.Type.DYN):
         raise InvalidExpression(f"must evaluate to {want.name().lower()}")
+
+
+def compile_expression(text: str, want: cel.Type = cel.Type.DYN) -> Expression:
+    """Compile an expression.  Raises InvalidExpression, Unsupported."""
+    try:
+        check_expression(_ENVIRONMENT, text, want)
+    except InvalidExpression as error:
+        undeclared = set(_UNDECLARED.findall(str(error)))
+        if undeclared & set(MISSING):
+            raise Unsupported(", ".join(sorted(undeclared))) from error
+        raise
     fields = {name: referenced_fields(text, name) for name in INPUTS}
     return Expression(text, fields, frozenset(_VARIABLE.findall(text)))
 

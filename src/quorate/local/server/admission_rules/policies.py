@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 from cel_expr_python import cel
 
 from quorate.api.codec import Json
@@ -12,7 +13,7 @@ from quorate.local.server.admission_rules.expressions import (
     compile_expression,
     unsupported,
 )
-from quorate.local.server.admission_rules.webhooks import OperationRule, compile_rule
+from quorate.local.server.admission_rules.webhooks import OperationRule
 from quorate.local.server.storage.store import CompiledObjects, Store
 
 POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
@@ -142,8 +143,8 @@ def _compile_binding(binding: Json) -> Binding:
 def _compile_match(match: Json) -> Match:
     rules = match.get("resourceRules", ())
     return Match(
-        rules=tuple(map(compile_rule, rules)),
-        excluded=tuple(map(compile_rule, match.get("excludeResourceRules", ()))),
+        rules=msgspec.convert(rules, tuple[OperationRule, ...]),
+        excluded=msgspec.convert(match.get("excludeResourceRules", ()), tuple[OperationRule, ...]),
         names=tuple(frozenset(rule.get("resourceNames", ())) for rule in rules),
         exact_versions=match.get("matchPolicy") == "Exact",
         namespace_selector=match.get("namespaceSelector", {}),

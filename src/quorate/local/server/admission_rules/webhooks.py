@@ -3,24 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 from cel_expr_python import cel
 
 from quorate.api.codec import Json
 from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
 from quorate.local.objects.cel.worker import environment
 from quorate.local.objects.crd.cel import FieldTree, project, referenced_fields
+from quorate.local.server.admission_rules.expressions import check_expression
 from quorate.local.server.storage.store import CompiledObjects, Store
 
 _VARIABLES = ("object", "oldObject", "request")
 _ENVIRONMENT = environment(_VARIABLES)
-
-
-class InvalidExpression(Exception):
-    """The text does not compile, or is no boolean expression."""
-
-    def __init__(self, text: str, message: str) -> None:
-        super().__init__(text, message)
-        self.text, self.message = text, message
 
 
 class ConditionError(Exception):
@@ -44,13 +38,7 @@ class MatchCondition:
 
 def compile_condition(name: str, text: str) -> MatchCondition:
     """Compile an expression.  Raises InvalidExpression."""
-    try:
-        program = _ENVIRONMENT.compile(text)
-    except RuntimeError as error:  # the only exception of the runtime
-        message = str(error).partition(": ")[2].removesuffix(" [INVALID_ARGUMENT]")
-        raise InvalidExpression(text, f"compilation failed: {message}") from error
-    if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
-        raise InvalidExpression(text, "must evaluate to bool")
+    check_expression(_ENVIRONMENT, text, cel.Type.BOOL)
     return MatchCondition(name, text, {name: referenced_fields(text, name) for name in _VARIABLES})
 
 
@@ -86,13 +74,12 @@ MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class OperationRule:
+class OperationRule(msgspec.Struct, frozen=True, rename="camel"):
     """The operations and resources that a rule matches; ``*`` matches everything."""
 
     operations: frozenset[str]
-    groups: frozenset[str]
-    versions: frozenset[str]
+    api_groups: frozenset[str]
+    api_versions: frozenset[str]
     resources: frozenset[str]
     scope: str
 
@@ -101,8 +88,8 @@ class OperationRule:
     ) -> bool:
         return (
             not self.operations.isdisjoint((operation, "*"))
-            and not self.groups.isdisjoint((group, "*"))
-            and not self.versions.isdisjoint((version, "*"))
+            and not self.api_groups.isdisjoint((group, "*"))
+            and not self.api_versions.isdisjoint((version, "*"))
             and not self.resources.isdisjoint(_resource_patterns(plural, subresource))
             and (self.scope == "*" or (self.scope == "Namespaced") == namespaced)
         )
@@ -155,7 +142,7 @@ def _compile_webhook(configuration: Json) -> Webhook:
     return Webhook(
         name=configuration["name"],
         client_config=configuration["clientConfig"],
-        rules=tuple(compile_rule(rule) for rule in configuration.get("rules", ())),
+        rules=msgspec.convert(configuration.get("rules", ()), tuple[OperationRule, ...]),
         exact_versions=configuration["matchPolicy"] == "Exact",
         ignore_failures=configuration["failurePolicy"] == "Ignore",
         namespace_selector=configuration["namespaceSelector"],
@@ -167,15 +154,4 @@ def _compile_webhook(configuration: Json) -> Webhook:
         timeout_s=configuration["timeoutSeconds"],
         review_version=next(v for v in configuration["admissionReviewVersions"] if v in REVIEW_VERSIONS),
         reinvoke=configuration.get("reinvocationPolicy") == "IfNeeded",
-    )
-
-
-def compile_rule(configuration: Json) -> OperationRule:
-    """Compile a rule of a webhook or of an admission policy, with its defaults set."""
-    return OperationRule(
-        frozenset(configuration["operations"]),
-        frozenset(configuration["apiGroups"]),
-        frozenset(configuration["apiVersions"]),
-        frozenset(configuration["resources"]),
-        configuration["scope"],
     )

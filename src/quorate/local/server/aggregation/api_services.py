@@ -4,9 +4,9 @@ An APIService without a service refers to an API of this server and only gets a 
 the requests.
 """
 
-import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,9 @@ import msgspec
 
 from quorate.api.codec import Json
 from quorate.kube.serving.certificates import KeyPair
+from quorate.local.objects.crd.definition import version_priority
 from quorate.local.server.backend_client import Backend, BackendClient, BackendUnreachable, ServiceNotFound
-from quorate.local.server.discovery.groups import version_order
-from quorate.local.server.storage.store import Entry, StaleRevision, Store
+from quorate.local.server.storage.store import Entry, StaleRevision, Store, first_of
 
 RESOURCE = "apiservices.apiregistration.k8s.io"
 PART = "API services"
@@ -93,12 +93,7 @@ class ApiServiceController:
             await self.sync()
             missing = any(not remote.available for remote in self._versions.values())
             limit = (RETRY_INTERVAL_S if missing else CHECK_INTERVAL_S) if self._versions else None
-            waits = [asyncio.ensure_future(event.wait()) for event in changed]
-            try:
-                await asyncio.wait(waits, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
+            await first_of(changed, limit)
 
     async def sync(self) -> None:
         """Check every stored APIService once; an APIService that cannot be used holds up no other."""
@@ -160,17 +155,15 @@ class ApiServiceController:
             "reason": availability.reason,
             "message": availability.message,
         }
-        try:
+        with suppress(StaleRevision):  # changed meanwhile: the next sync handles it
             await self._store.update(
                 entry.key, obj | {"status": status | {"conditions": [condition]}}, entry.revision
             )
-        except StaleRevision:
-            return  # changed meanwhile: the next sync handles it
 
 
 def _priority(remote: AggregatedVersion) -> tuple[object, ...]:
     group, version = remote.priority
-    return (-group, remote.group, -version, version_order(remote.version))
+    return (-group, remote.group, -version, version_priority(remote.version))
 
 
 def _aggregated_version(entry: Entry) -> AggregatedVersion:

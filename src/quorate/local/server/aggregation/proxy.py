@@ -59,10 +59,7 @@ async def forward(
     version: AggregatedVersion,
     backends: BackendClient,
 ) -> web.StreamResponse:
-    """Forward a request and stream the response.
-
-    Raises StatusError(503) if the server is unreachable.
-    """
+    """Forward a request and stream the response.  Raises StatusError(503) if the server is unreachable."""
     try:
         backend = api_services.resolve(version)
     except BackendUnreachable as error:

@@ -1,10 +1,10 @@
 """API discovery: groups, versions and resources; and the version of the server."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from quorate.api.codec import Json
+from quorate.local.objects.crd.definition import version_priority
 from quorate.local.server.registry.kinds import Kind, Registry
 
 
@@ -104,17 +104,8 @@ def group_names(registry: Registry) -> list[str]:
     return sorted({kind.group for kind in registry if kind.group})
 
 
-def version_order(version: str) -> tuple[int, int, int, str]:
-    """Return the sort key of a version: v2, v1, v1beta2, v1beta1, v1alpha1, then other names."""
-    match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
-    if match is None:
-        return (3, 0, 0, version)
-    major, stage, minor = match.groups()
-    return ({None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), version)
-
-
 def _versions(registry: Registry, name: str) -> list[str]:
-    return sorted({kind.version for kind in registry if kind.group == name}, key=version_order)
+    return sorted({kind.version for kind in registry if kind.group == name}, key=version_priority)
 
 
 def _kinds(registry: Registry, name: str, version: str) -> list[Kind]:

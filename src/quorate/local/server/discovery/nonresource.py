@@ -74,10 +74,7 @@ def respond(
     health_checks: HealthChecks,
     request: web.BaseRequest,
 ) -> ApiResponse:
-    """Return the response.
-
-    Raises StatusError: 405 for a write, 406 for an unsupported media type.
-    """
+    """Return the response.  Raises StatusError: 405 for a write, 406 for an unsupported media type."""
     parts = request.path.strip("/").split("/")
     match parts:
         case [path] if path in PATHS:

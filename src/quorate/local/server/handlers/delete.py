@@ -97,10 +97,7 @@ def _parse_protobuf_options(body: bytes) -> Json:
 
 
 def normalize_options(options: DeleteOptions) -> DeleteOptions:
-    """Validate options and replace orphanDependents by a propagation policy.
-
-    Raises StatusError(422).
-    """
+    """Validate options and replace orphanDependents by a propagation policy.  Raises StatusError(422)."""
     policy, orphan = options.propagation_policy, options.orphan_dependents
     if set(options.dry_run or ()) - {"All"}:
         raise invalid_options(OPTIONS, [not_supported("dryRun", list(options.dry_run or ()), ["All"])])

@@ -5,6 +5,7 @@ Knowingly missing: pods that a controller has yet to create.  Percentages are of
 """
 
 from quorate.api.codec import Json
+from quorate.api.meta import scaled_value
 from quorate.local.objects.errors import StatusError, internal
 from quorate.local.server.registry.validation import selectors
 from quorate.local.server.requests.context import RequestContext
@@ -44,9 +45,9 @@ def _check_budget(budget: Json, pod: Json, covered: list[Json]) -> None:
     active = [other_pod for other_pod in covered if _phase(other_pod) not in ("Succeeded", "Failed")]
     healthy = sum(map(_is_healthy, active))
     if "maxUnavailable" in spec:
-        needed = max(0, len(active) - _scaled_value(spec["maxUnavailable"], len(active)))
+        needed = max(0, len(active) - scaled_value(spec["maxUnavailable"], len(active), round_up=True))
     else:
-        needed = _scaled_value(spec.get("minAvailable", 0), len(active))
+        needed = scaled_value(spec.get("minAvailable", 0), len(active), round_up=True)
     if not _is_healthy(pod):
         policy = spec.get("unhealthyPodEvictionPolicy", "IfHealthyBudget")
         if policy == "AlwaysAllow" or (healthy >= needed > 0):
@@ -72,10 +73,3 @@ def _is_healthy(pod: Json) -> bool:
         condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
     )
     return ready and "deletionTimestamp" not in pod["metadata"]
-
-
-def _scaled_value(value: int | str, of: int) -> int:
-    """Return a number of pods, or a percentage rounded up."""
-    if isinstance(value, int):
-        return value
-    return -(-int(value.removesuffix("%")) * of // 100)

@@ -124,10 +124,7 @@ def _limit(context: RequestContext) -> int:
 
 
 def _exact_revision(context: RequestContext) -> int:
-    """Return the exact revision to list, or 0 for the latest.
-
-    Raises StatusError(504) for a future one.
-    """
+    """Return the exact revision to list, or 0 for the latest.  Raises StatusError(504) for a future one."""
     revision = parse_resource_version(context.query.get("resourceVersion", ""))
     current = context.server.store.revision
     if revision > current:
@@ -142,10 +139,7 @@ def _encode_token(revision: int, start: Key) -> str:
 
 
 def _decode_token(token: str) -> tuple[int, Key]:
-    """Return the revision (0: the latest) and start key of a continue token.
-
-    Raises StatusError(400).
-    """
+    """Return the revision (0: the latest) and start key of a continue token.  Raises StatusError(400)."""
     try:
         content = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         revision, resource, namespace, name = msgspec.json.decode(content, type=tuple[int, str, str, str])

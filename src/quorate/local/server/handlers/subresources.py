@@ -35,10 +35,7 @@ MAX_LIFETIME_S = 2**32
 
 
 async def create_token(context: RequestContext) -> ApiResponse:
-    """Issue a token.
-
-    Raises StatusError: 404 for the account, 409 for the uid of the bound object.
-    """
+    """Issue a token.  Raises StatusError: 404 for the account, 409 for the uid of the bound object."""
     account = context.decode(await context.current())
     request = await read_object(context, TOKEN_REQUEST, "CreateOptions")
     spec = request.setdefault("spec", {})
@@ -88,10 +85,7 @@ EVICTION = typed(Kind("policy", "v1", "Eviction", "evictions", True))
 
 
 async def bind(context: RequestContext) -> ApiResponse:
-    """POST pods/x/binding: bind the pod to a node.
-
-    Raises StatusError(409) if it is bound or gated.
-    """
+    """POST pods/x/binding: bind the pod to a node.  Raises StatusError(409) if it is bound or gated."""
     dry_run = context.dry_run("CreateOptions")
     binding = await read_object(context, BINDING, "CreateOptions")
     if not (binding.get("target") or {}).get("name"):

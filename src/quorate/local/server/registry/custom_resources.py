@@ -5,8 +5,7 @@ A kind is served before the Established condition is set; after the definition i
 deleted too.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -34,7 +33,7 @@ from quorate.local.server.registry.kinds import (
     no_change,
 )
 from quorate.local.server.registry.version_conversion import ConvertAll
-from quorate.local.server.storage.store import Entry, StaleRevision, Store
+from quorate.local.server.storage.store import Entry, StaleRevision, Store, first_of
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -72,7 +71,7 @@ class CustomResourceController:
             changed = [self._store.changed(resource) for resource in watched]
             await self.sync()
             if self._registry.terminating <= watched:
-                await _first_of(changed)
+                await first_of(changed)
 
     async def sync(self) -> None:
         """Register the kinds of the stored definitions, and unregister those of deleted ones.
@@ -146,10 +145,8 @@ class CustomResourceController:
         status = definitions.naming_status(obj, served, self._timestamp(), problem)
         if status == obj.get("status"):
             return
-        try:
+        with suppress(StaleRevision):  # changed meanwhile: the next sync handles it
             await self._store.update(entry.key, obj | {"status": status}, entry.revision)
-        except StaleRevision:
-            return  # changed meanwhile: the next sync handles it
 
     async def _delete_objects(self, resource: str) -> None:
         """Delete all objects of a resource; mark those with finalizers for deletion."""
@@ -166,16 +163,6 @@ class CustomResourceController:
                         "generation": meta.get("generation", 0) + 1,
                     }
                     await self._store.update(entry.key, obj, entry.revision)
-
-
-async def _first_of(events: Iterable[asyncio.Event]) -> None:
-    """Wait until one of the events is set."""
-    waits = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
 
 
 def _storage_version(definition: Definition, status: Json) -> Version:

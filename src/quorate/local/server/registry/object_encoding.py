@@ -10,10 +10,7 @@ from quorate.local.server.registry.kinds import Decoded, Kind
 
 
 def type_of(kind: Kind) -> MapOf:
-    """Return the type of a built-in kind.
-
-    Raises KeyError if the table of types does not have it.
-    """
+    """Return the type of a built-in kind.  Raises KeyError if the table of types does not have it."""
     builtin = schema_types.builtin_type(kind.api_version, kind.kind)
     if builtin is None:
         raise KeyError(kind.api_version, kind.kind)
@@ -21,10 +18,7 @@ def type_of(kind: Kind) -> MapOf:
 
 
 def decode(kind: Kind, obj: Json) -> Decoded:
-    """Decode an object of a built-in kind.
-
-    Raises StatusError(400) for a value of the wrong type.
-    """
+    """Decode an object of a built-in kind.  Raises StatusError(400) for a value of the wrong type."""
     type_ = type_of(kind)
     try:
         decoded, unknown = decoding.decode_object(obj, type_)

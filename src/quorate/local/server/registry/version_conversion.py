@@ -119,10 +119,7 @@ async def _call_webhook(
 
 
 def _check_converted(new: Json, old: Json, api_version: str, failed: str) -> Json:
-    """Check a converted object and restore the metadata that must not change.
-
-    Raises StatusError(500).
-    """
+    """Check a converted object and restore the metadata that must not change.  Raises StatusError(500)."""
     metadata = new.get("metadata") or {}
     if (new.get("apiVersion"), new.get("kind")) != (api_version, old["kind"]):
         got = f"{new.get('apiVersion')}, Kind={new.get('kind')}"

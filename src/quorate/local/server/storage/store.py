@@ -11,7 +11,7 @@ in groups by one thread, and published to readers and watches only after SQLite 
 import asyncio
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -430,3 +430,13 @@ def _labels(obj: Json) -> dict[str, str]:
 def _fail(write: _Write, error: Exception) -> None:
     if not write.result.done():  # the client may have disconnected
         write.result.set_exception(error)
+
+
+async def first_of(events: Iterable[asyncio.Event], timeout_s: float | None = None) -> None:
+    """Wait until one of the events is set, or until the time is over."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

@@ -5,7 +5,8 @@ from urllib.parse import urlsplit
 from quorate.api.codec import Json
 from quorate.local.objects.crd import definition as definitions
 from quorate.local.objects.errors import Cause, invalid_value, not_supported, required
-from quorate.local.server.admission_rules.webhooks import InvalidExpression, compile_condition
+from quorate.local.server.admission_rules.expressions import InvalidExpression
+from quorate.local.server.admission_rules.webhooks import compile_condition
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, relation
 
 CONVERSION_STRATEGIES = ("None", "Webhook")
@@ -19,7 +20,7 @@ def match_expression(condition: Json, path: str, _: Scope) -> Causes:
     try:
         compile_condition(condition.get("name", ""), condition["expression"])
     except InvalidExpression as error:
-        yield invalid_value(f"{path}.expression", error.text, error.message)
+        yield invalid_value(f"{path}.expression", condition["expression"], str(error))
 
 
 @relation

@@ -275,10 +275,7 @@ def success_policy_rule(rule: Json, path: str, scope: Scope) -> Causes:
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """Return how many indexes ``1,3-5`` lists.
-
-    Raises ValueError unless they rise, below ``completions``.
-    """
+    """Return how many indexes ``1,3-5`` lists.  Raises ValueError unless they rise, below ``completions``."""
     count, last = 0, -1
     for interval in text.split(",") if text else ():
         first, dash, end = interval.partition("-")
