@@ -1,8 +1,11 @@
 """The raw bytes of an HTTP connection, once both sides have agreed to speak another protocol on it."""
 
 import asyncio
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
@@ -74,3 +77,16 @@ class NoResponse(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         return
+
+
+@contextmanager
+def short_socket_path(path: Path) -> Iterator[str]:
+    """Yield a short path of a socket, which holds while the block lasts: the kernel allows 107 bytes.
+
+    Raises OSError if the directory of the socket does not exist.
+    """
+    directory = os.open(path.parent, os.O_PATH)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)

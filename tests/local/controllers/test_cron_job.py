@@ -9,7 +9,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.meta import Key
 from quorate.kube.resources import Json, untyped
-from quorate.local.controllers.cron_job.starts import CronJob, decide_start, finished_jobs_to_delete
+from quorate.local.controllers.cron_jobs import CronJob, decide_start, finished_jobs_to_delete
 from quorate.local.controllers.job.types import Job
 from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import JOBS, LocalCluster, local_cluster

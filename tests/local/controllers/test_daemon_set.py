@@ -10,8 +10,7 @@ from quorate.api.core import Node, Pod
 from quorate.api.meta import Key
 from quorate.kube.client import PatchKind
 from quorate.kube.resources import NODES, Json, untyped
-from quorate.local.controllers.apps.daemon_set import NodeFit, next_changes, node_fits
-from quorate.local.controllers.apps.daemon_set_controller import daemon_pod
+from quorate.local.controllers.apps.daemon_set import NodeFit, daemon_pod, next_changes, node_fits
 from quorate.local.controllers.apps.types import DaemonSet
 from quorate.local.controllers.pod_control import REVISION_LABEL, template_hash
 from quorate.local.nodes import NodePool

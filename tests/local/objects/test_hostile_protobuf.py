@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from quorate.kube.limits import MAX_VALUES
 from quorate.local.objects.protobuf.envelope import open_envelope
 from quorate.local.objects.protobuf.reader import read_message
-from quorate.local.objects.protobuf.table import Message, find_message
-from quorate.local.objects.protobuf.wire import Malformed
+from quorate.local.objects.protobuf.table import Malformed, Message, find_message
 from tests.local.objects.protobuf_bodies import ANSWERS, MESSAGES, message
 
 NUMBERS = st.one_of(st.sampled_from((0, 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1)), st.integers(0, 2**70))

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from quorate.local.objects.protobuf.wire import read_varint
+from quorate.local.objects.protobuf.table import read_varint
 from quorate.local.server.discovery.openapi_v2 import PROTOBUF
 from tests.local.api_client import ApiClient, connect, run_with_server
 from tests.local.clusters import api_server

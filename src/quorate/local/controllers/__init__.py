@@ -21,14 +21,13 @@ from quorate.kube.resources import (
 )
 from quorate.local.controllers import resource_claims
 from quorate.local.controllers.apps import types as apps
-from quorate.local.controllers.apps.daemon_set_controller import DaemonSetController
+from quorate.local.controllers.apps.daemon_set import DaemonSetController
 from quorate.local.controllers.apps.deployment import DeploymentController
 from quorate.local.controllers.apps.replica_set import ReplicaSetController
 from quorate.local.controllers.apps.revisions import CONTROLLER_REVISIONS
 from quorate.local.controllers.apps.stateful_set import StatefulSetController
 from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, ClusterRoleAggregator
-from quorate.local.controllers.cron_job.controller import CronJobController
-from quorate.local.controllers.cron_job.starts import CRON_JOBS
+from quorate.local.controllers.cron_jobs import CRON_JOBS, CronJobController
 from quorate.local.controllers.garbage_collector import GarbageCollector
 from quorate.local.controllers.job import types as job
 from quorate.local.controllers.job.controller import JobController, TtlAfterFinishedController

@@ -13,8 +13,7 @@ from yarl import URL
 
 from quorate.kube.cancellation import end_tasks
 from quorate.local.objects.errors import StatusError, bad_request, internal_error
-from quorate.local.unix_socket import short_socket_path
-from quorate.local.upgraded_connection import CHUNK_BYTES, NoResponse, UpgradedConnection
+from quorate.local.upgraded_connection import CHUNK_BYTES, NoResponse, UpgradedConnection, short_socket_path
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_ERROR_BYTES: Final = 64 * 1024

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.meta import find_condition
 from quorate.local.nodes.pod_status import PodAddresses
-from quorate.local.runtime.containers.record import ContainerRecord, Termination
+from quorate.local.runtime.containers.files import ContainerRecord, Termination
 from quorate.local.runtime.pod_types import Pod
 from quorate.local.runtime.pods.lifecycle import (
     Actions,

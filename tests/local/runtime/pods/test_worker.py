@@ -16,8 +16,7 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.controllers.core_events import CORE_EVENTS, EventRecorder
 from quorate.local.runtime.containers.cgroups import Cgroups
-from quorate.local.runtime.containers.files import RECORD, PodFiles
-from quorate.local.runtime.containers.record import ContainerRecord
+from quorate.local.runtime.containers.files import RECORD, ContainerRecord, PodFiles
 from quorate.local.runtime.containers.sandbox import Tools
 from quorate.local.runtime.machine import DevicePool
 from quorate.local.runtime.network.host_network import HostNetwork

@@ -17,8 +17,15 @@ from quorate.local.runtime.relay import Streams
 from quorate.local.runtime.streaming import spdy
 from quorate.local.runtime.streaming.port_forward import forward_over_spdy
 from quorate.local.runtime.streaming.server import SOCKET, KubeletServer, serve_kubelet
-from quorate.local.runtime.streaming.spdy import Data, Frame, FrameReader, FrameWriter, Ping, ProtocolError
-from quorate.local.runtime.streaming.spdy_session import MAX_STREAMS
+from quorate.local.runtime.streaming.spdy import (
+    MAX_STREAMS,
+    Data,
+    Frame,
+    FrameReader,
+    FrameWriter,
+    Ping,
+    ProtocolError,
+)
 from tests.local.runtime.streaming.test_spdy import FixedConnection
 
 DEADLINE_S: Final = 10.0

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from quorate.local.runtime.streaming import spdy
 from quorate.local.runtime.streaming.spdy import (
+    MAX_STREAMS,
     Data,
     Frame,
     FrameReader,
@@ -18,8 +19,9 @@ from quorate.local.runtime.streaming.spdy import (
     ProtocolError,
     Reply,
     Reset,
+    SpdySession,
+    SpdyStream,
 )
-from quorate.local.runtime.streaming.spdy_session import MAX_STREAMS, SpdySession, SpdyStream
 
 ids = st.integers(1, spdy.ID_MASK)
 headers = st.dictionaries(st.text("abcdefgh-", min_size=1, max_size=12), st.text(max_size=20), max_size=5)

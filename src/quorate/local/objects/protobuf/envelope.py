@@ -3,8 +3,7 @@
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from quorate.local.objects.protobuf.reader import read_message
-from quorate.local.objects.protobuf.table import find_message, message_named
-from quorate.local.objects.protobuf.wire import Malformed
+from quorate.local.objects.protobuf.table import Malformed, find_message, message_named
 from quorate.local.objects.protobuf.writer import Unwritable, write_message
 
 Json: TypeAlias = dict[str, Any]

@@ -14,8 +14,16 @@ from quorate.kube.serving.json_values import exceeds_values
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 from quorate.local.objects.protobuf.go_json import always_written
 from quorate.local.objects.protobuf.special import FORMS
-from quorate.local.objects.protobuf.table import Field, FieldType, Message, wire_type
-from quorate.local.objects.protobuf.wire import BYTES, VARINT, Malformed, read_varint
+from quorate.local.objects.protobuf.table import (
+    BYTES,
+    VARINT,
+    Field,
+    FieldType,
+    Malformed,
+    Message,
+    read_varint,
+    wire_type,
+)
 
 Json: TypeAlias = dict[str, Any]
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from quorate.local.objects.protobuf.special import FORMS
-from quorate.local.objects.protobuf.table import Field, FieldType, Message, wire_type
-from quorate.local.objects.protobuf.wire import BYTES, write_varint
+from quorate.local.objects.protobuf.table import BYTES, Field, FieldType, Message, wire_type, write_varint
 
 Json: TypeAlias = dict[str, Any]
 

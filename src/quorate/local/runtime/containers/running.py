@@ -10,6 +10,7 @@ from typing import Final
 
 from quorate.kube.clock import Clock
 from quorate.local.runtime.containers.console import Console
+from quorate.local.runtime.containers.files import Termination
 from quorate.local.runtime.containers.logs import last_lines
 from quorate.local.runtime.containers.processes import (
     Attempt,
@@ -21,7 +22,6 @@ from quorate.local.runtime.containers.processes import (
     wait_for_command,
     wait_for_end,
 )
-from quorate.local.runtime.containers.record import Termination
 from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments, inner_launchers
 from quorate.local.runtime.containers.types import RunningContainer
 from quorate.local.runtime.pod_types import Container

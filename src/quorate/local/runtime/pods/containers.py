@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from quorate.kube.log import logger
 from quorate.local.controllers.core_events import EventType
-from quorate.local.runtime.containers.files import PodFiles
+from quorate.local.runtime.containers.files import ContainerRecord, PodFiles, Termination
 from quorate.local.runtime.containers.processes import end_attempt
-from quorate.local.runtime.containers.record import ContainerRecord, Termination
 from quorate.local.runtime.containers.running import ContainerProcess, termination
 from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import Container, Pod

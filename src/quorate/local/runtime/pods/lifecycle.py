@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from quorate.local.runtime.containers.record import ContainerRecord
+from quorate.local.runtime.containers.files import ContainerRecord
 from quorate.local.runtime.pod_types import Container, Pod
 from quorate.local.runtime.probes.prober import Health
 

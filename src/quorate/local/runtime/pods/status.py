@@ -18,7 +18,7 @@ from quorate.local.nodes.pod_types import (
     ContainerStatus,
     PodIP,
 )
-from quorate.local.runtime.containers.record import ContainerRecord, Termination
+from quorate.local.runtime.containers.files import ContainerRecord, Termination
 from quorate.local.runtime.pod_types import Container, Pod, PodStatus
 from quorate.local.runtime.pods.lifecycle import (
     Ending,

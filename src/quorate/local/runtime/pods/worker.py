@@ -24,10 +24,9 @@ from quorate.local.nodes.pod_status import PodAddresses
 from quorate.local.nodes.pod_types import ContainerStateWaiting
 from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.environment import ConfigError, PodFacts
-from quorate.local.runtime.containers.files import PodFiles
+from quorate.local.runtime.containers.files import PodFiles, Termination
 from quorate.local.runtime.containers.pause import PAUSE, namespace_of, start_pause
 from quorate.local.runtime.containers.processes import is_running, signal_processes
-from quorate.local.runtime.containers.record import Termination
 from quorate.local.runtime.containers.running import (
     START_FAILED,
     ContainerProcess,

@@ -11,7 +11,7 @@ from quorate.kube.cancellation import end_tasks
 from quorate.local.runtime.relay import CHUNK_BYTES, Streams
 from quorate.local.runtime.streaming.inbox import Inbox
 from quorate.local.runtime.streaming.remote_command import payload
-from quorate.local.runtime.streaming.spdy_session import ByteConnection, SpdySession, SpdyStream
+from quorate.local.runtime.streaming.spdy import ByteConnection, SpdySession, SpdyStream
 
 SPDY_PROTOCOL: Final = "portforward.k8s.io"
 TUNNEL_PROTOCOL: Final = "SPDY/3.1+portforward.k8s.io"  # SPDY in the messages of a WebSocket

@@ -35,11 +35,9 @@ from quorate.local.runtime.streaming.remote_command import (
     WebSocketBytes,
     WebSocketStreams,
 )
-from quorate.local.runtime.streaming.spdy import ProtocolError
-from quorate.local.runtime.streaming.spdy_session import SpdySession
+from quorate.local.runtime.streaming.spdy import ProtocolError, SpdySession
 from quorate.local.runtime.streaming.stats import UsageStatistics
-from quorate.local.unix_socket import short_socket_path
-from quorate.local.upgraded_connection import UPGRADED, NoResponse, UpgradedConnection
+from quorate.local.upgraded_connection import UPGRADED, NoResponse, UpgradedConnection, short_socket_path
 
 SOCKET: Final = "kubelet.sock"
 SPDY: Final = "SPDY/3.1"

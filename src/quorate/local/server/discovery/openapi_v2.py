@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.codec import Json
-from quorate.local.objects.protobuf.wire import BYTES, write_varint
+from quorate.local.objects.protobuf.table import BYTES, write_varint
 from quorate.local.server.discovery.groups import SERVER_VERSION
 from quorate.local.server.discovery.openapi import REFERENCE_PREFIX, paths_of, schemas_of
 from quorate.local.server.registry.kinds import Kind

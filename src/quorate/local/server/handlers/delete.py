@@ -10,8 +10,7 @@ from quorate.local.objects.crd import definition as definitions
 from quorate.local.objects.errors import StatusError, bad_request, conflict, invalid_value, not_supported
 from quorate.local.objects.protobuf.envelope import open_envelope
 from quorate.local.objects.protobuf.reader import read_message
-from quorate.local.objects.protobuf.table import message_named
-from quorate.local.objects.protobuf.wire import Malformed
+from quorate.local.objects.protobuf.table import Malformed, message_named
 from quorate.local.server import parameters
 from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.handlers import listing, update

@@ -11,7 +11,6 @@ from quorate.api.codec import Json
 from quorate.local.objects.crd import definition
 from quorate.local.objects.errors import group_resource
 from quorate.local.server.registry.defaults import cluster as cluster_defaults
-from quorate.local.server.registry.defaults import infrastructure as infrastructure_defaults
 from quorate.local.server.registry.defaults import pods as pod_defaults
 from quorate.local.server.registry.defaults import workloads as workload_defaults
 from quorate.local.server.registry.defaults.constants import CONSTANTS, new_status, set_constants
@@ -116,19 +115,17 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
     ),
     "persistentvolumes": Strategy(validate_update=storage.validate_volume_update),
     "persistentvolumeclaims": Strategy(validate_update=storage.validate_claim_update),
-    "horizontalpodautoscalers.autoscaling": Strategy(default=infrastructure_defaults.default_autoscaler),
+    "horizontalpodautoscalers.autoscaling": Strategy(default=cluster_defaults.default_autoscaler),
     "horizontalpodautoscalers.autoscaling/v1": Strategy(
-        default=infrastructure_defaults.default_autoscaler_v1,
+        default=cluster_defaults.default_autoscaler_v1,
         prepare_for_create=new_status(currentReplicas=0, desiredReplicas=0),
         validate=validate_as("HorizontalPodAutoscalerV1"),
     ),
-    "resourceclaims.resource.k8s.io": Strategy(default=infrastructure_defaults.default_claim),
-    "resourceclaimtemplates.resource.k8s.io": Strategy(
-        default=infrastructure_defaults.default_claim_template
-    ),
+    "resourceclaims.resource.k8s.io": Strategy(default=cluster_defaults.default_claim),
+    "resourceclaimtemplates.resource.k8s.io": Strategy(default=cluster_defaults.default_claim_template),
     "certificatesigningrequests.certificates.k8s.io": Strategy(
-        prepare_for_update=infrastructure_defaults.keep_request,
-        prepare_for_status_update=infrastructure_defaults.prepare_request_status,
+        prepare_for_update=cluster_defaults.keep_request,
+        prepare_for_status_update=cluster_defaults.prepare_request_status,
         validate_status=infrastructure.validate_request_status,
     ),
     "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(
@@ -186,7 +183,7 @@ def strategy_of(kind: Kind) -> Strategy:
 
 SUBRESOURCE_STRATEGIES: dict[tuple[str, str], Strategy] = {
     ("certificatesigningrequests.certificates.k8s.io", "approval"): Strategy(
-        prepare_for_status_update=infrastructure_defaults.keep_certificate,
+        prepare_for_status_update=cluster_defaults.keep_certificate,
         validate_status=infrastructure.validate_request_approval,
     ),
     ("pods", "ephemeralcontainers"): Strategy(

@@ -5,8 +5,7 @@ import re
 from quorate.api.codec import Json
 from quorate.local.objects.errors import StatusError, bad_request, invalid, invalid_value, not_supported
 from quorate.local.objects.protobuf.envelope import open_envelope
-from quorate.local.objects.protobuf.table import find_message
-from quorate.local.objects.protobuf.wire import Malformed
+from quorate.local.objects.protobuf.table import Malformed, find_message
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import media_types
 from quorate.local.server.requests.context import RequestContext, invalid_options
