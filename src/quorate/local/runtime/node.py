@@ -1,4 +1,4 @@
-"""The Node object of this machine: registration, conditions and heartbeats."""
+"""The Node object of this machine, and what the workers of all its pods share."""
 
 import asyncio
 import contextlib

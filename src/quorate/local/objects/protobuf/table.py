@@ -1,4 +1,4 @@
-"""Kubernetes' protobuf messages: numbers, names and types of fields, from `messages.txt`.
+"""Protobuf's wire format, and Kubernetes' messages: numbers, names and types of fields, from `messages.txt`.
 
 The table also says which fields Go writes although they are empty, in JSON and in protobuf, so that an object
 is the same in both formats.

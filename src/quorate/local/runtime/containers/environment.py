@@ -110,7 +110,7 @@ def _referenced(
 def _object(kind: str, selector: KeySelector | ObjectSelector, objects: Mapping[str, T | None]) -> T | None:
     referenced = objects.get(selector.name)
     if referenced is None and not selector.optional:
-        raise ConfigError(f'{kind} "{selector.name}" not referenced')
+        raise ConfigError(f'{kind} "{selector.name}" not found')
     return referenced
 
 
@@ -172,7 +172,7 @@ def resource_field(pod: Pod, container: Container, selector: ResourceFieldSelect
     if selector.container_name:
         named = pod.container(selector.container_name)
         if named is None:
-            raise ConfigError(f"container {selector.container_name} not referenced")
+            raise ConfigError(f"container {selector.container_name} not found")
         container = named
     kind, _, resource = selector.resource.partition(".")
     match kind:

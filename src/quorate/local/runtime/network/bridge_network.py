@@ -26,7 +26,7 @@ from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, connect, rel
 
 
 class HostPorts:
-    """Listens for the pods of a node, and relays connections to them."""
+    """Listens on the loopback device of the host for the pods of a node, and relays connections to them."""
 
     def __init__(self, open_socket: Callable[[], Awaitable[socket]]) -> None:
         """``open_socket`` returns a socket in the network of the node."""
@@ -78,7 +78,11 @@ class EgressUnavailable(Exception):
 
 
 class Egress:
-    """A running slirp4netns; it ends with the kubelet, also if that is killed."""
+    """A running slirp4netns: the way of pods to other networks.  It ends with the kubelet, also if killed.
+
+    It is a port of the bridge, and its gateway has an address in the network of the pods. So no rules for
+    forwarding and address translation are needed.
+    """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process

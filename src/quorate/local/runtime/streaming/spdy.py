@@ -1,4 +1,4 @@
-"""Frames of SPDY/3.1, as kubectl and client-go use it for exec, attach and port-forward.
+"""Frames and sessions of SPDY/3.1, as kubectl and client-go use it for exec, attach and port-forward.
 
 https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/. Clients send and expect no flow control.
 """

@@ -116,7 +116,7 @@ async def _config_map_files(source: ConfigMapSource, mode: int, context: VolumeC
     if referenced is None:
         if source.optional:
             return {}
-        raise VolumeError(f'configmap "{source.name}" not referenced')
+        raise VolumeError(f'configmap "{source.name}" not found')
     contents = {key: value.encode() for key, value in referenced.data.items()}
     contents |= {key: base64.b64decode(value) for key, value in referenced.binary_data.items()}
     return _select(contents, source, mode)
@@ -127,7 +127,7 @@ async def _secret_files(name: str, source: SecretSource, mode: int, context: Vol
     if referenced is None:
         if source.optional:
             return {}
-        raise VolumeError(f'secret "{name}" not referenced')
+        raise VolumeError(f'secret "{name}" not found')
     return _select({key: base64.b64decode(value) for key, value in referenced.data.items()}, source, mode)
 
 

@@ -1,4 +1,7 @@
-"""Webhook configurations, compiled once for each revision."""
+"""Webhook configurations with their match conditions, compiled once for each revision.
+
+Knowingly missing: the variable ``authorizer``; validation rejects a match condition that uses it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

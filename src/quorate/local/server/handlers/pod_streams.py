@@ -207,7 +207,7 @@ def _endpoint(context: RequestContext, name: str, port: str) -> tuple[str, int]:
     if port or len(ports) == 1:
         ports = [one for one in ports if port in ("", one.get("name", ""), str(one["port"]))]
     if len(ports) != 1:
-        message = f'no service port "{port}" matching for service "{name}"'
+        message = f'no service port "{port}" found for service "{name}"'
         raise StatusError(503, "ServiceUnavailable", message)
     for entry in context.server.store.entries("endpointslices.discovery.k8s.io", context.namespace):
         if entry.labels.get(SERVICE_NAME_LABEL) != name:
@@ -277,7 +277,7 @@ def _started_at(pod: Json, container: str, options: LogOptions) -> datetime | No
     attempt = status.get("lastState" if options.previous else "state", {})
     started = attempt.get("terminated") or attempt.get("running")
     if options.previous and not started:
-        raise bad_request(f'previous terminated container "{container}" in pod "{name}" not matching')
+        raise bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
     # A container that waits for its next start has the log of its last attempt.
     started = started or status.get("lastState", {}).get("terminated")
     if not started:

@@ -1,4 +1,4 @@
-"""GET with watch: changes as events, one JSON document per line."""
+"""GET with watch: changes as events, one JSON document per line, or one message of a WebSocket each."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -202,8 +202,9 @@ def is_websocket(request: web.BaseRequest) -> bool:
 async def send_events(request: web.BaseRequest, frames: AsyncIterator[bytes]) -> web.WebSocketResponse:
     """Send each line of the frames as a text message until they end or the client closes the connection.
 
-    As in kube-apiserver, a single subprotocol is accepted whatever its name is, and what the client sends is
-    ignored.  Raises StatusError(400) for several subprotocols.
+    Java clients such as fabric8 (Spark) watch so.  As in kube-apiserver, a single subprotocol is accepted
+    whatever its name is, and what the client sends is ignored.  Raises StatusError(400)
+    for several subprotocols.
     """
     protocols = [name.strip() for name in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
     if len(protocols) > 1:
