@@ -3,8 +3,8 @@
 import pytest
 
 from quorate.controllers.volcano.job.job_resources import CLAIMS
-from quorate.controllers.volcano.job.plugins.interface import CONFIG_MAPS, NETWORK_POLICIES, SECRETS, SERVICES
-from quorate.kube.resources import EVENTS, POD_GROUPS, metadata_of
+from quorate.controllers.volcano.job.plugins.interface import CONFIG_MAPS, NETWORK_POLICIES, SECRETS
+from quorate.kube.resources import EVENTS, POD_GROUPS, SERVICES, metadata_of
 from tests.e2e.volcano import Gangs, run_story
 from tests.e2e.world import NAMESPACE
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.sdk.conditions import describe, ending, predicate
+from quorate.inspect.awaited_conditions import describe, ending, predicate
 
 DONE = {"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": "Reached"}
 NOT_READY = {"type": "Ready", "status": "False"}

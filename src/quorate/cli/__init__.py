@@ -24,6 +24,18 @@ class Commands(LazyGroup):
             "A Kubernetes cluster on this machine: real API server and controllers, simulated nodes.",
         ),
         LazyCommand(
+            "submit", "quorate.cli.verbs.submit:submit",
+            "Run a command as a job in a queue, on one pod or on several that start together.",
+        ),
+        LazyCommand(
+            "logs", "quorate.cli.verbs.logs:logs",
+            "Show the output of the pods of a job.",
+        ),
+        LazyCommand(
+            "cancel", "quorate.cli.verbs.cancel:cancel",
+            "Delete jobs, running or not, with their pods and workloads.",
+        ),
+        LazyCommand(
             "explain", "quorate.cli.verbs.explain.command:explain",
             "Explain the state of a workload, job, pod, pod group or queue, and what would let it start.",
         ),

@@ -14,7 +14,7 @@ class LazyCommand(TyperCommand):
     """A placeholder with the name and the summary of a command; ``load`` imports the command."""
 
     def __init__(self, name: str, target: str, summary: str) -> None:
-        """``target``: MODULE:NAME of a function or a ``Typer``; ``summary``: the first line of its help."""
+        """``target``: MODULE:NAME of a function, a ``Typer`` or a command; ``summary``: one line of help."""
         super().__init__(name, help=summary)
         self._target = target
 
@@ -23,6 +23,8 @@ class LazyCommand(TyperCommand):
         found = getattr(_imported(module), name)
         if isinstance(found, typer.Typer):
             loaded: Any = typer.main.get_group(found)
+        elif isinstance(found, TyperCommand):
+            loaded = found
         else:
             single = typer.Typer(rich_markup_mode="rich", add_completion=False)
             single.command()(found)

@@ -1,7 +1,8 @@
 """Resolve jobs written ``job/train`` or ``mpijob.kubeflow.org/train``, and the owners of objects."""
 
 from collections.abc import Callable
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 from quorate.api.kueue import JOB_UID, Workload
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
@@ -11,8 +12,12 @@ from quorate.kube.client import Client
 from quorate.kube.discovery import plural_of
 from quorate.kube.errors import NotFound
 from quorate.kube.named_kinds import find_kind
-from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of, untyped
+from quorate.kube.resources import JOBS, VOLCANO_JOBS, WORKLOADS, Json, Resource, metadata_of, untyped
 
+# Kinds that quorate submit makes, as JSON.
+_SUBMITTED: Final[tuple[Resource[Json], ...]] = tuple(
+    untyped(kind.group, kind.version, kind.plural, kind.kind, True) for kind in (JOBS, VOLCANO_JOBS)
+)
 _WORKLOAD_TYPES: Final = ("workload", "workloads", "kwl", "kueueworkload", "kueueworkloads", "wl")
 
 
@@ -56,6 +61,44 @@ async def job_uids(connection: Connection, written: str) -> tuple[Uid, ...]:
     return (await _uid_of(connection, written),)
 
 
+class NamedJob(NamedTuple):
+    resource: Resource[Json]
+    document: Json
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        return metadata_of(self.document)
+
+
+async def named_job(connection: Connection, written: str) -> NamedJob:
+    """Return the job ``TYPE[.GROUP]/NAME``, or the one of any kind with that name.
+
+    Of several with one name, a batch Job comes before a Volcano Job, and those before what has a workload.
+    The name of a workload stands for its owner.  Raises ``UsageError`` if there is none.
+    """
+    client, namespace = connection.client, connection.namespace
+    if not namespace:
+        raise UsageError("a job needs one namespace (write -n NAMESPACE instead of -A)")
+    if "/" in written and not is_workload_type(written.partition("/")[0]):
+        resource, name = await _kind_and_name(connection, written)
+        return NamedJob(resource, await client.get(resource, Key(namespace, name)))
+    name = written.rpartition("/")[2]
+    for submitted in _SUBMITTED:
+        try:
+            return NamedJob(submitted, await client.get(submitted, Key(namespace, name)))
+        except NotFound:
+            continue
+    owners = OwnerResolver(client)
+    for workload in (await client.list(WORKLOADS, namespace)).items:
+        for owner in workload.metadata.owner_references:
+            if name in (owner.name, workload.metadata.name):
+                kind = await owners.resource_of(owner)
+                if kind is not None:
+                    with suppress(NotFound):  # it was deleted, and its workload is about to be
+                        return NamedJob(kind, await client.get(kind, Key(namespace, owner.name)))
+    raise UsageError(f"no job {name!r} in {connection.scope} (quorate status lists the jobs)")
+
+
 async def job_filter(connection: Connection, written: str) -> Callable[[Workload], bool]:
     """Return a predicate: the workload belongs to the job ``TYPE[.GROUP]/NAME``, by label or owner."""
     uid = await _uid_of(connection, written)
@@ -70,14 +113,19 @@ def _belongs(workload: Workload, uid: Uid) -> bool:
 
 async def _uid_of(connection: Connection, written: str) -> Uid:
     """Return the UID of the job ``TYPE[.GROUP]/NAME``."""
+    resource, name = await _kind_and_name(connection, written)
+    job = await connection.client.get(resource, Key(connection.namespace, name))
+    return metadata_of(job).uid
+
+
+async def _kind_and_name(connection: Connection, written: str) -> tuple[Resource[Json], str]:
+    """Return the kind and the name in ``TYPE[.GROUP]/NAME``."""
     type_, slash, name = written.rpartition("/")
     if not slash or not type_ or not name:
         raise UsageError(f"{written!r} is no job (write TYPE/NAME or TYPE.GROUP/NAME, such as job/train)")
     if not connection.namespace:
         raise UsageError("a job needs one namespace (write -n NAMESPACE instead of -A)")
-    resource = await resource_of(connection.client, type_)
-    job = await connection.client.get(resource, Key(connection.namespace, name))
-    return metadata_of(job).uid
+    return await resource_of(connection.client, type_), name
 
 
 async def resource_of(client: Client, written: str) -> Resource[Json]:

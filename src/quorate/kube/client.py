@@ -412,6 +412,30 @@ class Client:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise unreachable(request, self.config.server, error) from error
 
+    async def text_lines(self, path: str, query: Mapping[str, str]) -> AsyncIterator[str]:
+        """Yield the lines of a text without their ends, as they come, such as the log of a container.
+
+        Raises ``ApiError`` for a refusal and ``Unreachable`` if the stream breaks.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+        await self.config.credentials.renew()
+        authorization = self.config.credentials.authorization()
+        request, rest = f"GET {path}", b""
+        try:
+            opening = self._open("GET", self._url(path, query), authorization, timeout)
+            async with await self._start_watch(path, opening) as response:
+                if response.status >= 400:
+                    answer = await response.read()
+                    raise error_from_answer(request, response.status, answer, _retry_after_s(response))
+                async for chunk in response.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        yield line.decode(errors="replace")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise unreachable(request, self.config.server, error) from error
+        if rest:
+            yield rest.decode(errors="replace")
+
     async def _start_watch(
         self, path: str, opening: aiohttp.client._RequestContextManager
     ) -> aiohttp.ClientResponse:

@@ -15,6 +15,7 @@ from quorate.api.explanation import Explanation
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key
 from quorate.controllers.integrations import INTEGRATIONS
+from quorate.inspect.awaited_conditions import CREATED, describe, ending, predicate
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import OfWorkload, Target, named_targets
@@ -27,7 +28,6 @@ from quorate.processes.local.apply import apply_manifests
 from quorate.processes.local.manifests import Manifest, read_manifest_text, read_manifests
 from quorate.queueing.conditions import is_finished
 from quorate.sdk.blocking import run_blocking
-from quorate.sdk.conditions import CREATED, describe, ending, predicate
 
 Manifests = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 POLL_S: Final = (0.05, 0.5)  # the first pause, and the longest

@@ -14,6 +14,8 @@ class ContainerState(Struct):
 
 
 class ContainerStatus(Struct):
+    name: str = ""
+    restart_count: int = 0
     state: ContainerState = ContainerState()
 
 

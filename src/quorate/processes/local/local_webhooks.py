@@ -16,7 +16,7 @@ from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
-from quorate.kube.resources import Json, Resource, untyped
+from quorate.kube.resources import SERVICES, Json, Resource, untyped
 from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import served_routes
 from quorate.webhooks.routes import WebhookEndpoint
@@ -24,7 +24,6 @@ from quorate.webhooks.serving_certificate import SECRETS
 from quorate.webhooks.webhook_configurations import webhook_configurations
 
 NAMESPACES: Final = untyped("", "v1", "namespaces", "Namespace", False)
-SERVICES: Final = untyped("", "v1", "services", "Service", True)
 ENDPOINTS: Final = untyped("", "v1", "endpoints", "Endpoints", True)
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 _LOCAL: Final = "quorate-local"

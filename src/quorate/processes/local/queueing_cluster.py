@@ -27,7 +27,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import Unreachable
 from quorate.kube.log import logger
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
-from quorate.kube.resources import Json, untyped
+from quorate.kube.resources import SERVICES, Json, untyped
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
@@ -195,7 +195,6 @@ def _without_conversion(definition: Json) -> Json:
 
 CLUSTER_ROLES: Final = untyped("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
 SERVICE: Final = Key("kube-system", "quorate-visibility")
-SERVICES: Final = untyped("", "v1", "services", "Service", True)
 API_SERVICES: Final = untyped("apiregistration.k8s.io", "v1", "apiservices", "APIService", False)
 _ANY_PORT: Final = Address("127.0.0.1", 0)
 

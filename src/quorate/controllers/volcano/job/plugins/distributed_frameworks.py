@@ -10,7 +10,6 @@ from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
 from quorate.api.volcano.plugin_arguments import flags
 from quorate.controllers.volcano.job.derived_names import label_name
 from quorate.controllers.volcano.job.plugins.interface import (
-    SERVICES,
     OwnedObject,
     host_of,
     hosts_of,
@@ -18,7 +17,7 @@ from quorate.controllers.volcano.job.plugins.interface import (
     task_named,
 )
 from quorate.controllers.volcano.job.pod_manifest import PodManifest
-from quorate.kube.resources import Json
+from quorate.kube.resources import SERVICES, Json
 
 MPI_PORT: Final = 22
 PYTORCH_PORT: Final = 23456

@@ -13,7 +13,6 @@ from quorate.controllers.volcano.job.plugins.interface import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     SECRETS,
-    SERVICES,
     OwnedObject,
     hosts_of,
     is_on,
@@ -21,7 +20,7 @@ from quorate.controllers.volcano.job.plugins.interface import (
     set_hostname,
 )
 from quorate.controllers.volcano.job.pod_manifest import PodManifest
-from quorate.kube.resources import Json
+from quorate.kube.resources import SERVICES, Json
 
 PRIVATE_KEY: Final = "id_rsa"
 PUBLIC_KEY: Final = "id_rsa.pub"

@@ -13,7 +13,6 @@ from quorate.controllers.volcano.job.pod_manifest import PodManifest
 from quorate.kube.resources import Json, Resource, untyped
 
 CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", namespaced=True)
-SERVICES: Final = untyped("", "v1", "services", "Service", namespaced=True)
 SECRETS: Final = untyped("", "v1", "secrets", "Secret", namespaced=True)
 NETWORK_POLICIES: Final = untyped(
     "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", namespaced=True

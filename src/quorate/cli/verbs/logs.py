@@ -1,0 +1,88 @@
+"""``quorate logs``: what the containers of a job have written."""
+
+from typing import Annotated
+
+import typer
+
+from quorate.cli.exit_codes import Exit
+from quorate.cli.verbs import completion
+from quorate.cli.verbs import options as o
+from quorate.inspect.awaited_conditions import ending
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.job_logs import Line, follow_logs, show_logs
+from quorate.inspect.job_names import NamedJob, named_job
+from quorate.kube.errors import NotFound
+
+Job = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB", help="Its name, or TYPE/NAME: train, job/train, rayjob/train.",
+        autocompletion=completion.workloads,
+    ),
+]  # fmt: skip
+
+
+def logs(
+    job: Job,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Show new lines until the job ends.")
+    ] = False,
+    tail: Annotated[
+        int | None, typer.Option("--tail", metavar="LINES", min=0, help="Only the last lines of each pod.")
+    ] = None,
+    namespace: o.Namespace = "",
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Show the output of the pods of a job.
+
+    If the job has several, each line follows the index of its pod.  With [b]--follow[/b] the exit code is
+    that of the job: 0 if it succeeded, 1 if not.
+
+    [b]Example:[/b] quorate logs train --follow
+    """
+    if follow and tail is not None:
+        raise typer.BadParameter("excludes --follow, which shows all lines", param_hint="--tail")
+
+    async def show(connection: Connection) -> bool:
+        named = await named_job(connection, job)
+        if follow:
+            return await follow_job(connection, named)
+        if await show_logs(connection, frozenset((named.metadata.uid,)), _print, tail) == 0:
+            typer.echo(f"no container of {job} has started (quorate explain says why)", err=True)
+        return True
+
+    if not with_cluster(ClusterOptions(kubeconfig, context, namespace), show):
+        raise typer.Exit(Exit.FAILED)
+
+
+async def follow_job(connection: Connection, job: NamedJob) -> bool:
+    """Print the output of the job until it ends; return True if it succeeded."""
+    outcome: tuple[bool, str] | None = None
+
+    async def has_ended() -> bool:
+        nonlocal outcome
+        outcome = await outcome_of(connection, job)
+        return outcome is not None
+
+    await follow_logs(connection, frozenset((job.metadata.uid,)), has_ended, _print)
+    assert outcome is not None, "what was awaited"
+    return outcome[0]
+
+
+async def outcome_of(connection: Connection, job: NamedJob) -> tuple[bool, str] | None:
+    """Return whether the job succeeded, and its message; None if it has not ended.
+
+    A deleted job has not succeeded, nor has another one with its name.
+    """
+    try:
+        document = await connection.client.get(job.resource, job.metadata.key)
+    except NotFound:
+        return False, "it was deleted"
+    if document["metadata"]["uid"] != job.metadata.uid:
+        return False, "it was deleted"
+    return ending(document)
+
+
+def _print(line: Line) -> None:
+    typer.echo(f"[{line.source}] {line.text}" if line.source else line.text)

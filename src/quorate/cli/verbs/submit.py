@@ -1,0 +1,350 @@
+"""``quorate submit``: run a command, or a script with options in its comments, as a job."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+import yaml
+from msgspec.structs import replace
+from typer.core import TyperCommand
+
+from quorate.api import codec
+from quorate.api.human_duration import human_duration
+from quorate.api.volcano import DEFAULT_QUEUE
+from quorate.cli.exit_codes import Exit
+from quorate.cli.verbs import completion
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.logs import follow_job, outcome_of
+from quorate.cli.verbs.printing import qualified_name
+from quorate.inspect.configuration_files import read_text
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.errors import UsageError
+from quorate.inspect.explain.answers import Answers
+from quorate.inspect.explain.targets import named_targets
+from quorate.inspect.job_names import NamedJob
+from quorate.inspect.would_start import estimated_start, starts_now, would_start
+from quorate.kube.errors import AlreadyExists, Forbidden, NotFound
+from quorate.kube.resources import JOBS, LOCAL_QUEUES, QUEUES, SERVICES, VOLCANO_JOBS, Json, Resource, untyped
+from quorate.submission.objects import objects_of, owned_by
+from quorate.submission.request import (
+    DEFAULT_IMAGE,
+    MAX_JOB_NAME,
+    InvalidRequest,
+    JobRequest,
+    parse_array,
+    parse_memory,
+    parse_time,
+)
+from quorate.submission.script import Script, read_script
+
+POLL_S: Final = 1.0  # between two looks at the state of a job that is awaited
+ASSUMED_S: Final = 3600.0  # how long jobs run of which no kind has finished
+_SUFFIX_BYTES: Final = 2  # of a name that is made up
+_FILE_OPTIONS: Final = ("-f", "--file")
+_RESOURCES: Final[Mapping[tuple[str, str], Resource[Json]]] = {
+    (kind.api_version, kind.kind): untyped(kind.group, kind.version, kind.plural, kind.kind, True)
+    for kind in (JOBS, VOLCANO_JOBS, SERVICES)
+}
+
+
+class WithScript(TyperCommand):
+    """Reads the options in the comments of a script before those of the command line, which win."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own = args[: args.index("--")] if "--" in args else args
+        if (path := _file_in(own)) is not None:
+            script = _read(path)
+            ctx.obj = script
+            for option in script.ignored:
+                typer.echo(f"{path}: #SBATCH {option} has no meaning here: it is ignored", err=True)
+            args = [*script.options, *args]
+        return super().parse_args(ctx, args)
+
+
+def _file_in(args: Sequence[str]) -> Path | None:
+    for number, arg in enumerate(args):
+        name, has_value, value = arg.partition("=")
+        if name in _FILE_OPTIONS:
+            value = value if has_value else next(iter(args[number + 1 :]), "")
+            return Path(value) if value else None
+    return None
+
+
+def _read(path: Path) -> Script:
+    try:
+        return read_script(path.name, read_text(path))
+    except InvalidRequest as error:
+        raise UsageError(str(error)) from error
+
+
+_command = typer.Typer(rich_markup_mode="rich", add_completion=False)
+
+
+@_command.command(cls=WithScript)
+def _submit(
+    ctx: typer.Context,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- COMMAND...", help="The command, or arguments of the script."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            *_FILE_OPTIONS,
+            metavar="FILE",
+            help="Run this script. Its comments [b]#QUORATE[/b] and [b]#SBATCH[/b] hold options.",
+        ),
+    ] = None,
+    queue: Annotated[
+        str,
+        typer.Option(
+            "--queue",
+            "-q",
+            metavar="NAME",
+            autocompletion=completion.local_queues,
+            help="The local queue. Default: the only one of the namespace.",
+        ),
+    ] = "",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The name of the job. Default: one that is new.")
+    ] = "",
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="The image of the container.")] = DEFAULT_IMAGE,
+    nodes: Annotated[
+        int, typer.Option("--nodes", "-N", metavar="N", help="How many pods run the command together.")
+    ] = 1,
+    min_pods: Annotated[
+        int | None, typer.Option(metavar="N", help="Start with fewer pods, at least so many.")
+    ] = None,
+    cpus: Annotated[str, typer.Option(metavar="N", help="Of each pod.")] = "1",
+    mem: Annotated[str, typer.Option(metavar="AMOUNT", help="Of each pod: 16Gi, or 16G as in Slurm.")] = "",
+    gpus: Annotated[int, typer.Option(metavar="N", min=0, help="Of each pod: nvidia.com/gpu.")] = 0,
+    request: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=AMOUNT", help="Another resource of each pod; may be repeated."),
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable; may be repeated.")
+    ] = None,
+    array: Annotated[
+        str,
+        typer.Option(
+            metavar="FIRST-LAST[%N]",
+            help="Run it once for each number, in the variable [b]ARRAY_TASK_ID[/b]; [b]%N[/b]: N at a time.",
+        ),
+    ] = "",
+    time: Annotated[
+        str, typer.Option(metavar="DURATION", help="Stop it so long after its start: 2h, 1-12:00:00.")
+    ] = "",
+    priority: Annotated[str, typer.Option(metavar="CLASS", help="A WorkloadPriorityClass.")] = "",
+    retries: Annotated[int, typer.Option(metavar="N", min=0, help="How often failed pods run again.")] = 0,
+    gang: Annotated[
+        bool, typer.Option("--gang", help="A Volcano Job: its pods are made when all have room.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end; exit code 1 if it fails.")] = False,
+    logs: Annotated[bool, typer.Option("--logs", help="Wait, and show the output of its pods.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Create nothing; say whether and when it would start.")
+    ] = False,
+    output: o.Format = o.Output.TABLE,
+    namespace: o.Namespace = "",
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Run a command as a job in a queue, on one pod or on several that start together.
+
+    Pods of one job find each other by [b]MASTER_ADDR[/b], [b]RANK[/b] and [b]WORLD_SIZE[/b], as in PyTorch.
+
+    [b]Example:[/b] quorate submit -q training --gpus 8 --nodes 2 -- python train.py
+    """
+    script: Script | None = ctx.obj
+    words = (*(() if script is None else script.command), *(command or ()))
+    try:
+        wanted = JobRequest(
+            name=name or _new_name(file.stem if file is not None else words[0] if words else ""),
+            command=words,
+            image=image,
+            pods=nodes,
+            min_pods=min_pods,
+            cpus=cpus,
+            memory=parse_memory(mem),
+            gpus=gpus,
+            resources=_pairs("--request", request),
+            environment=_pairs("--env", env),
+            array=parse_array(array) if array else None,
+            time_limit_s=parse_time(time) if time else None,
+            priority_class=priority,
+            retries=retries,
+            gang=gang,
+        )
+        objects_of(wanted)  # what cannot be is refused before a cluster is asked
+    except InvalidRequest as error:
+        raise UsageError(str(error)) from error
+
+    async def run(connection: Connection) -> bool:
+        in_queue = await _in_queue(connection, wanted, queue)
+        objects = objects_of(in_queue)
+        if dry_run:
+            return await _try(connection, in_queue, objects, output)
+        job = await _create(connection, objects)
+        _show(objects, output, f"{qualified_name(job.resource, job.metadata.name)} created")
+        return await _follow(connection, job, with_logs=logs) if wait or logs else True
+
+    if not with_cluster(ClusterOptions(kubeconfig, context, namespace), run):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _new_name(written: str) -> str:
+    """Return a name that begins as ``written``, the name of a program or of a script."""
+    letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in written.lower())
+    suffix = secrets.token_hex(_SUFFIX_BYTES)
+    stem = letters.rpartition("/")[2].strip("-")[: MAX_JOB_NAME - len(suffix) - 1].strip("-")
+    return f"{stem or 'job'}-{suffix}"
+
+
+def _pairs(option: str, written: Sequence[str] | None) -> dict[str, str]:
+    pairs = {}
+    for text in written or ():
+        name, has_value, value = text.partition("=")
+        if not has_value:
+            raise InvalidRequest(f"{option} {text}: has no value (write {option} {text}=VALUE)")
+        pairs[name] = value
+    return pairs
+
+
+async def _in_queue(connection: Connection, wanted: JobRequest, written: str) -> JobRequest:
+    """Return the request with its queue.  Raises ``UsageError`` if there is none of that name.
+
+    A gang waits in a local queue, or else in a queue of pod groups.
+    """
+    local = [each.metadata.name for each in (await _listed(connection, LOCAL_QUEUES, connection.namespace))]
+    if written in local:
+        return replace(wanted, local_queue=written)
+    groups = [each.metadata.name for each in await _listed(connection, QUEUES, "")] if wanted.gang else []
+    if written in groups:
+        return replace(wanted, volcano_queue=written)
+    if not written and len(local) == 1:
+        return replace(wanted, local_queue=local[0])
+    if not written and wanted.gang:
+        return replace(wanted, volcano_queue=DEFAULT_QUEUE)
+    known = sorted({*local, *groups})
+    where = f"in {connection.scope}" if not groups else f"in {connection.scope}, and no queue of pod groups"
+    if not written:
+        names = f"choose one with -q: {', '.join(known)}" if known else "ask your administrator for one"
+        raise UsageError(f"{len(local) or 'no'} local queues {where} ({names})")
+    near = get_close_matches(written, known, 1)
+    hint = (
+        f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}" if known else "there is none"
+    )
+    raise UsageError(f"-q {written}: no local queue of that name {where} ({hint})")
+
+
+async def _listed(connection: Connection, resource: Resource[Any], namespace: str) -> Sequence[Any]:
+    """Return the objects; none of a kind that the cluster does not serve or the caller may not list."""
+    try:
+        return (await connection.client.list(resource, namespace)).items
+    except (NotFound, Forbidden):
+        return ()
+
+
+async def _create(connection: Connection, objects: Sequence[Json]) -> NamedJob:
+    """Create the job, then what belongs to it and is deleted with it."""
+    job, *others = objects
+    resource = _RESOURCES[job["apiVersion"], job["kind"]]
+    try:
+        created = NamedJob(resource, await connection.client.create(resource, job, connection.namespace))
+    except AlreadyExists as error:
+        name = job["metadata"]["name"]
+        raise UsageError(f"{error} (write another --name, or quorate cancel {name} first)") from error
+    for document in others:
+        kind = _RESOURCES[document["apiVersion"], document["kind"]]
+        await connection.client.create(
+            kind, owned_by(document, resource, created.metadata), connection.namespace
+        )
+    return created
+
+
+def _show(objects: Sequence[Json], output: o.Output, sentence: str) -> None:
+    match output:
+        case o.Output.YAML:
+            typer.echo(yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True), nl=False)
+        case o.Output.JSON:
+            typer.echo(codec.encode({"apiVersion": "v1", "kind": "List", "items": objects}).decode())
+        case o.Output.NAME:
+            typer.echo(sentence.partition(" ")[0])
+        case _:
+            typer.echo(sentence)
+
+
+async def _try(connection: Connection, wanted: JobRequest, objects: Sequence[Json], output: o.Output) -> bool:
+    """Print the objects, and on standard error whether and when the job would start."""
+    document = objects[0] | {"metadata": objects[0]["metadata"] | {"namespace": connection.namespace}}
+    resource = _RESOURCES[document["apiVersion"], document["kind"]]
+    await connection.client.create(resource, document, connection.namespace, dry_run=True)
+    _show(objects, output, f"{qualified_name(resource, wanted.name)} (dry run)")
+    if not wanted.local_queue:
+        typer.echo("whether it would start is evaluated for jobs in local queues only", err=True)
+        return True
+    try:
+        explanation, workload = await would_start(connection.client, None, document)
+    except Forbidden as error:
+        typer.echo(f"whether it would start is not known: {error}", err=True)
+        return True
+    if starts_now(explanation):
+        typer.echo(f"it would start now, with quota of {explanation.cluster_queue}", err=True)
+        return True
+    typer.echo(f"it would wait: {explanation.message}", err=True)
+    for sentence in explanation.enough:
+        typer.echo(f"  {sentence}", err=True)
+    if explanation.can_never_fit:
+        return False
+    try:
+        start = await estimated_start(connection.client, None, workload, ASSUMED_S)
+    except UsageError as error:
+        typer.echo(f"when it would start is not known: {error}", err=True)
+        return True
+    if start is None or start.p50_s is None:
+        typer.echo("it would not start in the time that is simulated", err=True)
+        return True
+    p90 = "" if start.p90_s is None else f", in nine of ten within {human_duration(start.p90_s)}"
+    typer.echo(f"it would start in half of the runs within {human_duration(start.p50_s)}{p90}", err=True)
+    return True
+
+
+async def _follow(connection: Connection, job: NamedJob, *, with_logs: bool) -> bool:
+    """Print each change of the job's state, and its output, until it ends; return True if it succeeded."""
+    reporting = asyncio.create_task(_report(connection, job), name="state of the job")
+    try:
+        if with_logs:
+            await follow_job(connection, job)
+        while (outcome := await outcome_of(connection, job)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_S)
+    finally:
+        reporting.cancel()
+        await asyncio.wait((reporting,))
+    succeeded, message = outcome
+    typer.echo(f"{'succeeded' if succeeded else 'failed'}{f': {message}' if message else ''}", err=True)
+    return succeeded
+
+
+async def _report(connection: Connection, job: NamedJob) -> None:
+    """Print each change of the job's state on standard error, until cancelled."""
+    last = ""
+    while True:
+        answers = Answers(connection, None)
+        name = f"{job.resource.plural}.{job.resource.group}/{job.metadata.name}"
+        try:
+            explanations = [await answers.of(target) for target in await named_targets(connection, name)]
+        except NotFound:
+            return
+        text = "; ".join(explanation.message for explanation in explanations)
+        if text != last:
+            typer.echo(text, err=True)
+        last = text
+        await asyncio.sleep(POLL_S)
+
+
+submit = typer.main.get_command(_command)

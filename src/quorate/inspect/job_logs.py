@@ -1,0 +1,105 @@
+"""The output of all containers of a job, while it runs or afterwards."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.meta import Key, Uid
+from quorate.inspect.cluster_reader import STARTED_PODS
+from quorate.inspect.connection import Connection
+from quorate.inspect.job_names import OwnerResolver
+from quorate.kube.errors import ApiError, NotFound
+from quorate.kube.resources import PODS
+
+POLL_S: Final = 0.5  # between two looks at the pods of a job that is followed
+_INDEXES: Final = ("batch.kubernetes.io/job-completion-index", "volcano.sh/task-index")
+
+
+class Line(NamedTuple):
+    source: str  # the index or name of the pod, if the job has several, and the container likewise
+    text: str
+
+
+class _Log(NamedTuple):
+    """One run of a container; a restarted container has another log."""
+
+    key: Key
+    container: str
+    restarts: int
+    source: str
+
+
+async def job_pods(connection: Connection, uids: frozenset[Uid]) -> list[StartedPod]:
+    """Return the pods of the objects ``uids``, through all levels of owner references, by name."""
+    pods = (await connection.client.list(STARTED_PODS, connection.namespace)).items
+    owners = OwnerResolver(connection.client)
+    for pod in pods:
+        owners.add(pod.metadata)  # a pod may own other pods
+    own = [pod for pod in pods if await owners.is_descendant(pod.metadata, uids)]
+    return sorted(own, key=lambda pod: pod.metadata.name)
+
+
+async def show_logs(
+    connection: Connection, uids: frozenset[Uid], show: Callable[[Line], object], tail: int | None = None
+) -> int:
+    """Show what the containers have written, pod by pod, and return how many have started.
+
+    ``tail``: only so many of the last lines of each; None: all.
+    """
+    query = {} if tail is None else {"tailLines": str(tail)}
+    logs = _logs(await job_pods(connection, uids))
+    for log in logs:
+        await _show(connection, log, query, show)
+    return len(logs)
+
+
+async def follow_logs(
+    connection: Connection,
+    uids: frozenset[Uid],
+    has_ended: Callable[[], Awaitable[bool]],
+    show: Callable[[Line], object],
+) -> None:
+    """Show what the containers write, as it comes, until the job has ended and all of it was shown."""
+    followed: set[_Log] = set()
+    async with asyncio.TaskGroup() as tasks:
+        while True:
+            ended = await has_ended()  # before the pods are read, so that none starts unseen
+            for log in _logs(await job_pods(connection, uids)):
+                if log not in followed:
+                    followed.add(log)
+                    tasks.create_task(
+                        _show(connection, log, {"follow": "true"}, show), name=f"log of {log.key}"
+                    )
+            if ended:
+                return
+            await asyncio.sleep(POLL_S)
+
+
+def _logs(pods: Sequence[StartedPod]) -> list[_Log]:
+    return [
+        _Log(pod.metadata.key, status.name, status.restart_count, _source(pod, status.name, len(pods)))
+        for pod in pods
+        for status in pod.status.container_statuses
+        if status.state.waiting is None
+    ]
+
+
+def _source(pod: StartedPod, container: str, pods: int) -> str:
+    """Return what tells the container from others of the job; empty for the only one."""
+    index = next((pod.metadata.annotations[key] for key in _INDEXES if key in pod.metadata.annotations), "")
+    name = index or ("" if pods == 1 else pod.metadata.name)
+    return name if len(pod.status.container_statuses) == 1 else f"{name} {container}".lstrip()
+
+
+async def _show(
+    connection: Connection, log: _Log, query: dict[str, str], show: Callable[[Line], object]
+) -> None:
+    path = PODS.path(log.key.namespace, log.key.name, "log")
+    try:
+        async for text in connection.client.text_lines(path, {"container": log.container, **query}):
+            show(Line(log.source, text))
+    except NotFound:
+        pass  # the pod was deleted meanwhile
+    except ApiError as error:
+        show(Line(log.source, f"(no log: {error})"))
