@@ -13,6 +13,7 @@ import yaml
 from quorate.processes.local.queueing_cluster import NODES_DEADLINE_S
 from quorate.sdk.cluster import Cluster
 from tests.e2e.commands import QUORATE, ROOT, poll
+from tests.processes.local.test_queueing_cluster import NO_NODES
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +82,7 @@ def test_a_cluster_in_the_background_is_ready_stopped_and_started_again(home: Ho
     session = int(str(home.record()["pid"]))
     down = home.local("down")
     assert down.stdout == f"stopped process {session}; the state stays in {home.directory()}\n"
-    poll(lambda: processes_of_session(session), lambda found: not found, 10)
+    poll(lambda: processes_of_session(session), lambda found: not found, 60)
     assert home.local("status").returncode == 1
     assert "stopped; the state is kept" in home.local("logs", "--follow").stdout, "it ends with the cluster"
 
@@ -90,23 +91,7 @@ def test_a_cluster_in_the_background_is_ready_stopped_and_started_again(home: Ho
     assert ["nodes", "2"] in [line.split() for line in home.local("status").stdout.splitlines()]
 
 
-NO_NODES = """
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: no-nodes}
-spec:
-  matchConstraints:
-    resourceRules:
-    - {apiGroups: [""], apiVersions: ["*"], operations: ["*"], resources: [nodes, nodes/status]}
-  validations: [{expression: "false"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: no-nodes}
-spec: {policyName: no-nodes, validationActions: [Deny]}
-"""
-
-
+@pytest.mark.long  # waits for the deadline; shorter in tests/processes/local/test_queueing_cluster.py
 def test_a_stored_policy_that_denies_nodes_does_not_stop_the_start(home: Home) -> None:
     up = ("up", "--detach", "--port", "0", "--nodes", "1", "--without-controllers")
     assert home.local(*up).returncode == 0
@@ -121,7 +106,7 @@ def test_the_record_of_a_killed_cluster_is_stale(home: Home) -> None:
     assert home.local("up", "--detach", "--port", "0", "--without-controllers").returncode == 0
     killed = int(str(home.record()["pid"]))
     os.kill(killed, signal.SIGKILL)
-    poll(lambda: home.local("status").returncode, lambda code: code == 1, 10)
+    poll(lambda: home.local("status").returncode, lambda code: code == 1, 60)
     down = home.local("down")
     assert down.returncode == 2
     assert "no cluster runs here" in down.stderr

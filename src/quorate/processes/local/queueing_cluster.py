@@ -76,6 +76,7 @@ async def run_queueing_cluster(
     *,
     is_installed: bool = False,
     has_roles: bool = True,
+    nodes_within_s: float = NODES_DEADLINE_S,
 ) -> AsyncIterator[Client]:
     """Run a cluster with the definitions and the roles for users installed while the block lasts.
 
@@ -84,7 +85,7 @@ async def run_queueing_cluster(
 
     With ``in_force`` the queueing controllers run with all that it asks for, with ``gang_scheduler`` the gang
     scheduler. When the block begins, both are ready, and all nodes of ``settings`` are registered. It waits
-    for nodes at most ``NODES_DEADLINE_S``. Raises ``UsageError`` for what cannot be had here.
+    for nodes at most ``nodes_within_s``. Raises ``UsageError`` for what cannot be had here.
     """
     if in_force is not None:
         check_webhooks(in_force.configured.current)
@@ -102,18 +103,18 @@ async def run_queueing_cluster(
                 await stack.enter_async_context(_run_controllers(client, clock, rng, in_force))
             if gang_scheduler is not None:
                 await stack.enter_async_context(_run_gang_scheduler(client, clock, gang_scheduler))
-            await _wait_for_nodes(nodes_registered)
+            await _wait_for_nodes(nodes_registered, nodes_within_s)
             started.set()
             yield client
 
 
-async def _wait_for_nodes(registered: Callable[[], Awaitable[None]]) -> None:
-    """Go on with a warning after ``NODES_DEADLINE_S``: a stored webhook may deny nodes."""
+async def _wait_for_nodes(registered: Callable[[], Awaitable[None]], within_s: float) -> None:
+    """Go on with a warning after ``within_s``: a stored webhook may deny nodes."""
     try:
-        async with asyncio.timeout(NODES_DEADLINE_S):
+        async with asyncio.timeout(within_s):
             await registered()
     except TimeoutError:
-        logger(__name__).warning("not all nodes are registered yet", waited_s=NODES_DEADLINE_S)
+        logger(__name__).warning("not all nodes are registered yet", waited_s=within_s)
 
 
 async def _prepare(client: Client, is_installed: bool, has_roles: bool) -> None:
