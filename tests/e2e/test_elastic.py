@@ -79,7 +79,7 @@ async def until_slices(world: World, *want: tuple[int, str]) -> None:
         return await slices(world) == list(want)
 
     try:
-        await world.until(f"slices {want}", find, within_s=10)
+        await world.until(f"slices {want}", find)
     except AssertionError as error:
         raise AssertionError(f"{await slices(world)}") from error
 

@@ -18,7 +18,7 @@ def response_code(data_dir: Path, path: str, token: str | None, method: str = "G
     config = yaml.safe_load((data_dir / "kubeconfig").read_text())
     host, port = config["clusters"][0]["cluster"]["server"].removeprefix("https://").split(":")
     trusting = ssl.create_default_context(cafile=data_dir / "ca.crt")
-    connection = HTTPSConnection(host, int(port), context=trusting, timeout=10)
+    connection = HTTPSConnection(host, int(port), context=trusting, timeout=60)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     connection.request(method, path, body, headers | {"Content-Type": "application/json"})
     status = connection.getresponse().status
@@ -52,7 +52,7 @@ def test_a_local_cluster_starts_keeps_its_data_and_is_reset(tmp_path: Path) -> N
         assert response_code(data_dir, f"{topologies}/default", token) == 200
         down = quorate("local", "down", "--data-dir", str(data_dir))
         assert down.returncode == 0, down.stderr
-        assert process.wait(timeout=5) == 0
+        assert process.wait(timeout=60) == 0
 
     # The levels of a topology may change as long as hosts are the lowest.
     with cluster(data_dir, "--topology", "host=3"):

@@ -14,7 +14,7 @@ from tests.local.clusters import RunningServer, api_server
 
 Json = dict[str, Any]
 
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 MERGE_PATCH = "application/merge-patch+json"
 
 

@@ -58,7 +58,7 @@ def test_nodes_are_registered_when_all_are_ready(pools: tuple[NodePool, ...]) ->
     async def story(local: LocalCluster) -> None:
         for _ in ("the first start", "another"):
             local.start_nodes(*pools)
-            await asyncio.wait_for(local.registered.wait(), 20)
+            await asyncio.wait_for(local.registered.wait(), 60)
             nodes = (await local.client.list(NODES)).items
             assert [is_ready(node) for node in nodes] == [True] * sum(pool.count for pool in pools)
             await local.stop_nodes()

@@ -138,6 +138,10 @@ def test_a_path_that_would_select_without_bound_selects_nothing_soon(path: str) 
         obj = [obj, {"a": obj}]
         if len(str(obj)) > 50_000:
             break
-    began = time.process_time()
-    compile_path(path)({"a": obj})
-    assert time.process_time() - began < 0.05
+
+    def measured_s() -> float:
+        began = time.thread_time()
+        compile_path(path)({"a": obj})
+        return time.thread_time() - began
+
+    assert min(measured_s() for _ in range(3)) < 0.05  # a collection of garbage may be in one of them

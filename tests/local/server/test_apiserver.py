@@ -43,7 +43,7 @@ class Api:
             assert response.status == 200
 
             async def next_frame() -> Json:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(30):
                     frame: Json = msgspec.json.decode(await response.content.readline())
                 return frame
 
@@ -434,7 +434,7 @@ async def test_a_watch_ends_when_its_client_disconnects(api: Api) -> None:
     quiet = len(asyncio.all_tasks())
     async with api.watch(f"{CONFIG_MAPS}?watch=true"), api.watch(f"{CONFIG_MAPS}?watch=true"):
         assert len(asyncio.all_tasks()) > quiet
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(asyncio.all_tasks()) > quiet:  # noqa: ASYNC110  there is no event to wait for
             await asyncio.sleep(0.01)
 

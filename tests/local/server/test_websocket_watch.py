@@ -13,7 +13,7 @@ from tests.local.clusters import api_server
 pytestmark = pytest.mark.slow
 
 PATH = "/api/v1/namespaces/default/configmaps"
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 
 
 def run(scenario: Callable[[aiohttp.ClientSession], Awaitable[None]], *, anonymous: bool = False) -> None:

@@ -107,7 +107,7 @@ def test_nothing_is_listed_before_the_kinds_are_served() -> None:
                 clock = VirtualClock()
                 reader = CachedVolcanoReader(client, clock, ("volcano",), no_namespace)
                 running = asyncio.create_task(reader.run())
-                async with asyncio.timeout(10.0):
+                async with asyncio.timeout(60):
                     await clock.slept.wait()
                     assert reader.quota("team") is None
                     await install_definitions(client, gang_definitions())

@@ -31,7 +31,7 @@ from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cl
 
 SERVICES = untyped("", "v1", "services", "Service", True)
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 SIOCGIFHWADDR = 0x8927
 
 

@@ -28,7 +28,7 @@ from quorate.local.runtime.streaming.spdy import (
 )
 from tests.local.runtime.streaming.test_spdy import FixedConnection
 
-DEADLINE_S: Final = 10.0
+DEADLINE_S: Final = 30.0
 PING: Final = spdy.ping_frame(7)
 
 
