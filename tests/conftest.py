@@ -4,7 +4,9 @@ Properties are tested with the same examples in every run; ``make search`` gener
 Examples have no deadline: their duration depends on the machine.
 """
 
+import gc
 import os
+from collections.abc import Generator
 from importlib.util import find_spec
 
 import pytest
@@ -16,6 +18,16 @@ settings.register_profile("steady", max_examples=30, derandomize=True, deadline=
 settings.register_profile("quick", max_examples=5, derandomize=True, deadline=None)
 settings.register_profile("search", max_examples=2_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests without garbage collections: nearly all that is made then is kept until the end."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
