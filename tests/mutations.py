@@ -5,10 +5,9 @@
 With TEXT only the rules that contain one of the texts.  A mutant lives in a copy of ``src``.  Prints which
 test caught each mutant; exits with 1 when one survives.
 
-An entry names a function (or a module's constant) and an operator, never source text, so that a rename of
-what the function uses does not touch it.  Where an operator applies in several places, ``nth: 2 of 3`` names
-the second in source order; another number of places than three is an error, so that no change of the function
-moves a mutation unnoticed.  Operators:
+An entry names a function (or a module's constant) and an operator.  Where an operator applies in several
+places, ``at: TEXT`` names the place with the source TEXT, or else the only place with TEXT in its source; the
+source of a conditional is its condition.  Operators:
 
     negate: if                   the condition of an if, a conditional expression, a while or a filter
     always: if / never: if       the same, replaced by True or by False
@@ -35,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -81,8 +81,7 @@ class Mutation:
     function: str  # dotted: module, then class if any, then function or constant
     operator: str
     argument: Any
-    nth: int = 1  # of the places where the operator applies, in source order
-    places: int = 1
+    at: str = ""  # in the source of the only place where the operator is applied
 
     def path(self, source: Path) -> Path:
         """Return the file below ``source`` that has the function."""
@@ -94,19 +93,20 @@ class Mutation:
         tree = ast.parse(path.read_text())
         scope = _definition(tree, qualified_name, self.function)
         edits = list(_edits(scope, self.operator, self.argument))
-        assert len(edits) == self.places, (
-            f"{self.function}: {self.operator}: {self.argument} applies in {len(edits)} places, "
-            f"not in {self.places}"
+        edits = [each for each in edits if each[0] == self.at] or [
+            each for each in edits if self.at in each[0]
+        ]
+        sources = "; ".join(source for source, _ in edits)
+        assert len(edits) == 1, (
+            f"{self.function}: {self.operator}: {self.argument} is to apply once: {sources}"
         )
-        edits[self.nth - 1]()
+        edits[0][1]()
         return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def read_mutation(entry: Mapping[str, Any]) -> Mutation:
-    known = {"rule", "function", "nth"}
-    (operator,) = entry.keys() - known
-    nth, _, places = entry.get("nth", "1 of 1").partition(" of ")
-    return Mutation(entry["rule"], entry["function"], operator, entry[operator], int(nth), int(places))
+    (operator,) = entry.keys() - {"rule", "function", "at"}
+    return Mutation(entry["rule"], entry["function"], operator, entry[operator], entry.get("at", ""))
 
 
 def _module_of(source: Path, dotted: str) -> tuple[Path, list[str]]:
@@ -148,12 +148,13 @@ def _names_defined(node: ast.stmt) -> set[str]:
 Edit = Callable[[], None]
 
 
-def _edits(scope: ast.AST, operator: str, argument: Any) -> Iterator[Edit]:
-    """Return one edit for each place of ``scope``, in source order, at which ``operator`` applies."""
+def _edits(scope: ast.AST, operator: str, argument: Any) -> Iterator[tuple[str, Edit]]:
+    """Yield the source and the edit of each place of ``scope`` at which ``operator`` applies."""
     for parent, field, index, node in _walk(scope):
+        source = ast.unparse(getattr(node, "test", node))
         new = _mutant(node, operator, argument)
         if new is not None:
-            yield _replacement(parent, field, index, new)
+            yield source, _replacement(parent, field, index, new)
 
 
 def _walk(scope: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
@@ -222,8 +223,9 @@ def _mutant(node: ast.AST, operator: str, argument: Any) -> ast.AST | None:
         case "flip", ast.BinOp(op=op) if isinstance(op, OPERATORS[argument]):
             return ast.BinOp(node.right, op, node.left)
         case "reverse", (ast.For() | ast.comprehension()):
-            node.iter = ast.Call(ast.Name("reversed", ast.Load()), [node.iter], [])
-            return node
+            backwards = copy(node)
+            backwards.iter = ast.Call(ast.Name("reversed", ast.Load()), [node.iter], [])
+            return backwards
     return None
 
 
