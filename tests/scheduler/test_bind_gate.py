@@ -2,9 +2,6 @@
 
 import asyncio
 
-import pytest
-
-from quorate.scheduler import bind_gate
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.limits import MAX_WAIT_S
 
@@ -18,11 +15,9 @@ def test_an_open_gate_does_not_delay() -> None:
     asyncio.run(story())
 
 
-def test_a_waiting_write_continues_when_the_gate_opens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bind_gate, "MAX_WAIT_S", NEVER_S)
-
+def test_a_waiting_write_continues_when_the_gate_opens() -> None:
     async def story() -> None:
-        gate = BindGate()
+        gate = BindGate(NEVER_S)
         gate.close()
         write = asyncio.create_task(gate.wait())
         await asyncio.sleep(0)
@@ -35,7 +30,7 @@ def test_a_waiting_write_continues_when_the_gate_opens(monkeypatch: pytest.Monke
 
 def test_a_waiting_write_continues_after_a_while_although_the_gate_stays_closed() -> None:
     async def story() -> None:
-        gate = BindGate()
+        gate = BindGate(0.1)
         gate.close()
         await asyncio.wait_for(gate.wait(), NEVER_S)
         assert gate.is_closed

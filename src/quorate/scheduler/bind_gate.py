@@ -12,9 +12,13 @@ from quorate.scheduler.limits import MAX_WAIT_S
 
 
 class BindGate:
-    """A rate limiter for other writes, closed exactly while binds are queued."""
+    """A rate limiter for other writes, closed exactly while binds are queued.
 
-    def __init__(self) -> None:
+    A write waits at most ``max_wait_s``.
+    """
+
+    def __init__(self, max_wait_s: float = MAX_WAIT_S) -> None:
+        self._max_wait_s = max_wait_s
         self._open = asyncio.Event()
         self._open.set()
         self._callbacks: list[Callable[[], None]] = []
@@ -38,7 +42,7 @@ class BindGate:
 
     async def wait(self) -> None:
         """Return when the gate is open, or after the longest wait of a write."""
-        await self.wait_at_most(MAX_WAIT_S)
+        await self.wait_at_most(self._max_wait_s)
 
     async def wait_at_most(self, seconds: float) -> None:
         """Return when the gate is open, or after ``seconds``."""
