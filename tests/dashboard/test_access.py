@@ -10,10 +10,9 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.meta import Key
-from quorate.dashboard.serving import event_stream
+from quorate.dashboard.limits import SessionLimits
 from quorate.dashboard.serving.operations import OPERATIONS
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
-from quorate.kube.serving import delegated_auth
 from tests.dashboard.served import ROLE_BINDINGS, WITHIN_S, Browser, Served, bind, create_workload
 from tests.dashboard.test_login import with_dashboard
 
@@ -121,11 +120,7 @@ def test_without_a_session_no_operation_answers(tmp_path: Path) -> None:
     with_dashboard(tmp_path, story)
 
 
-def test_a_permission_that_is_taken_away_hides_objects_within_seconds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(delegated_auth, "REVIEW_CACHE_S", 0.5)
-
+def test_a_permission_that_is_taken_away_hides_objects_within_seconds(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in("red")
         assert (await browser.get("/workloads")).json["total"] == 1
@@ -139,7 +134,7 @@ def test_a_permission_that_is_taken_away_hides_objects_within_seconds(
         await bind(dashboard.administrator, "red")
         await dashboard.until(lambda: sees(1))
 
-    with_dashboard(tmp_path, story)
+    with_dashboard(tmp_path, story, session_limits=SessionLimits(access_s=0.5))
 
 
 class Events:
@@ -196,9 +191,7 @@ def test_the_event_stream_has_nothing_of_another_tenant(tmp_path: Path) -> None:
     with_dashboard(tmp_path, story)
 
 
-def test_the_event_stream_ends_with_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "CHECK_S", 0.2)
-
+def test_the_event_stream_ends_with_the_session(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in("red")
         async with reading(dashboard, browser) as events:
@@ -207,15 +200,10 @@ def test_the_event_stream_ends_with_the_session(tmp_path: Path, monkeypatch: pyt
             async with asyncio.timeout(30):
                 await events.ended.wait()
 
-    with_dashboard(tmp_path, story)
+    with_dashboard(tmp_path, story, session_limits=SessionLimits(check_s=0.2))
 
 
-def test_a_change_of_permissions_has_the_page_read_everything_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(event_stream, "CHECK_S", 0.2)
-    monkeypatch.setattr(delegated_auth, "REVIEW_CACHE_S", 0.2)
-
+def test_a_change_of_permissions_has_the_page_read_everything_again(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in("red")
         async with reading(dashboard, browser) as events:
@@ -226,12 +214,10 @@ def test_a_change_of_permissions_has_the_page_read_everything_again(
 
             await dashboard.until(is_told)
 
-    with_dashboard(tmp_path, story)
+    with_dashboard(tmp_path, story, session_limits=SessionLimits(check_s=0.2, access_s=0.2))
 
 
-def test_streams_of_a_session_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "MOST_OF_A_SESSION", 1)
-
+def test_streams_of_a_session_are_bounded(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in("red")
         async with reading(dashboard, browser):
@@ -246,4 +232,4 @@ def test_streams_of_a_session_are_bounded(tmp_path: Path, monkeypatch: pytest.Mo
         async with reading(dashboard, other):
             assert (await other.get("/overview")).status == 200
 
-    with_dashboard(tmp_path, story)
+    with_dashboard(tmp_path, story, session_limits=SessionLimits(streams=1))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.dashboard.login import sessions
+from quorate.dashboard.limits import SessionLimits
 from quorate.dashboard.login.cookies import SESSION_COOKIE
 from quorate.kube.resources import SERVICE_ACCOUNTS, WORKLOADS
 from tests.dashboard.served import Served, served
@@ -150,11 +150,7 @@ def test_a_server_on_loopback_answers_to_no_other_name(tmp_path: Path) -> None:
     with_dashboard(tmp_path, story)
 
 
-def test_a_revoked_token_ends_the_session_within_seconds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sessions, "REVIEW_S", 0.5)
-
+def test_a_revoked_token_ends_the_session_within_seconds(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in("red")
         await dashboard.administrator.delete(SERVICE_ACCOUNTS, Key("red", "user"))
@@ -165,12 +161,10 @@ def test_a_revoked_token_ends_the_session_within_seconds(
         await dashboard.until(has_ended)
         assert browser.cookies == {}
 
-    with_dashboard(tmp_path, story)
+    with_dashboard(tmp_path, story, session_limits=SessionLimits(review_s=0.5))
 
 
-def test_a_session_ends_when_it_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "SESSION_IDLE_S", 1.0)
-
+def test_a_session_ends_when_it_expires(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         browser, kept = await dashboard.logged_in("red"), dict[str, str]()
         kept.update(browser.cookies)
@@ -186,7 +180,7 @@ def test_a_session_ends_when_it_expires(tmp_path: Path, monkeypatch: pytest.Monk
         browser.cookies = kept
         assert (await browser.get("/session")).status == 401
 
-    with_dashboard(tmp_path, story)
+    with_dashboard(tmp_path, story, session_limits=SessionLimits(idle_s=1.0))
 
 
 def test_the_log_has_no_token_and_no_code(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorate.dashboard.simulation import what_if
+from quorate.dashboard.limits import SessionLimits
 from quorate.dashboard.simulation.simulation_process import (
     Cluster,
     Failure,
@@ -64,18 +64,14 @@ def test_a_comparison_shows_what_a_smaller_quota_delays(tmp_path: Path) -> None:
     with_dashboard(tmp_path, story)
 
 
-def test_comparisons_wait_for_each_other_up_to_a_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(what_if, "MOST_WAITING", 1)
-
+def test_comparisons_wait_for_each_other_up_to_a_limit(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         browser = await dashboard.logged_in()
         body = {"manifests": SMALLER, "runDuration": "1h"}
         answers = await asyncio.gather(*(browser.post("/what-if", body) for _ in range(3)))
         assert sorted(each.status for each in answers) == [200, 429, 429]
 
-    with_dashboard(tmp_path, story)
+    with_dashboard(tmp_path, story, session_limits=SessionLimits(comparisons=1))
 
 
 def test_a_forecast_is_computed_while_a_user_is_logged_in_and_cut_to_what_it_sees(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """Limits of the dashboard."""
 
+from dataclasses import dataclass
 from typing import Final
+
+from quorate.kube.limits import REVIEW_CACHE_S
 
 # Server
 BODY_BYTES: Final = 64 * 1024  # of a request; only manifests of a comparison may be larger
@@ -68,3 +71,15 @@ PROCESSOR_S: Final = 180.0  # of the process of a simulation
 MOST_LOGGED: Final = 2000  # characters of the errors of a simulation
 COMPARED_BYTES: Final = 2**20  # of the manifests of a comparison
 MOST_WAITING: Final = 4  # comparisons: one runs at a time
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """When a session shows a change of the credentials or rights of its user, and what it may hold."""
+
+    review_s: float = REVIEW_S
+    check_s: float = CHECK_S
+    idle_s: float = SESSION_IDLE_S
+    access_s: float = REVIEW_CACHE_S  # how long an answer about the rights of the user is reused
+    streams: int = MOST_OF_A_SESSION
+    comparisons: int = MOST_WAITING  # of all sessions

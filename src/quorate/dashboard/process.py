@@ -5,7 +5,7 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
 from quorate.dashboard.history.history import History, open_history, recording
-from quorate.dashboard.limits import MAX_REVIEWS
+from quorate.dashboard.limits import MAX_REVIEWS, SessionLimits
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.login.login import Login, LoginOptions
@@ -53,6 +53,7 @@ class Options:
     has_forecasts: bool = True
     history: Path | None = None  # the file; None: no history is kept
     limits: ServerLimits = LIMITS
+    session_limits: SessionLimits = field(default_factory=SessionLimits)
 
 
 @asynccontextmanager
@@ -79,10 +80,10 @@ async def run_dashboard(
         announce(f"{scheme}://{at[0]}/login/once?code={code}")
 
     links = OneTimeLinks(clock, announce_link) if options.has_links and options.address.is_loopback else None
-    sessions = Sessions(clock, rng)
+    sessions = Sessions(clock, rng, options.session_limits)
     async with _model(client, clock, configuration, options.history) as (model, history):
         forecasts = _forecasts(model, sessions, options, client, clock)
-        auth = DelegatedAuth(client, clock, MAX_REVIEWS)
+        auth = DelegatedAuth(client, clock, MAX_REVIEWS, options.session_limits.access_s)
         authorization = Authorization(auth, lambda: _namespaces(model))
         login = Login(
             LoginOptions(
@@ -106,8 +107,8 @@ async def run_dashboard(
             login,
             authorization,
             Reads(model, history, authorization, forecasts, clock),
-            WhatIf(options.cluster),
-            EventStreams(model.changes.subscribe, recheck, clock),
+            WhatIf(options.cluster, options.session_limits.comparisons),
+            EventStreams(model.changes.subscribe, recheck, clock, options.session_limits),
             StaticFiles(),
         )
         app = dashboard.application(over_tls=options.tls is not None, on_loopback=options.address.is_loopback)

@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Final
 
-from quorate.dashboard.limits import MOST_OF_A_USER, MOST_SESSIONS, REVIEW_S, SESSION_IDLE_S, SESSION_S
+from quorate.dashboard.limits import MOST_OF_A_USER, MOST_SESSIONS, SESSION_S, SessionLimits
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Unauthorized
@@ -43,10 +43,10 @@ class Session:
 
 
 class Sessions:
-    def __init__(self, clock: Clock, rng: random.Random, lifetime_s: float = SESSION_S) -> None:
+    def __init__(self, clock: Clock, rng: random.Random, limits: SessionLimits) -> None:
         self._clock = clock
         self._rng = rng
-        self._lifetime_s = lifetime_s
+        self._limits = limits
         self._by_id: dict[str, Session] = {}  # in the order of their last use
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -67,7 +67,7 @@ class Sessions:
             await client.__aexit__(None, None, None)
             raise
         now = self._clock.now()
-        latest = now + self._lifetime_s
+        latest = now + SESSION_S
         session = Session(
             id=secrets.token_urlsafe(_ID_BYTES),
             csrf_token=secrets.token_urlsafe(_ID_BYTES),
@@ -90,7 +90,7 @@ class Sessions:
         if session is None:
             return None
         now = self._clock.now()
-        if now >= min(session.expires_at, session.used_at + SESSION_IDLE_S):
+        if now >= min(session.expires_at, session.used_at + self._limits.idle_s):
             self.end(session)
             return None
         session.used_at = now
@@ -104,7 +104,7 @@ class Sessions:
             if session.id not in self._by_id or now >= session.expires_at:
                 self.end(session)
                 return False
-            if now < session.reviewed_at + REVIEW_S:
+            if now < session.reviewed_at + self._limits.review_s:
                 return True
             try:
                 session.user = await _reviewed(session.client)

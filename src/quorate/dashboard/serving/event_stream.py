@@ -15,7 +15,7 @@ from aiohttp import web
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch
-from quorate.dashboard.limits import CHECK_S, HEARTBEAT_S, MOST_OF_A_SESSION, MOST_STREAMS
+from quorate.dashboard.limits import HEARTBEAT_S, MOST_STREAMS, SessionLimits
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.model.changes import EVERYTHING
 from quorate.dashboard.queries import Viewer
@@ -37,18 +37,19 @@ Recheck = Callable[[Caller], Awaitable[Caller | None]]
 class EventStreams:
     """``recheck`` returns the caller with its rights of now; None: its session has ended."""
 
-    def __init__(self, subscribe: Subscribe, recheck: Recheck, clock: Clock) -> None:
+    def __init__(self, subscribe: Subscribe, recheck: Recheck, clock: Clock, limits: SessionLimits) -> None:
         self._subscribe = subscribe
         self._recheck = recheck
         self._clock = clock
+        self._limits = limits
         self._open = 0
 
     async def stream_events(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        if caller.session.streams >= MOST_OF_A_SESSION or self._open >= MOST_STREAMS:
+        if caller.session.streams >= self._limits.streams or self._open >= MOST_STREAMS:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "TooManyRequests",
-                f"too many event streams are open: at most {MOST_OF_A_SESSION} of a session and "
+                f"too many event streams are open: at most {self._limits.streams} of a session and "
                 f"{MOST_STREAMS} in all; read the lists again from time to time instead",
             )
         response = web.StreamResponse(headers=_HEADERS)
@@ -92,7 +93,7 @@ class EventStreams:
         await asyncio.sleep(0)  # it is subscribed before the client knows that the stream is open
         loop = asyncio.get_running_loop()
         sent_at = loop.time()
-        check_at = sent_at + CHECK_S
+        check_at = sent_at + self._limits.check_s
         try:
             await send(first)
             while True:
@@ -102,7 +103,7 @@ class EventStreams:
                     sent_at = loop.time()
                     upcoming = asyncio.ensure_future(anext(notices))
                 if loop.time() >= check_at:
-                    check_at = loop.time() + CHECK_S
+                    check_at = loop.time() + self._limits.check_s
                     current = await self._recheck(caller)
                     if current is None or current.viewer != caller.viewer:
                         return current

@@ -7,7 +7,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from quorate.api.syntax import InvalidDuration, parse_duration
-from quorate.dashboard.limits import COMPARED_BYTES, DEADLINE_S, MOST_WAITING
+from quorate.dashboard.limits import COMPARED_BYTES, DEADLINE_S
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.responses import Refused, bad_request, forbidden, read_body
 from quorate.dashboard.schema import WhatIfAnswer, WhatIfRequest
@@ -16,8 +16,9 @@ from quorate.dashboard.simulation.simulations import simulate
 
 
 class WhatIf:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, most_waiting: int) -> None:
         self._cluster = cluster
+        self._most_waiting = most_waiting
         self._running = asyncio.Lock()
         self._waiting = 0
 
@@ -35,7 +36,7 @@ class WhatIf:
             raise bad_request(
                 f"runDuration: {requested.run_duration!r} is not a duration (write 10m, 1h30m or 500ms)"
             ) from error
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= self._most_waiting:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "TooManyRequests",

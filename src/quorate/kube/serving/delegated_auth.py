@@ -81,11 +81,18 @@ async def review_self(client: Client) -> User:
 class DelegatedAuth:
     """Sends reviews to the API server; raises ``ApiError`` or ``Unreachable`` if one fails."""
 
-    def __init__(self, client: Client, clock: Clock, cache_size: int = REVIEW_CACHE_SIZE) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        cache_size: int = REVIEW_CACHE_SIZE,
+        cache_s: float = REVIEW_CACHE_S,
+    ) -> None:
+        """``cache_size`` answers of each kind are reused for ``cache_s`` seconds."""
         self._client = client
         self._clock = clock
-        self._users: _ExpiringCache[str, User | None] = _ExpiringCache(cache_size)
-        self._decisions: _ExpiringCache[tuple[User, Access], bool] = _ExpiringCache(cache_size)
+        self._users: _ExpiringCache[str, User | None] = _ExpiringCache(cache_size, cache_s)
+        self._decisions: _ExpiringCache[tuple[User, Access], bool] = _ExpiringCache(cache_size, cache_s)
 
     async def authenticate(self, token: str) -> User | None:
         """Return the user of a bearer token; None for an invalid token."""
@@ -133,13 +140,14 @@ K = TypeVar("K", bound=Hashable)
 class _ExpiringCache(Generic[K, V]):
     """The latest values, with their time of insertion."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, kept_s: float) -> None:
         self._size = size
+        self._kept_s = kept_s
         self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()
 
     def get(self, key: K, now: float) -> tuple[V] | None:
         entry = self._entries.get(key)
-        return None if entry is None or now >= entry[1] + REVIEW_CACHE_S else (entry[0],)
+        return None if entry is None or now >= entry[1] + self._kept_s else (entry[0],)
 
     def put(self, key: K, value: V, now: float) -> None:
         self._entries[key] = value, now
