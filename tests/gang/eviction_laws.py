@@ -210,23 +210,30 @@ class _Observed:
         self._helped: dict[Key, set[Key]] = {}
         self._waiting: set[Key] = set()  # evicted for, and without enough members since
 
-    def observe(self, world: World, before: Model, outcome: Outcome, allocated: Mapping[Key, str]) -> None:
+    def observe(self, world: World, before: World, outcome: Outcome, allocated: Mapping[Key, str]) -> None:
         self._world = world
-        beneficiaries = {each.beneficiary for each in outcome.evictions}
-        has_minima = world.settings.has_plugin("gang")
-        nominated = {each.task for each in outcome.nominations}
-        for key in sorted(beneficiaries):
-            if key in self._helped and (has_minima or self._helped[key] & nominated):
-                self.found.append(f"evicted for {key.name} again")
-            tasks = outcome.pipelined.keys() & before.gangs[key].tasks.keys()
-            self._helped[key] = self._helped.get(key, set()) | tasks
-        self.found += _spread_gangs(world)
+        if outcome.evictions:
+            self._observe_evictions(world, before.fresh_model(), outcome, allocated)
+        if any(group.spec.network_topology is not None for group in world.groups.values()):
+            self.found += _spread_gangs(world)
         bound = {each.task for each in outcome.binds}
         for tasks in self._helped.values():
             tasks.difference_update(bound)
         for eviction in outcome.evictions:
             self._helped.pop(eviction.gang, None)
-        self._waiting = (self._waiting | beneficiaries) - {each.gang for each in outcome.binds}
+        beneficiaries = {eviction.beneficiary for eviction in outcome.evictions}
+        self._waiting = (self._waiting | beneficiaries) - {bind.gang for bind in outcome.binds}
+
+    def _observe_evictions(
+        self, world: World, before: Model, outcome: Outcome, allocated: Mapping[Key, str]
+    ) -> None:
+        has_minima = world.settings.has_plugin("gang")
+        nominated = {nomination.task for nomination in outcome.nominations}
+        for key in sorted({eviction.beneficiary for eviction in outcome.evictions}):
+            if key in self._helped and (has_minima or self._helped[key] & nominated):
+                self.found.append(f"evicted for {key.name} again")
+            tasks = outcome.pipelined.keys() & before.gangs[key].tasks.keys()
+            self._helped[key] = self._helped.get(key, set()) | tasks
         for eviction in outcome.evictions:
             if not _is_needed(world, before, outcome, allocated, eviction):
                 self.found.append(f"{eviction.task.name} was not needed for {eviction.beneficiary.name}")

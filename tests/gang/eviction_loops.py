@@ -34,8 +34,8 @@ class RunResult(NamedTuple):
     running: dict[str, int]  # the number of running pods of each group in the end
 
 
-# The world after a session, its model before, and the nodes that were allocated to unready gangs in the end.
-Observer = Callable[[World, Model, Outcome, Mapping[Key, str]], None]
+# The world after a session and before, and the nodes that were allocated to unready gangs in the end.
+Observer = Callable[[World, World, Outcome, Mapping[Key, str]], None]
 
 
 class _AllocatedInTheEnd(Stopwatch):
@@ -80,7 +80,7 @@ def play(
             return RunResult(len(history), tuple(history[marks[seen[state]] :]), phases, running)
         seen[state] = number
         marks.append(len(history))
-        before = None if observer is None else world.fresh_model()
+        before = None if observer is None else world.copied()
         allocated = _AllocatedInTheEnd(world.model)
         outcome = world.session(allocated)
         if observer is not None and before is not None:

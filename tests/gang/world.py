@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -70,6 +71,12 @@ class World:
         self.created: list[str] = []
         self.bound_for: Counter[str] = Counter()
         self.evicted_from: Counter[str] = Counter()
+
+    def copied(self) -> "World":
+        """Return a world that stays as it is in the next session of this one."""
+        world = copy(self)
+        world.groups, world.pods = self.groups.copy(), self.pods.copy()
+        return world
 
     def fresh_model(self) -> Model:
         model = Model(schedulers=(objects.OUR_SCHEDULER, "quorate"))
