@@ -29,6 +29,11 @@ CORES = (
         pytest.param("quorate.cli", (*CLIENT, "quorate.queueing", "quorate.local", *CORES), id="help"),
         pytest.param("quorate.cli.verbs.workload", ("cryptography", *CORES), id="workload list"),
         pytest.param("quorate.cli.verbs.queue", ("cryptography", *CORES), id="queue list"),
+        pytest.param(
+            "quorate.cli.existing_local_cluster",
+            ("quorate.queueing", "quorate.gang", *CORES),
+            id="local status",
+        ),
         pytest.param("quorate.cli.scheduler", ("quorate.queueing", *CORES), id="scheduler"),
     ],
 )

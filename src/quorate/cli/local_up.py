@@ -1,0 +1,274 @@
+"""``quorate local up``: start a Kubernetes cluster on this machine."""
+
+import asyncio
+import random
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+import uvloop
+
+from quorate.api.meta import Key
+from quorate.cli.configuration_options import Config, SchedulerConf
+from quorate.cli.local_background import IN_BACKGROUND, start_in_background
+from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, update_merged_kubeconfig
+from quorate.cli.local_option import (
+    DEFAULT_DASHBOARD_PORT,
+    DEFAULT_NAME,
+    DataDir,
+    Name,
+    cluster_directory,
+    options_text,
+)
+from quorate.cli.run.node_options import (
+    NodeCpu,
+    NodeLevels,
+    NodeMemory,
+    NodePods,
+    NodePools,
+    Nodes,
+    Speed,
+    described_nodes,
+)
+from quorate.cli.run.process_runtime import (
+    Images,
+    NodeName,
+    NodeResources,
+    Runtime,
+    RuntimeChoice,
+    RuntimeOptions,
+)
+from quorate.inspect.configuration_files import read_configuration_text, read_scheduler_configuration_text
+from quorate.inspect.errors import UsageError
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.errors import Invalid
+from quorate.kube.log import configure
+from quorate.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
+from quorate.local.cluster import Settings
+from quorate.local.directory import DESCRIPTION, ClusterDirectory, LockedDirectory
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.local.cluster_description import (
+    ClusterDescription,
+    description_text,
+    read_description_file,
+)
+from quorate.processes.local.node_topology import FLAVOR, TOPOLOGY, NodeTopology
+from quorate.processes.local.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
+from quorate.processes.process_setup import run_until_signal, tune_garbage_collection
+from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
+
+DEFAULT_PORT: Final = 7443  # of the cluster with that name
+DASHBOARD_LINK: Final = "# dashboard: "
+_SEPARATE_CONTROLLERS: Final = "# start the queueing controllers: quorate controllers --kubeconfig "
+
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        help="The port to listen on; 0 takes any free port. "
+        f"Default: {DEFAULT_PORT}, or any free port with --name.",
+    ),
+]
+
+
+class Scheduling(StrEnum):
+    """Which schedulers run."""
+
+    BOTH = "both"
+    PLAIN = "plain"
+    GANG = "gang"
+
+
+def up(
+    nodes: Nodes = None,
+    node_cpu: NodeCpu = None,
+    node_memory: NodeMemory = None,
+    node_pods: NodePods = None,
+    topology: NodeLevels = None,
+    pool: NodePools = None,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A description of the nodes, of kind Cluster; options override it."
+        ),
+    ] = None,
+    speed: Speed = 1.0,
+    runtime: RuntimeChoice = Runtime.SIMULATED,
+    node_name: NodeName = "",
+    node: NodeResources = "",
+    image: Images = None,
+    name: Name = DEFAULT_NAME,
+    data_dir: DataDir = None,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="Run in the background, and return when the cluster is ready."),
+    ] = False,
+    wait: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="How long [b]--detach[/b] waits for the cluster."),
+    ] = 120.0,
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge-kubeconfig",
+            help="Add the context of the cluster to your kubeconfig ([b]$KUBECONFIG[/b] or ~/.kube/config) "
+            "and make it current. [b]down --delete[/b] removes it.",
+        ),
+    ] = False,
+    in_background: Annotated[bool, typer.Option(IN_BACKGROUND, hidden=True)] = False,
+    port: Port = None,
+    config: Config = None,
+    without_controllers: Annotated[
+        bool,
+        typer.Option(
+            "--without-controllers",
+            help="Start no queueing controllers and provide no roles for users: "
+            "run [b]quorate controllers[/b], or install them.",
+        ),
+    ] = False,
+    scheduling: Annotated[
+        Scheduling,
+        typer.Option(
+            help="Which schedulers run: [b]plain[/b]: pods of default-scheduler; [b]gang[/b], for those of "
+            "quorate, volcano and default-scheduler; or [b]both[/b], gang for those of quorate and volcano."
+        ),
+    ] = Scheduling.BOTH,
+    scheduler_conf: SchedulerConf = None,
+    dashboard: Annotated[
+        bool,
+        typer.Option("--dashboard", help="Also serve the dashboard, and print a link that logs in once."),
+    ] = False,
+    dashboard_port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="The port of the dashboard; 0 takes any free port."),
+    ] = DEFAULT_DASHBOARD_PORT,
+) -> None:
+    """Start the cluster and keep it running until Ctrl-C, or in the background.
+
+    The state is kept: the next [b]up[/b] on the directory continues from it, on the nodes of the last one.
+
+    [b]Example:[/b] quorate local up --detach --nodes 2 --pool name=gpu,count=4,cpu=64,nvidia.com/gpu=8
+    """
+    place = cluster_directory(name, data_dir)
+    options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
+    described = None if cluster is None else read_description_file(cluster)
+    runtime_options = RuntimeOptions(runtime, node_name, node, image or ())
+    if without_controllers and config is not None:
+        raise UsageError("--config has no effect with --without-controllers (drop one of the two)")
+    if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
+        raise UsageError("--scheduler-conf has no effect with --scheduling plain (drop one of the two)")
+    in_force = None if without_controllers else _configuration(config)
+    gang_scheduler = _gang_scheduler_settings(scheduling, scheduler_conf)
+    if detach and not in_background:
+        _start_in_background(place, options_text(name, data_dir), wait, dashboard, merge)
+        return
+    configure("console")
+    clock = WallClock()
+    port = (DEFAULT_PORT if name == DEFAULT_NAME else 0) if port is None else port
+    with place.lock(clock.now(), in_background=in_background) as directory:
+        # The node of this machine does not take the place of the nodes of an earlier start.
+        earlier = _earlier_description(directory) if runtime is Runtime.SIMULATED else ClusterDescription()
+        described = described or earlier
+        description = options.override(described)
+        pools, process_runtime = runtime_options.nodes(options, described)
+        settings = Settings(pools, port, speed, scheduling is not Scheduling.GANG, process_runtime)
+
+        async def serve() -> None:
+            async with run_queueing_cluster(
+                directory, settings, in_force, clock, random.Random(), gang_scheduler,
+                has_roles=not without_controllers,
+            ) as client:  # fmt: skip
+                if process_runtime is None:
+                    directory.write(DESCRIPTION, description_text(description).encode())
+                if description.topology is not None:
+                    await _apply_topology(client, description.topology)
+                if merge:
+                    merge_kubeconfig(place)
+                else:
+                    update_merged_kubeconfig(place)
+                typer.echo(_next_steps(client.config.server, place, merge))
+                if in_force is None:
+                    typer.echo(f"{_SEPARATE_CONTROLLERS}{directory.kubeconfig}")
+                if not in_background:
+                    typer.echo("# Ctrl-C stops the cluster; its state is kept")
+                directory.publish_ready()
+                if dashboard:
+                    await _serve_dashboard(client, directory.kubeconfig, config, dashboard_port)
+                await asyncio.Event().wait()  # until a signal cancels it
+
+        try:
+            tune_garbage_collection()
+            uvloop.run(run_until_signal(serve()))
+        except asyncio.CancelledError:
+            typer.echo("stopped; the state is kept", err=True)
+
+
+def _start_in_background(
+    directory: ClusterDirectory, options: str, wait_s: float, dashboard: bool, merged: bool
+) -> None:
+    """Start this command line in the background, and print what to type next once it is ready."""
+    running, log = start_in_background(
+        directory, wait_s, lambda text: not dashboard or DASHBOARD_LINK in text
+    )
+    typer.echo(_next_steps(running.server, directory, merged))
+    for line in log.splitlines():
+        if line.startswith((_SEPARATE_CONTROLLERS, DASHBOARD_LINK)):
+            typer.echo(line)
+    commands = ("status", "logs --follow", "down")
+    typer.echo(f"# then: {', '.join(f'quorate local {command}{options}' for command in commands)}")
+
+
+def _earlier_description(directory: LockedDirectory) -> ClusterDescription:
+    """Return the nodes of the last start, as a user may have changed them.  Raises ``InvalidFiles``."""
+    path = directory.path / DESCRIPTION
+    return read_description_file(path) if path.exists() else ClusterDescription()
+
+
+def _configuration(path: Path | None) -> ConfigurationInForce:
+    text, loaded = read_configuration_text(path)
+    for warning in loaded.warnings:
+        typer.echo(f"warning: {path}: {warning}", err=True)
+    return ConfigurationInForce(path, text, loaded.configuration)
+
+
+def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangSchedulerSettings | None:
+    if scheduling is Scheduling.PLAIN:
+        return None
+    text, loaded = read_scheduler_configuration_text(path)
+    for warning in loaded.warnings:
+        typer.echo(f"warning: {path}: {warning}", err=True)
+    names = (*SCHEDULER_NAMES, "default-scheduler") if scheduling is Scheduling.GANG else SCHEDULER_NAMES
+    return GangSchedulerSettings(loaded.configuration, text, Options(names=names))
+
+
+async def _serve_dashboard(client: Client, kubeconfig: Path, config: Path | None, port: int) -> None:
+    """Serve the dashboard until cancelled."""
+    from quorate.cli.local_dashboard import serve_local_dashboard  # other commands need none of it
+
+    await serve_local_dashboard(client, kubeconfig, config, port)
+
+
+async def _apply_topology(client: Client, topology: NodeTopology) -> None:
+    """Raise ``UsageError`` if the cluster has the objects and they cannot change to these."""
+    try:
+        await client.apply(TOPOLOGIES, Key("", TOPOLOGY), topology.topology)
+        await client.apply(RESOURCE_FLAVORS, Key("", FLAVOR), topology.flavor)
+    except Invalid as refusal:
+        raise UsageError(
+            f"--topology: the cluster has another Topology {TOPOLOGY} or ResourceFlavor {FLAVOR}: "
+            f"{refusal.message} (quorate local reset deletes them, --data-dir makes another cluster)"
+        ) from refusal
+
+
+def _next_steps(server: str, directory: ClusterDirectory, merged: bool) -> str:
+    """Return lines for a shell: where the cluster is, and what to type next."""
+    if merged:
+        current = f"context {context_name(directory)} is current"
+        return f"# the cluster listens at {server}; {current}: kubectl get nodes"
+    return (
+        f"export KUBECONFIG={directory.kubeconfig}\n"
+        f"# the cluster listens at {server}; in a terminal, after the line above: kubectl get nodes"
+    )
