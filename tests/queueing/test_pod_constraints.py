@@ -192,7 +192,7 @@ def test_the_sums_tell_pods_with_other_labels_apart() -> None:
 
 
 def forget_a_pod(cluster: Cluster) -> None:
-    cluster.prepared().uncount(Key("default", "p0"))
+    cluster.constraints.uncount(Key("default", "p0"))
 
 
 def leak_a_pod(cluster: Cluster) -> None:
@@ -201,7 +201,7 @@ def leak_a_pod(cluster: Cluster) -> None:
 
 def count_a_pod_twice(cluster: Cluster) -> None:
     key = Key("default", "p0")
-    cluster.prepared().uncount(key)
+    cluster.constraints.uncount(key)
     cluster.constraints.add(key, cluster.model.occupants.by_name[key])
 
 

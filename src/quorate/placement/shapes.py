@@ -149,12 +149,7 @@ class Shapes:
         spec = pod.spec
         containers = (*spec.init_containers, *spec.containers)
         shape = Shape(
-            amounts={
-                name: max(0, min(amount, MAX_AMOUNT + 1))
-                for name, amount in (
-                    maximum(placed_pod_amounts(pod), least) if least else placed_pod_amounts(pod)
-                ).items()
-            },
+            amounts=_limited(maximum(placed_pod_amounts(pod), least) if least else placed_pod_amounts(pod)),
             namespace=pod.metadata.namespace if self._any_selector else "",
             labels=dict(self._selected_labels(pod.metadata.labels)),
             node_selector=spec.node_selector,
@@ -170,12 +165,17 @@ class Shapes:
         return self._shared(shape)
 
     def of_constraints(
-        self, namespace: str, labels: Mapping[str, str], spec: PodSpec, volumes: VolumeRequirements
+        self,
+        namespace: str,
+        labels: Mapping[str, str],
+        spec: PodSpec,
+        volumes: VolumeRequirements,
+        amounts: Amounts,
     ) -> Shape:
-        """Return a shape with all labels and without amounts and images, whatever selectors exist."""
+        """Return a shape with all labels and without images, whatever selectors exist."""
         return self._shared(
             Shape(
-                amounts={},
+                amounts=_limited(amounts),
                 namespace=namespace,
                 labels=dict(labels),
                 node_selector=spec.node_selector,
@@ -228,6 +228,10 @@ class Shapes:
         """Forget the label keys that no selector in ``specs`` reads; existing shapes stay valid."""
         self._selected_keys = {key for spec in specs for key in _selected_keys(spec)}
         self._needed_keys = len(self._selected_keys)
+
+
+def _limited(amounts: Amounts) -> dict[str, int]:
+    return {resource: max(0, min(amount, MAX_AMOUNT + 1)) for resource, amount in amounts.items()}
 
 
 def _host_ports(spec: PodSpec) -> tuple[ContainerPort, ...]:

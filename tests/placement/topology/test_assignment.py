@@ -14,6 +14,7 @@ from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile, SliceLayer, TopologyRequest
 from quorate.placement.topology.search import GroupPlacement, PlacementFailure
 from quorate.placement.topology.tree import HOSTNAME, DomainTree
+from tests.placement.topology.trees import tree_with
 
 LEVELS = ("block", "rack", HOSTNAME)
 POD = {"cpu": 1000, "pods": 1}
@@ -37,7 +38,7 @@ def a_tree(racks: Mapping[str, Mapping[str, Mapping[str, int]]]) -> DomainTree:
         for rack, hosts in by_rack.items()
         for host, cpu in hosts.items()
     ]
-    return DomainTree("dc", LEVELS, nodes)
+    return tree_with(LEVELS, nodes)
 
 
 def a_request(count: int, topology: TopologyRequest) -> PodSetRequest:
@@ -89,8 +90,7 @@ def test_places(count: int, topology: TopologyRequest, want: dict[str, int] | st
 
 
 def test_hosts_are_excluded_once_each_and_named_in_the_refusal() -> None:
-    tree = DomainTree(
-        "dc",
+    tree = tree_with(
         (HOSTNAME,),
         [
             a_node("small", 0),
@@ -118,7 +118,7 @@ def test_hosts_are_excluded_once_each_and_named_in_the_refusal() -> None:
 
 
 def test_a_topology_without_nodes_has_no_domains() -> None:
-    tree = DomainTree("dc", LEVELS, [])
+    tree = tree_with(LEVELS, [])
     assert (
         placed(tree, a_request(1, TopologyRequest(required="rack"))) == "no topology domains at level: rack"
     )
@@ -155,7 +155,7 @@ def tree_of(blocks: Sequence[Sequence[Sequence[int]]]) -> tuple[DomainTree, dict
         for host, cpu in enumerate(cpus)
     }
     nodes = [a_node(name, cpu, block=f"b{b}", rack=f"r{r}") for name, (b, r, cpu) in hosts.items()]
-    return DomainTree("dc", LEVELS, nodes), hosts
+    return tree_with(LEVELS, nodes), hosts
 
 
 @given(blocks=trees, count=st.integers(1, 12), level=st.sampled_from(LEVELS), size=st.integers(1, 3))

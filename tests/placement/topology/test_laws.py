@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from quorate.api import codec
 from quorate.api.core import PreferredSchedulingTerm
 from quorate.api.core.scheduling import Node
+from quorate.placement.cluster.occupants import AllocationState
+from quorate.placement.shapes import Shape
 from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile, SliceLayer, TopologyRequest
 from quorate.placement.topology.search import PlacementFailure
 from quorate.placement.topology.tree import HOSTNAME, DomainTree
 from tests.placement.topology.oracle import Asked, Domain, Oracle, every_placement, satisfies
+from tests.placement.topology.trees import cluster_with
 from tests.search import examples
 
 pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
@@ -92,10 +95,10 @@ def placed(
         a_node(host, cpu, scores.get(host, 0), leading is None or host in leading, npu=int(host in lossy))
         for host, cpu in hosts.items()
     ]
-    tree = DomainTree("dc", LEVELS, nodes)
-    for node, host in zip(nodes, hosts, strict=True):
-        if host in lossy:
-            tree.add_free(node, {"example.com/npu": 1}, -3)
+    cluster = cluster_with(nodes)
+    tree = DomainTree("dc", LEVELS, cluster, nodes)
+    for host in lossy:
+        cluster.add_pod(host, Shape(amounts={"example.com/npu": 3}), host[-1], AllocationState.USED)
     topology = TopologyRequest(
         required="" if asked.required is None else LEVELS[asked.required],
         preferred="" if asked.preferred is None else LEVELS[asked.preferred],

@@ -10,6 +10,7 @@ from quorate.api import codec
 from quorate.api.core import Toleration
 from quorate.api.core.scheduling import Node
 from quorate.placement.topology.leaf_hosts import HostRequest, LeafHosts, Pods
+from tests.placement.topology.trees import cluster_with
 from tests.search import examples
 
 LEAF = ("r1",)
@@ -33,16 +34,23 @@ class Rack:
     def __init__(self, cpus: Mapping[str, int], tainted: frozenset[str] = frozenset()) -> None:
         self.placed: list[Pods] = []
         self.bound: dict[str, list[dict[str, int]]] = {}
-        self.hosts = LeafHosts()
+        nodes = [
+            codec.convert(
+                Node,
+                {
+                    "metadata": {"name": name},
+                    "spec": {"taints": [{"key": "busy", "effect": "NoSchedule"}] if name in tainted else []},
+                    "status": {"allocatable": {"cpu": f"{cpu}m"}},
+                },
+            )
+            for name, cpu in cpus.items()
+        ]
+        self.hosts = LeafHosts(cluster_with(nodes))
         self.hosts.placed = lambda leaf: self.placed if leaf == LEAF else ()
         self.hosts.bound = lambda node: self.bound.get(node, ())
         self.cpus = dict(cpus)
-        for name, cpu in cpus.items():
-            taints = [{"key": "busy", "effect": "NoSchedule"}] if name in tainted else []
-            self.hosts.put(
-                0, LEAF, codec.convert(Node, {"metadata": {"name": name}, "spec": {"taints": taints}})
-            )
-            self.hosts.add_free(name, {"cpu": cpu}, 1)
+        for node in nodes:
+            self.hosts.put(0, LEAF, node)
 
     def is_feasible(self) -> bool:
         """Return True if the pods that are not bound fit what the bound ones leave."""

@@ -3,9 +3,10 @@
 import pytest
 
 from quorate.placement.topology.request import Profile, SliceLayer, TopologyRequest, resolve
-from quorate.placement.topology.tree import HOSTNAME, DomainTree
+from quorate.placement.topology.tree import HOSTNAME
+from tests.placement.topology.trees import tree_with
 
-TREE = DomainTree("dc", ("block", "rack", HOSTNAME), [])
+TREE = tree_with(("block", "rack", HOSTNAME), [])
 
 
 def layers(*pairs: tuple[str, int]) -> tuple[SliceLayer, ...]:

@@ -10,7 +10,7 @@ of resources.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -130,6 +130,23 @@ class Cluster(Nodes, Occupants):
         self._add_to_totals(index, +1)
 
     # Amounts
+
+    def idle(self, resource: str) -> Vector:
+        """Return the idle amounts by index; negative where pods use more than is allocatable."""
+        row = self.rows.get(resource)
+        if row is None:
+            return np.zeros(self.size, np.int64)
+        amounts: Vector = self.allocatable[row] - self.used[row]
+        return amounts
+
+    def idle_on(self, nodes: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Return the idle amounts of each of ``nodes``, which exist, by node and resource."""
+        indexes = [self._indexes[node] for node in nodes]
+        amounts = (self.allocatable[:, indexes] - self.used[:, indexes]).T.tolist()
+        return {
+            node: dict(zip(self.resources, of_node, strict=True))
+            for node, of_node in zip(nodes, amounts, strict=True)
+        }
 
     def future_idle(self, index: int, resource: str) -> int:
         """Return the future idle amount.

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import count
+from itertools import count, islice
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -100,6 +100,8 @@ class ConstraintEngine:
         self._cluster = cluster
         self._index = NodeConstraintIndex(enabled_predicates)
         self._node_changes_read = self._usage_changes_read = 0
+        self._unread_nodes: dict[int, None] = {}  # indexes with changes that were not read
+        self._unread_usage: dict[int, None] = {}  # in the same way; read after all nodes
         self._pod_counts: list[PodCounts] = []  # by node index, as they were indexed
         self._requirements: WeakKeyDictionary[Shape, PodRequirements] = WeakKeyDictionary()
         self._by_node: dict[Hashable, NodeStatuses] = {}  # by ``node_filter_key``
@@ -230,23 +232,36 @@ class ConstraintEngine:
             requirements = self._requirements[shape] = pod_requirements(shape)
         return requirements
 
-    def refresh(self) -> None:
-        """Update the index from the change logs of the cluster, as the next query does."""
+    def refresh(self, most: int | None = None) -> bool:
+        """Update the index from the change logs of the cluster, as the next query does.
+
+        ``most``: read that many nodes at most.  Returns True if nothing is left to read.
+        """
         cluster, index = self._cluster, self._index
-        if (self._node_changes_read, self._usage_changes_read) == (
+        if (self._node_changes_read, self._usage_changes_read) != (
             cluster.node_changes.end, cluster.usage_changes.end,
         ):  # fmt: skip
-            return
-        index.nodes.grow(cluster.size)
-        self._pod_counts.extend(NO_PODS for _ in range(cluster.size - len(self._pod_counts)))
-        for changed in _changed(cluster.node_changes, self._node_changes_read, cluster.size):
+            index.nodes.grow(cluster.size)
+            self._pod_counts.extend(NO_PODS for _ in range(cluster.size - len(self._pod_counts)))
+            nodes = _changed(cluster.node_changes, self._node_changes_read, cluster.size)
+            usage = _changed(cluster.usage_changes, self._usage_changes_read, cluster.size)
+            self._unread_nodes.update(dict.fromkeys(nodes))
+            self._unread_usage.update(dict.fromkeys(usage))
+            self._node_changes_read = cluster.node_changes.end
+            self._usage_changes_read = cluster.usage_changes.end
+        if not (self._unread_nodes or self._unread_usage):
+            return True
+        for changed in list(islice(self._unread_nodes, most)):
             node = cluster.nodes[changed]
             index.nodes.set(changed, node, bool(cluster.ready[changed]))
             index.images.set(changed, () if node is None else node.status.images)
-        for changed in _changed(cluster.usage_changes, self._usage_changes_read, cluster.size):
+            del self._unread_nodes[changed]
+        if self._unread_nodes:
+            return False
+        for changed in list(islice(self._unread_usage, most)):
             self._refresh_pods(changed)
-        self._node_changes_read = cluster.node_changes.end
-        self._usage_changes_read = cluster.usage_changes.end
+            del self._unread_usage[changed]
+        return not self._unread_usage
 
     def _refresh_pods(self, node: int) -> None:
         """Update the index with the difference between the node's pods now and as they were indexed."""

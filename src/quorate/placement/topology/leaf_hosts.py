@@ -14,6 +14,7 @@ import numpy as np
 
 from quorate.api.core import NodeSelector, Toleration
 from quorate.api.core.scheduling import Node
+from quorate.placement.cluster import Cluster
 from quorate.placement.filters.node_affinity import match_any_term, matching_nodes
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.filters.taints import nodes_with_tolerated_taints
@@ -48,12 +49,12 @@ Pods = tuple[HostRequest, int]  # equal pods and their number
 class LeafHosts:
     """The hosts of one tree by the column of their leaf."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self.columns = NodeColumns()  # by row
         self._row_of: dict[str, int] = {}  # by node
         self._column_of_row: Vector = np.zeros(0, np.int64)  # of the leaf
         self._spare: list[int] = []
-        self._free: dict[str, dict[str, int]] = {}  # by node: what pods without a place leave
         self._nodes_in: dict[int, dict[str, None]] = {}  # by column
         self._path_of: dict[int, Path] = {}  # by column
         self._accepting: dict[tuple[object, ...], Mask] = {}
@@ -65,7 +66,7 @@ class LeafHosts:
     # Nodes.
 
     def put(self, column: int, path: Path, node: Node) -> None:
-        """Add a node to a leaf, or read it again; pods without a place are counted afterwards."""
+        """Add a node to a leaf, or read it again."""
         name = node.metadata.name
         if name not in self._row_of:
             self._row_of[name] = self._spare_row()
@@ -75,24 +76,11 @@ class LeafHosts:
         self._nodes_in.setdefault(column, {})[name] = None
         self._path_of[column] = path
 
-    def __contains__(self, node: str) -> bool:
-        return node in self._row_of
-
-    def add_free(self, node: str, amounts: Amounts, times: int) -> None:
-        free = self._free.setdefault(node, {})
-        for resource, amount in amounts.items():
-            free[resource] = free.get(resource, 0) + amount * times
-
-    def free_on(self, node: str) -> Amounts:
-        """Return what pods without a place leave of a node."""
-        return self._free.get(node, {})
-
     def remove(self, column: int, node: str) -> None:
         row = self._row_of.pop(node)
         self.columns.set(row, None, ready=False)
         self._spare.append(row)
         self._accepting.clear()
-        self._free.pop(node, None)
         del self._nodes_in[column][node]
         if not self._nodes_in[column]:
             del self._nodes_in[column], self._path_of[column]
@@ -177,7 +165,7 @@ class LeafHosts:
         self, column: int, assumed: Sequence[Pods], *, is_empty: bool
     ) -> tuple[dict[str, dict[str, int]], int]:
         """Return what each host has left, and how many of the ``assumed`` pods fit none."""
-        left = {host: dict(self._free.get(host, {})) for host in self._nodes_in.get(column, ())}
+        left = self._cluster.idle_on(list(self._nodes_in.get(column, ())))
         unbound: list[Pods] = []
         if not is_empty:
             unbound = list(self.placed(self._path_of[column]))

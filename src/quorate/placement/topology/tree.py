@@ -12,29 +12,31 @@ from typing import Final
 import numpy as np
 
 from quorate.api.core.scheduling import Node
+from quorate.placement.cluster import Cluster
 from quorate.placement.filters.node_columns import NodeColumns
-from quorate.placement.resources import in_base_units
 from quorate.placement.topology.leaf_fits import LeafFits
 from quorate.placement.topology.leaf_hosts import LeafHosts
 from quorate.placement.vectors import Mask, Vector
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 MAX_AMOUNT: Final = 2**60  # of a resource of one leaf, so that a few amounts can be added
-# Of one node or pod: a thousand of them add up to less than MAX_AMOUNT, so what was added can be taken back.
-_MAX_SHARE: Final = 2**50
+_MAX_SHARE: Final = 2**50  # of one node in a sum: a thousand of them add up to less than MAX_AMOUNT
+_NO_COLUMN: Final = -1
 _SPARE: Final = 32  # columns to allocate at least when leaves are added
 
 Path = tuple[str, ...]
 
 
 class DomainTree:
-    """The domains of the nodes of one flavor, with the free capacity of each leaf.
+    """The domains of the nodes of one flavor: an index over the nodes of a cluster.
 
-    What belongs to a leaf is stored in a *column*, which it keeps while other leaves come and go.
+    What a leaf has left is the sum over its nodes, less what pods placed in the topology use of it.  What
+    belongs to a leaf is stored in a *column*, which it keeps while other leaves come and go.
     """
 
-    def __init__(self, topology: str, levels: Sequence[str], nodes: Iterable[Node]) -> None:
-        """Build the domains of ``nodes``, each of which has a value for every level."""
+    def __init__(self, topology: str, levels: Sequence[str], cluster: Cluster, nodes: Iterable[Node]) -> None:
+        """Build the domains of ``nodes``, which are in ``cluster`` and have a value for every level."""
+        self._cluster = cluster
         self.topology = topology
         self.levels = tuple(levels)
         self.has_hosts = self.levels[-1] == HOSTNAME
@@ -53,26 +55,24 @@ class DomainTree:
         self.columns: Vector = np.arange(len(leaves))  # by leaf
         self._leaf_in: Vector | None = None  # by column; None: to be computed
         self._column_of = {self._recorded(path): column for column, path in enumerate(leaves)}
-        self._nodes_in = [len(by_leaf[path]) for path in leaves]  # by column; 0: the column is spare
+        self._nodes_in = [0] * len(leaves)  # by column; 0: the column is spare
+        self._node_count = 0
+        self._column_at: Vector = np.full(cluster.size, _NO_COLUMN)  # by index in the cluster
+        self._first_in: Vector = np.zeros(len(leaves), np.int64)  # by column: the index of one of its nodes
         self._spare: list[int] = []
         self.hosts = NodeColumns()  # by column; only if leaves are hosts
         if self.has_hosts:
             self.hosts.grow(len(leaves))
-        self.below = None if self.has_hosts else LeafHosts()
+        self.below = None if self.has_hosts else LeafHosts(cluster)
         self.fits = LeafFits()
-        self._rows: dict[str, int] = {}
-        # By resource and column: all that nodes have, what pods of others leave of it, and what pods placed
-        # in the topology use of that.
-        self._allocatable = np.zeros((0, len(leaves)), np.int64)
-        self._free = np.zeros((0, len(leaves)), np.int64)
-        self._used = np.zeros((0, len(leaves)), np.int64)
+        self._used: dict[str, Vector] = {}  # what pods placed in the topology use, by resource and column
         for column, path in enumerate(leaves):
             if self.has_hosts:
                 self.hosts.set(column, by_leaf[path][0], ready=True)
             for node in by_leaf[path]:
                 if self.below is not None:
                     self.below.put(column, path, node)
-                self._add_node(column, node, 1)
+                self._join(column, node)
 
     def _nodes_by_leaf(self, nodes: Iterable[Node]) -> dict[Path, list[Node]]:
         result: dict[Path, list[Node]] = {}
@@ -99,6 +99,11 @@ class DomainTree:
     @property
     def column_count(self) -> int:
         return len(self._nodes_in)
+
+    @property
+    def indexes(self) -> Vector:
+        """The index in the cluster of each leaf, a host; of several nodes that share the name, one."""
+        return self._first_in[self.columns]
 
     @property
     def recorded_levels(self) -> tuple[str, ...]:
@@ -166,9 +171,6 @@ class DomainTree:
         if path != self._path(old):
             return False
         column = self._column_of[self._recorded(path)]
-        if old.status.allocatable != new.status.allocatable:
-            self._add_node(column, old, -1)
-            self._add_node(column, new, 1)
         if self.has_hosts:
             self.hosts.set(column, new, ready=True)
         if self.below is not None:
@@ -184,32 +186,55 @@ class DomainTree:
         if column is None:
             column = self._column_of[self._recorded(path)] = self._spare_column()
             self._insert_leaf(path, column)
-        self._nodes_in[column] += 1
         if self.below is not None:
             self.below.put(column, path, node)
-        self._add_node(column, node, 1)
+        self._join(column, node)
         if self.has_hosts:
             self.hosts.set(column, node, ready=True)
         self.fits.clear()
         return is_first
 
     def remove_node(self, node: Node) -> None:
-        """Remove one of the nodes of the tree; its leaf goes with the last one."""
+        """Remove one of the nodes of the tree, before the cluster does; its leaf goes with the last one."""
         path = self._path(node)
         column = self._column_of[self._recorded(path)]
         self._nodes_in[column] -= 1
+        self._node_count -= 1
+        self._column_at[self._index(node)] = _NO_COLUMN
         if self.below is not None:
             self.below.remove(column, node.metadata.name)
         if self._nodes_in[column]:
-            self._add_node(column, node, -1)
+            self._first_in[column] = self._indexes_in(column)[0]
         else:
             self._remove_leaf(path)
             del self._column_of[self._recorded(path)]
-            self._allocatable[:, column] = self._free[:, column] = self._used[:, column] = 0
+            for used in self._used.values():
+                used[column] = 0
             if self.has_hosts:
                 self.hosts.set(column, None, ready=False)
             self._spare.append(column)
         self.fits.clear()
+
+    def _join(self, column: int, node: Node) -> None:
+        """Add a node to those of a column."""
+        index = self._index(node)
+        if index >= len(self._column_at):
+            more = self._cluster.size - len(self._column_at)
+            self._column_at = np.pad(self._column_at, (0, more), constant_values=_NO_COLUMN)
+        self._column_at[index] = column
+        if not self._nodes_in[column]:
+            self._first_in[column] = index
+        self._nodes_in[column] += 1
+        self._node_count += 1
+
+    def _index(self, node: Node) -> int:
+        index = self._cluster.index(node.metadata.name)
+        assert index is not None, f"{node.metadata.name} is not in the cluster"
+        return index
+
+    def _indexes_in(self, column: int) -> Vector:
+        """Return the indexes in the cluster of the nodes of a column."""
+        return np.flatnonzero(self._column_at == column)
 
     def _spare_column(self) -> int:
         if not self._spare:
@@ -217,9 +242,8 @@ class DomainTree:
             more = max(_SPARE, size // 8)
             self._spare = list(range(size, size + more))
             self._nodes_in += [0] * more
-            self._allocatable, self._free, self._used = (
-                np.pad(each, ((0, 0), (0, more))) for each in (self._allocatable, self._free, self._used)
-            )
+            self._first_in = np.pad(self._first_in, (0, more))
+            self._used = {resource: np.pad(used, (0, more)) for resource, used in self._used.items()}
             if self.has_hosts:
                 self.hosts.grow(size + more)
         return self._spare.pop()
@@ -255,32 +279,11 @@ class DomainTree:
 
     # Capacity.
 
-    def add_free(self, node: Node, amounts: Mapping[str, int], times: int = 1) -> None:
-        """Add ``amounts`` to the free capacity of a node, ``times`` times; a negative number takes them."""
-        column = self._column_of[self.recorded_values_of(node)]
-        self._add_to(column, amounts, times)
-        if self.below is not None:
-            self.below.add_free(node.metadata.name, amounts, times)
-        self.fits.note(column)
-
-    def note_bound(self, node: Node) -> None:
-        """Read that other pods with places are bound to a node."""
+    def note_usage(self, node: Node) -> None:
+        """Read that other pods use a node."""
         column = self._column_of.get(self.recorded_values_of(node))
         if column is not None:
             self.fits.note(column)
-
-    def _add_node(self, column: int, node: Node, times: int) -> None:
-        amounts = in_base_units(node.status.allocatable)
-        self._add_to(column, amounts, times)
-        if self.below is not None and node.metadata.name in self.below:
-            self.below.add_free(node.metadata.name, amounts, times)
-        for resource, amount in amounts.items():
-            _add(self._allocatable, self._rows[resource], column, as_share(amount) * times)
-
-    def _add_to(self, column: int, amounts: Mapping[str, int], times: int) -> None:
-        for resource, amount in amounts.items():
-            row = self._row(resource)  # may replace the matrix
-            _add(self._free, row, column, as_share(amount) * times)
 
     def add_used(self, recorded_values: Path, amounts: Mapping[str, int], times: int = 1) -> None:
         """Add ``amounts`` to what pods placed in the topology use of a leaf, if it exists."""
@@ -288,10 +291,11 @@ class DomainTree:
         if column is None:
             return
         for resource, amount in amounts.items():
-            row = self._rows.get(resource)
-            if row is None:
-                row = self._row(resource)
-            _add(self._used, row, column, amount * times)
+            used = self._used.get(resource)
+            if used is None:
+                used = self._used[resource] = np.zeros(self.column_count, np.int64)
+            total = used.item(column) + amount * times
+            used[column] = max(-MAX_AMOUNT, min(MAX_AMOUNT, total))
         self.fits.note(column)
 
     @property
@@ -299,21 +303,21 @@ class DomainTree:
         """The recorded values of all leaves."""
         return self._column_of.keys()
 
-    def amounts_of(self, recorded_values: Path) -> tuple[dict[str, int], dict[str, int]]:
-        """Return by resource what pods of others leave of a leaf, and what placed pods use of it."""
-        column = self._column_of[recorded_values]
-        free = {resource: int(self._free[row, column]) for resource, row in self._rows.items()}
-        return free, {resource: int(self._used[row, column]) for resource, row in self._rows.items()}
+    def nodes_in(self, recorded_values: Path) -> int:
+        """Return the number of nodes of a leaf."""
+        return self._nodes_in[self._column_of[recorded_values]]
 
-    def _row(self, resource: str) -> int:
-        row = self._rows.get(resource)
-        if row is None:
-            row = self._rows[resource] = len(self._rows)
-            more = np.zeros((1, len(self._nodes_in)), np.int64)
-            self._allocatable, self._free, self._used = (
-                np.vstack([each, more]) for each in (self._allocatable, self._free, self._used)
-            )
-        return row
+    def amounts_of(self, recorded_values: Path) -> tuple[dict[str, int], dict[str, int]]:
+        """Return by resource what pods of others leave of a leaf, and what placed pods use of it.
+
+        Resources that the nodes do not have and the pods do not use are left out.
+        """
+        column, cluster = self._column_of[recorded_values], self._cluster
+        indexes = self._indexes_in(column)
+        read = (cluster.allocatable[:, indexes] | cluster.used[:, indexes]).any(axis=1)
+        names = [cluster.resources[row] for row in np.flatnonzero(read)]
+        free = {resource: self.remaining_in(column, resource, empty=True) for resource in names}
+        return free, {name: int(used[column]) for name, used in self._used.items() if used[column]}
 
     def remaining(self, resource: str, *, empty: bool = False) -> Vector:
         """Return the capacity of each leaf that is not used, 0 where the nodes lack the resource.
@@ -324,27 +328,35 @@ class DomainTree:
 
     def allocatable(self, resource: str) -> Vector:
         """Return what the nodes of each leaf have, whatever uses it."""
-        row = self._rows.get(resource)
-        if row is None:
-            return np.zeros(self.leaf_count, np.int64)
-        found: Vector = self._allocatable[row, self.columns]
-        return found
+        return self._sums(self._cluster.allocatable[self._cluster.row(resource)])[self.columns]
 
     def remaining_by_column(self, resource: str, *, empty: bool = False) -> Vector:
         """Return the same in the order of the columns, some of which are of no leaf; not to be changed."""
-        row = self._rows.get(resource)
-        if row is None:
-            return np.zeros(len(self._nodes_in), np.int64)
-        remaining: Vector = self._free[row] if empty else self._free[row] - self._used[row]
-        return remaining
+        free, used = self._sums(self._cluster.idle(resource)), self._used.get(resource)
+        return free if empty or used is None else free - used
+
+    def _sums(self, amounts: Vector) -> Vector:
+        """Return the sums by column of the amounts of nodes; a column of no leaf has any number."""
+        if self._node_count == self.leaf_count != 0:  # one node each
+            return amounts.take(self._first_in)
+        sums = np.zeros_like(self._first_in)
+        indexes = np.flatnonzero(self._column_at != _NO_COLUMN)
+        np.add.at(sums, self._column_at[indexes], _shares(amounts[indexes]))
+        return sums
 
     def remaining_in(self, column: int, resource: str, *, empty: bool = False) -> int:
         """Return the same of one column."""
-        row = self._rows.get(resource)
+        cluster = self._cluster
+        row = cluster.rows.get(resource)
         if row is None:
-            return 0
-        free: int = self._free.item(row, column)  # half the cost of int(...[...])
-        return free if empty else free - self._used.item(row, column)
+            free = 0
+        elif self._nodes_in[column] == 1:
+            index = self._first_in.item(column)  # a fraction of the cost of int(...[...]), here and below
+            free = cluster.allocatable.item(row, index) - cluster.used.item(row, index)
+        else:
+            free = int(_shares(cluster.idle(resource)[self._indexes_in(column)]).sum())
+        used = None if empty else self._used.get(resource)
+        return free if used is None else free - used.item(column)
 
     def column_of(self, recorded_values: Path) -> int | None:
         """Return the column of a leaf; None if it does not exist."""
@@ -361,14 +373,8 @@ class DomainTree:
         return True
 
 
-def as_share(amount: int) -> int:
-    """Return the part of an amount of one node or pod that counts."""
-    return max(-_MAX_SHARE, min(_MAX_SHARE, amount))
-
-
-def _add(amounts: Vector, row: int, column: int, amount: int) -> None:
-    new = amounts.item(row, column) + amount
-    amounts[row, column] = new if -MAX_AMOUNT <= new <= MAX_AMOUNT else MAX_AMOUNT if new > 0 else -MAX_AMOUNT
+def _shares(amounts: Vector) -> Vector:
+    return amounts.clip(-_MAX_SHARE, _MAX_SHARE)
 
 
 def _with(numbers: Vector, at: int, number: int) -> Vector:

@@ -1,7 +1,7 @@
 """Audit of nodes, pods and places: what uses each leaf, and what pod constraints read, computed from scratch.
 
 The model updates all of it incrementally: the usage of each leaf when a workload gets or loses places, and
-the trees of the flavors and the view of the filters when nodes, pods and places change.  Each slice of the
+the trees of the flavors and the cluster when nodes, pods and places change.  Each slice of the
 audit compares what belongs to one moment.  Places that a cycle reserves for a preemptor count only while it
 runs.
 """
@@ -12,14 +12,13 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
+from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.audit import SumMismatch, audit_cluster
-from quorate.placement.resources import in_base_units
-from quorate.placement.topology.tree import MAX_AMOUNT, Path, as_share
+from quorate.placement.topology.tree import MAX_AMOUNT, Path
 from quorate.queueing.nodes.constraint_view import HeldKey
 from quorate.queueing.nodes.model import TopologyModel
-from quorate.queueing.nodes.occupants import Name
+from quorate.queueing.nodes.occupants import Name, Nominated
 from quorate.queueing.nodes.places import Amounts, Places, UsedBy
 from quorate.queueing.nodes.pod_constraints import PodConstraints
 from quorate.queueing.nodes.trees import KnownTree
@@ -35,9 +34,9 @@ _Usage = Mapping[Path, Mapping[UsedBy, Amounts]]
 class PlaceMismatch(msgspec.Struct, frozen=True):
     """Another amount of a resource in the model than what the places, nodes and pods give."""
 
-    leaf: Path  # or a node below a leaf: its name is the last value
+    leaf: Path
     flavors: tuple[str, ...]  # of the pods, or of the tree; empty: hosts of flavors without a topology
-    quantity: str  # "usage" of the pods, or what a tree has as "free" and "used"
+    quantity: str  # "usage" of the pods, or what a tree has as "used", or its number of "nodes"
     resource: str
     in_model: int
     computed: int
@@ -86,8 +85,7 @@ def audit_nodes(
     for known in model.known_trees():
         yield from _tree_slices(model, known)
     yield from audit_pods(model.constraints)
-    if model.constraints.view is not None:
-        yield from audit_cluster(model.constraints.view.cluster)
+    yield from audit_cluster(model.cluster)
 
 
 def _add_up(
@@ -147,13 +145,11 @@ class PlaceSums:
 
 def held_differences(constraints: PodConstraints, sums: Counter[HeldKey]) -> list[ConstraintMismatch]:
     held, view = constraints.held, constraints.view
-    in_view = {} if view is None else view.held
-    unread = held if view is None else view.unread.held
     compared = [("held pods", key, held.get(key, 0)) for key in held.keys() | sums.keys()]
     compared += [
-        ("held pods in the view", key, in_view.get(key, 0))
-        for key in in_view.keys() | sums.keys()
-        if key not in unread
+        ("held pods in the view", key, constraints.cluster.held_pods(key))
+        for key in (held.keys() | sums.keys() if view is not None else ())
+        if view is not None and key not in view.held
     ]
     differences = [
         ConstraintMismatch(quantity, key[0], pods, sums[key])
@@ -184,7 +180,7 @@ def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[NodeD
             each.tree is known.tree for each in model.known_trees()
         )
 
-    nodes_of: dict[Path, list[str]] = {}
+    nodes_of = Counter[Path]()
     for start, names in _chunks([*model.nodes]):
         if start:
             yield ()
@@ -193,7 +189,7 @@ def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[NodeD
         for name in names:
             node = model.nodes.get(name)
             if node is not None and model.is_in(node, known.of):
-                nodes_of.setdefault(known.tree.recorded_values_of(node), []).append(name)
+                nodes_of[known.tree.recorded_values_of(node)] += 1
     leaves = known.tree.leaves
     if nodes_of.keys() != leaves:
         yield tuple(
@@ -207,9 +203,7 @@ def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[NodeD
         yield tuple(
             difference
             for leaf in chunk
-            for difference in _leaf_differences(
-                model, known, leaf, [model.nodes[name] for name in nodes_of[leaf]]
-            )
+            for difference in _leaf_differences(model, known, leaf, nodes_of[leaf])
         )
 
 
@@ -219,51 +213,31 @@ def _chunks(items: Sequence[_T]) -> Iterator[tuple[int, Sequence[_T]]]:
 
 
 def _leaf_differences(
-    model: TopologyModel, known: KnownTree, leaf: Path, nodes: Iterable[Node]
+    model: TopologyModel, known: KnownTree, leaf: Path, nodes: int
 ) -> Iterator[PlaceMismatch]:
-    free: dict[str, int] = {}
-    for node in nodes:
-        of_node: dict[str, int] = {}
-        _add_amounts(of_node, in_base_units(node.status.allocatable), 1)
-        for amounts in model.foreign_on(node):
-            _add_amounts(of_node, amounts, -1)
-        _add_amounts(free, of_node, 1)
-        if known.tree.below is not None:
-            name = node.metadata.name
-            yield from _mismatches(known, (*leaf, name), "free", known.tree.below.free_on(name), of_node)
-    used: dict[str, int] = {}
+    in_leaf = known.tree.nodes_in(leaf)
+    if in_leaf != nodes:
+        yield PlaceMismatch(leaf, (known.flavor,), "nodes", "", in_leaf, nodes)
+    used = Counter[str]()
     for amounts in model.used_in(known, leaf):
-        for resource, amount in amounts.items():
-            used[resource] = used.get(resource, 0) + amount
-    of_tree = known.tree.amounts_of(leaf)
-    for quantity, in_tree, computed in zip(("free", "used"), of_tree, (free, used), strict=True):
-        yield from _mismatches(known, leaf, quantity, in_tree, computed)
-
-
-def _mismatches(
-    known: KnownTree, leaf: Path, quantity: str, in_tree: Amounts, computed: Amounts
-) -> Iterator[PlaceMismatch]:
-    for resource in sorted(in_tree.keys() | computed.keys()):
-        have, want = in_tree.get(resource, 0), computed.get(resource, 0)
+        used.update(amounts)
+    _, in_tree = known.tree.amounts_of(leaf)
+    for resource in sorted(in_tree.keys() | used.keys()):
+        have, want = in_tree.get(resource, 0), used[resource]
         is_exact = max(abs(have), abs(want)) < MAX_AMOUNT  # at the bound, the order of changes counts
         if have != want and is_exact:
-            yield PlaceMismatch(leaf, (known.flavor,), quantity, resource, have, want)
-
-
-def _add_amounts(total: dict[str, int], amounts: Mapping[str, int], times: int) -> None:
-    for resource, amount in amounts.items():
-        total[resource] = total.get(resource, 0) + as_share(amount) * times
+            yield PlaceMismatch(leaf, (known.flavor,), "used", resource, have, want)
 
 
 # Pods.
 
 
 def audit_pods(constraints: PodConstraints) -> Iterator[tuple[ConstraintMismatch, ...]]:
-    """Compare the pods without a place with those of the view, one by one, and the sums over all pods."""
-    names_in_view = [] if constraints.view is None else constraints.view.pods
-    for _, names in _chunks(list(dict.fromkeys([*constraints.occupants.by_name, *names_in_view]))):
-        yield tuple(_view_differences(constraints, names))
-    sums = PodConstraints({}, constraints.occupants)
+    """Compare the pods without a place with those of the cluster, one by one, and the sums over all pods."""
+    in_cluster = [name for name in constraints.cluster.occupants if isinstance(name, Key | Nominated)]
+    for _, names in _chunks(list(dict.fromkeys([*constraints.occupants.by_name, *in_cluster]))):
+        yield tuple(_pod_differences(constraints, names))
+    sums = PodConstraints(Cluster(), constraints.occupants)
     yield from _add_up(lambda: dict(constraints.occupants.by_name), sums.count)
     for (host, template), pods in constraints.held.items():
         sums.hold(host, template, pods)
@@ -282,13 +256,18 @@ def audit_pods(constraints: PodConstraints) -> Iterator[tuple[ConstraintMismatch
     )
 
 
-def _view_differences(constraints: PodConstraints, names: Iterable[Name]) -> Iterator[ConstraintMismatch]:
-    view = constraints.view
-    for name in names if view is not None else ():
-        if view is not None and name not in view.unread.pods:
-            occupant, seen = constraints.occupants.by_name.get(name), view.cluster.occupants.get(name)
-            node = occupant.node if occupant is not None and constraints.is_in_view(occupant) else None
-            if node != (None if seen is None else seen.node):
-                yield ConstraintMismatch(
-                    "pods in the view", str(name), int(seen is not None), int(node is not None)
-                )
+def _pod_differences(constraints: PodConstraints, names: Iterable[Name]) -> Iterator[ConstraintMismatch]:
+    """Compare the node of each pod, its amounts and, once the filters read it, its labels."""
+    view, occupants = constraints.view, constraints.occupants
+    for name in names:
+        counted, occupant = constraints.cluster.occupants.get(name), occupants.by_name.get(name)
+        is_read = view is not None and name not in view.pods
+        in_cluster = in_model = None
+        if counted is not None:
+            in_cluster = counted.node, counted.shape.amounts, counted.shape.labels if is_read else {}
+        if occupant is not None and occupants.counts(occupant):
+            labels = occupant.pod.metadata.labels if is_read and occupant.pod is not None else {}
+            in_model = occupant.node, constraints.plain_shape(occupant).amounts, labels
+        if in_cluster != in_model:
+            is_missing = in_cluster is None
+            yield ConstraintMismatch("pods in the view", str(name), int(not is_missing), int(is_missing))

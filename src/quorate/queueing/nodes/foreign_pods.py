@@ -4,6 +4,7 @@ Kueue (v0.19) counts the pods that request no place.  Here a pod that requests o
 workload has no places any more: until a terminating pod has ended, its room is not free.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from quorate.api.core.pod import Pod
@@ -11,6 +12,7 @@ from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.meta import Key
+from quorate.api.quantity import Quantity
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.placement.resources import in_base_units
 from quorate.queueing.nodes.occupants import Owner, Requests
@@ -44,13 +46,12 @@ def usage_on_node(pod: Pod) -> Amounts:
     return {**in_base_units(pod.requests), PODS: 1}
 
 
-def offered_amounts(requests: Requests, node: Node) -> Amounts:
-    """Return the requests of what the node offers, in base units.
+def offered_amounts(requests: Requests, node: Node | None) -> Amounts:
+    """Return the requests of what the node offers, in base units; of an unknown node, those of ``pods``.
 
-    Of any other resource nothing is free, whatever pods use.  A pod may name thousands of them, and a tree
-    has a row for each resource.
+    Of any other resource nothing is free, whatever pods use, and a pod may name thousands of them.
     """
-    names = node.status.allocatable
+    names: Mapping[str, Quantity] = {} if node is None else node.status.allocatable
     if isinstance(requests, EncodedRequests):
         return {**in_base_units(requests.of_resources(names)), PODS: 1}
     return {name: amount for name, amount in requests.items() if name in names or name == PODS}

@@ -16,7 +16,7 @@ from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
-from quorate.queueing.nodes.foreign_pods import offered_amounts, owner_of, usage_on_node
+from quorate.queueing.nodes.foreign_pods import owner_of, usage_on_node
 from quorate.queueing.nodes.occupants import Name, Nominated, Occupant, Owner, Requests
 from quorate.queueing.nodes.places import Place
 from quorate.queueing.nodes.pod_constraints import PodConstraints
@@ -65,7 +65,7 @@ class TopologyModel(TopologyTrees):
 
     def __init__(self, gates: TopologyGates | None, node_fit: NodeFitMode = "Off") -> None:
         super().__init__(gates, node_fit)
-        self.constraints = PodConstraints(self.nodes, self.occupants)
+        self.constraints = PodConstraints(self.cluster, self.occupants)
         self.version = 0  # incremented with every change
         self.capacity_version = 0  # incremented with every change except of what placed pods use
         self.placements: PlacementMemo[object] = PlacementMemo()
@@ -87,10 +87,11 @@ class TopologyModel(TopologyTrees):
 
     def take_nodes(self, old: "TopologyModel") -> None:
         """Take over the nodes and pods of ``old``, which is not used any more."""
-        self.has_nodes, self.nodes = old.has_nodes, old.nodes
+        self.has_nodes, self.nodes, self.cluster = old.has_nodes, old.nodes, old.cluster
         old.occupants.with_places = self.occupants.with_places
         self.occupants = old.occupants
-        self.constraints.take_pods(old.constraints, self.nodes, self.occupants)
+        old.constraints.replace_places(self.constraints)
+        self.constraints = old.constraints
         self._forget_trees()
         self._capacity_changed()
 
@@ -120,6 +121,7 @@ class TopologyModel(TopologyTrees):
         """Return the flavors that give places on the node, or did before."""
         old = self.nodes.get(node.metadata.name)
         self.nodes[node.metadata.name] = node
+        self.cluster.set_node(node)
         self.constraints.put_node(node, old)
         return self._node_changed(old, node)
 
@@ -127,8 +129,10 @@ class TopologyModel(TopologyTrees):
         node = self.nodes.pop(name, None)
         if node is None:
             return ()
+        flavors = self._node_changed(node, None)
+        self.cluster.remove_node(name)
         self.constraints.remove_node(node)
-        return self._node_changed(node, None)
+        return flavors
 
     def _node_changed(self, old: Node | None, new: Node | None) -> tuple[str, ...]:
         self._capacity_changed()
@@ -188,7 +192,7 @@ class TopologyModel(TopologyTrees):
         freed = self._remove(name)
         self.occupants.put(name, occupant)
         self.constraints.add(name, occupant)
-        self._count(occupant, 1)
+        self._note(occupant)
         # A pod may be what affinity of others requires, on whatever node these get.
         return tuple(self.placing) if self.constraints.is_used else freed
 
@@ -199,24 +203,20 @@ class TopologyModel(TopologyTrees):
             return ()
         self.constraints.remove(name, occupant)
         self.occupants.remove(name)
-        return self._count(occupant, -1)
+        return self._note(occupant)
 
-    def _count(self, occupant: Occupant, times: int) -> tuple[str, ...]:
-        """Return the flavors of the node of a pod that counts, or does no longer."""
+    def _note(self, occupant: Occupant) -> tuple[str, ...]:
+        """Return the flavors of the node of a pod that has come or gone, if it takes room itself."""
         node = self.nodes.get(occupant.node)
         is_counted = self.occupants.counts(occupant)
         if is_counted or (node is not None and self._has_leaves_above_hosts):
             self._capacity_changed()
         if node is None:
             return ()
-        if not is_counted:
-            for tree in self._trees_with(node) if self._has_leaves_above_hosts else ():
-                tree.note_bound(node)
-            return ()
-        amounts = offered_amounts(occupant.requests, node)
-        for tree in self._trees_with(node):
-            tree.add_free(node, amounts, -times)
-        return self._flavors_of(node)
+        if is_counted or self._has_leaves_above_hosts:
+            for tree in self._trees_with(node):
+                tree.note_usage(node)
+        return self._flavors_of(node) if is_counted else ()
 
     def bound_pods(self, workload: Key, pod_set: str, levels: Sequence[str]) -> Counter[Path]:
         """Return how many pods of a pod set are bound in each domain, by its values for ``levels``.

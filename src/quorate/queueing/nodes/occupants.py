@@ -92,9 +92,13 @@ class Occupants:
         is_placed = owner is not None and owner.kind == "workload" and owner.key in self.with_places
         return occupant.is_unreadable or not is_placed
 
+    def named_on(self, node: str) -> Mapping[Name, Occupant]:
+        """Return all pods on a node by name, also those that take no room themselves."""
+        return self._on_nodes.get(node, _NO_PODS)
+
     def on_node(self, node: str, *, counted: bool) -> Iterator[Requests]:
         """Yield the requests of the pods on a node that take room themselves, or of the others."""
-        for occupant in self._on_nodes.get(node, _NO_PODS).values():
+        for occupant in self.named_on(node).values():
             if self.counts(occupant) is counted:
                 yield occupant.requests
 

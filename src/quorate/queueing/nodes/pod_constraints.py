@@ -1,10 +1,10 @@
 """What keeps pods from hosts beside labels, taints and resources: ports, volumes, pod affinity and spread.
 
-The filters are those of the gang scheduler.  Their view of nodes and pods is built when the first workload
-queues of which the pods have such a constraint, or may be selected by an anti-affinity term of a placed pod;
-until then only references are kept.  It is built in slices between the cycles.  All pods that use
-nodes count: those without a place by their node, and those with one by the places of their workload, whether
-they exist or not.
+The filters are those of the gang scheduler, over the same cluster from which pods get their places.  They
+read it from the first workload on that queues and of which the pods have such a constraint, or may be
+selected by an anti-affinity term of a placed pod; until then the shapes of pods have amounts only.  They
+read it in slices between the cycles.  All pods that use nodes count: those without a place by their node,
+and those with one by the places of their workload, whether they exist or not.
 """
 
 from collections import Counter
@@ -21,18 +21,20 @@ from quorate.api.core.scheduling import Node, PodSpec
 from quorate.api.core.volumes import CSINode, PersistentVolumeClaim
 from quorate.api.meta import Key
 from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.filters.volumes.requirements import NO_VOLUMES, volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
-from quorate.placement.shapes import Shape
+from quorate.placement.resources import EMPTY_AMOUNTS
+from quorate.placement.shapes import Shape, Shapes
 from quorate.placement.topology.counting import Capacity, Exclusions, accepted_leaves, fitting_pods
 from quorate.placement.topology.pod_limits import PodLimits, limit_pods, limits_with_preemption
 from quorate.placement.topology.request import PodSetRequest
-from quorate.placement.topology.tree import HOSTNAME, DomainTree
-from quorate.placement.vectors import Vector
+from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing.limits import MAX_TEMPLATES
-from quorate.queueing.nodes.constraint_view import SLICE_SIZE, ConstraintView, HeldKey, Objects
+from quorate.queueing.nodes.constraint_view import SLICE_SIZE, ConstraintView, HeldKey
+from quorate.queueing.nodes.foreign_pods import offer_the_same, offered_amounts
 from quorate.queueing.nodes.occupants import Name, Occupant, Occupants
-from quorate.queueing.nodes.places import Place
+from quorate.queueing.nodes.places import Amounts, Place
 from quorate.queueing.nodes.pod_templates import Template
 
 _NO_CONSTRAINTS: Final = PodSpec()
@@ -42,14 +44,15 @@ VOLUMES_UNKNOWN: Final = "the volumes of the cluster are not known yet"
 class PodConstraints:
     """Evaluates ports, volumes, pod affinity and spread of pods for the hosts of a topology."""
 
-    def __init__(self, nodes: Mapping[str, Node], occupants: Occupants) -> None:
-        """``nodes`` and ``occupants`` are those of the topology model."""
+    def __init__(self, cluster: Cluster, occupants: Occupants) -> None:
+        """``cluster`` and ``occupants`` are those of the topology model."""
         self.storage = StorageIndex()
         self.has_storage = True  # False until claims and volumes are listed
         # Sums of hashes over pods with constraints, and over all: equal sums mean equal pods.
         self.sum_constrained = self.sum = 0
-        self._nodes, self.occupants = nodes, occupants
+        self.cluster, self.occupants, self.shapes = cluster, occupants, Shapes()
         self.held: dict[HeldKey, int] = {}  # how many pods have places
+        self._node_of_host: dict[str, str] = {}  # those that do not have its name
         # By namespace: how many terms of anti-affinity may select its pods; "" has those for all namespaces.
         self.repelled: Counter[str] = Counter()
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -67,15 +70,32 @@ class PodConstraints:
     # Objects.
 
     def put_node(self, node: Node, old: Node | None) -> None:
-        if self.view is not None:
-            if old is not None and old.metadata.labels.get(HOSTNAME) != node.metadata.labels.get(HOSTNAME):
-                self.view = self._empty_view()
-            else:
-                self.view.put_node(node)
+        """Read a node that the cluster has now, instead of ``old``."""
+        name, host = node.metadata.name, node.metadata.labels.get(HOSTNAME, "")
+        if old is None or not offer_the_same(old, node):
+            self._count_pods_again(name)
+        before = host if old is None else old.metadata.labels.get(HOSTNAME, "")
+        if old is not None and before != host:
+            self._forget_host(old)
+            self._hold_again(before)
+        if self._node_of_host.get(host, host) != name:
+            self._node_of_host[host] = name
+            self._hold_again(host)
 
     def remove_node(self, node: Node) -> None:
-        if self.view is not None:
-            self.view.remove_node(node)
+        """Read that the cluster does not have a node any more."""
+        self._count_pods_again(node.metadata.name)
+        self._forget_host(node)
+
+    def _count_pods_again(self, node: str) -> None:
+        """Count the pods on a node that offers other resources."""
+        for pod, occupant in self.occupants.named_on(node).items():
+            self._count_again(pod, occupant)
+
+    def _forget_host(self, node: Node) -> None:
+        host = node.metadata.labels.get(HOSTNAME, "")
+        if self._node_of_host.get(host) == node.metadata.name:
+            del self._node_of_host[host]
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         self._namespaces[name] = labels
@@ -102,27 +122,48 @@ class PodConstraints:
 
     def _claim_changed(self, claim: Key) -> None:
         """Count the pods that use a claim again, with what its volume is now."""
-        view = self.view
-        if view is None:
+        if self.view is None:
             return
         for name, occupant in self.occupants.by_name.items():
-            if _uses(occupant.pod, claim) and name in view.cluster.occupants:
-                view.uncount(name)
-                self._count_in(view, name, occupant)
+            if _uses(occupant.pod, claim):
+                self._count_again(name, occupant)
 
     # Pods on nodes.
 
     def add(self, name: Name, occupant: Occupant) -> None:
         """Count a pod that is among the occupants now."""
         self.count(occupant, 1)
-        if self.view is not None and self.is_in_view(occupant):
-            self._count_in(self.view, name, occupant)
+        self._put(name, occupant)
 
     def remove(self, name: Name, occupant: Occupant) -> None:
         """Count a pod no longer."""
         self.count(occupant, -1)
+        self.uncount(name)
+
+    def uncount(self, name: Name) -> None:
+        """Remove a pod from the cluster, if it is there."""
         if self.view is not None:
-            self.view.uncount(name)
+            self.view.pods.pop(name, None)
+        if name in self.cluster.occupants:
+            self.cluster.remove_pod(name)
+
+    def _put(self, name: Name, occupant: Occupant) -> None:
+        """Put a pod that takes room itself into the cluster."""
+        if self.occupants.counts(occupant):
+            shape = self._shape_of_bound(occupant)
+            self.cluster.add_pod(name, shape, occupant.node, AllocationState.USED)
+
+    def _count_again(self, name: Name, occupant: Occupant) -> None:
+        self.uncount(name)
+        self._put(name, occupant)
+
+    def plain_shape(self, occupant: Occupant) -> Shape:
+        """Return the shape with what a pod uses of what its node offers, and nothing else."""
+        return self.shapes.of_constraints("", {}, _NO_CONSTRAINTS, NO_VOLUMES, self._amounts_of(occupant))
+
+    def _amounts_of(self, occupant: Occupant) -> Amounts:
+        index = self.cluster.index(occupant.node)
+        return offered_amounts(occupant.requests, None if index is None else self.cluster.nodes[index])
 
     def is_in_view(self, occupant: Occupant) -> bool:
         """Return True if the filters count a pod by itself."""
@@ -140,10 +181,6 @@ class PodConstraints:
             self.sum += number
             if pod.constraints is not None:
                 self.sum_constrained += number
-
-    def _count_in(self, view: ConstraintView, name: Name, occupant: Occupant) -> None:
-        assert occupant.pod is not None, f"{name} has nothing that the filters read"
-        view.count(name, self._shape_of_bound(view, occupant.pod), occupant.node)
 
     # Pods with places.
 
@@ -169,17 +206,33 @@ class PodConstraints:
             self._set_held(self.view, key, left)
 
     def _set_held(self, view: ConstraintView, key: HeldKey, pods: int) -> None:
-        view.hold(key, pods, lambda template: self._shape(view, template.decode()))
+        """Set how many pods of a template have places on a host."""
+        view.held.pop(key, None)
+        held, (host, template) = self.cluster.occupants.get(key), key
+        if held is None and not pods:
+            return
+        shape = self._shape(template.decode()) if held is None else held.shape
+        self.cluster.hold(key, shape, self._node_of_host.get(host, host), pods)
 
-    def take_pods(self, old: "PodConstraints", nodes: Mapping[str, Node], occupants: Occupants) -> None:
-        """Take over what is known of storage, and count ``occupants``; ``old`` is not used any more."""
-        self.storage, self.has_storage, self._drivers = old.storage, old.has_storage, old._drivers
-        self._nodes, self.occupants = nodes, occupants
-        for occupant in occupants.by_name.values():
+    def _hold_again(self, host: str) -> None:
+        """Hold the places on a host, of which the node is another one."""
+        if self.view is not None:
+            for key in [key for key in self.held if key[0] == host]:
+                self._set_held(self.view, key, self.held[key])
+
+    def replace_places(self, fresh: "PodConstraints") -> None:
+        """Count the places and expected checks of ``fresh``, which is not used any more, beside all pods."""
+        for key in self.held:
+            self.cluster.release(key)
+        self.held, self.repelled, self._namespaces = fresh.held, fresh.repelled, fresh._namespaces
+        self.sum, self.sum_constrained = fresh.sum, fresh.sum_constrained
+        for name, occupant in self.occupants.by_name.items():
             self.count(occupant, 1)
+            if self.occupants.counts(occupant) != (name in self.cluster.occupants):
+                self._count_again(name, occupant)
+        self._expects_constraints |= fresh._expects_constraints or self.view is not None
+        self._expected |= fresh._expected
         self.view = None
-        self._expects_constraints |= old._expects_constraints or old.view is not None
-        self._expected |= old._expected
 
     def assume(self, places: Iterable[Place], stack: ExitStack) -> None:
         """Count the pods of a workload that is being placed until ``stack`` is closed."""
@@ -214,7 +267,7 @@ class PodConstraints:
             no_pods = np.zeros(capacity.tree.leaf_count, np.int64)
             return PodLimits(no_pods, no_pods > 0, ((VOLUMES_UNKNOWN, 0),))
         view, tree = self._used_view(), capacity.tree
-        hosts = _indexes(tree, view.cluster)
+        hosts = tree.indexes
         shape = self._checked_shape(view, request, template, labels)
         if capacity.is_empty:
             return limits_with_preemption(view.engine, shape, hosts)
@@ -247,7 +300,7 @@ class PodConstraints:
                 return True
             self.view = self._empty_view()
         self._fill(self.view, SLICE_SIZE)
-        return not len(self.view.unread)
+        return self.view.is_complete
 
     def _expects_repelled(self) -> bool:
         """Return True if terms of anti-affinity may select pods of a namespace with expected checks."""
@@ -258,47 +311,51 @@ class PodConstraints:
         """Return the view with all nodes and pods."""
         if self.view is None:
             self.view = self._empty_view()
-        while len(self.view.unread):
+        while not self.view.is_complete:
             self._fill(self.view, SLICE_SIZE)
         return self.view
 
     def _empty_view(self) -> ConstraintView:
         pods = (name for name, occupant in self.occupants.by_name.items() if self.is_in_view(occupant))
-        view = ConstraintView(Objects(self._nodes, self._drivers, pods, self.held))
+        view = ConstraintView(self.cluster, self._drivers, pods, self.held)
         for name, labels in self._namespaces.items():
             view.engine.set_namespace(name, labels)
         return view
 
     def _fill(self, view: ConstraintView, size: int) -> None:
-        """Put ``size`` of the unread objects into the view, and read them."""
-        unread = view.unread
-        for name in list(islice(unread.nodes, size)):
-            view.put_node(self._nodes[name])
-            size -= 1
-        for name in list(islice(unread.drivers, size)):
+        """Let the filters read ``size`` nodes or, once they have, other objects."""
+        if not view.has_rows:
+            view.has_rows = view.engine.refresh(size)
+            return
+        for name in list(islice(view.drivers, size)):
             view.set_drivers(self._drivers[name])
             size -= 1
-        for pod in list(islice(unread.pods, size)):
-            self._count_in(view, pod, self.occupants.by_name[pod])
+        for pod in list(islice(view.pods, size)):
+            self._count_again(pod, self.occupants.by_name[pod])
             size -= 1
-        for held in list(islice(unread.held, size)):
+        for held in list(islice(view.held, size)):
             self._set_held(view, held, self.held.get(held, 0))
         view.engine.refresh()
 
     # Shapes.
 
-    def _shape_of_bound(self, view: ConstraintView, pod: Pod) -> Shape:
+    def _shape_of_bound(self, occupant: Occupant) -> Shape:
+        pod = occupant.pod
+        if pod is None or self.view is None:
+            return self.plain_shape(occupant)
+        amounts = self._amounts_of(occupant)
         metadata, spec = pod.metadata, pod.constraints or _NO_CONSTRAINTS
         if not spec.volumes:
-            return view.shapes.of_constraints(metadata.namespace, metadata.labels, spec, NO_VOLUMES)
+            return self.shapes.of_constraints(metadata.namespace, metadata.labels, spec, NO_VOLUMES, amounts)
         meta = PodMeta(
             name=metadata.name, namespace=metadata.namespace, uid=metadata.uid, labels=metadata.labels
         )
-        return self._shape(view, Pod(metadata=meta, spec=spec))
+        return self._shape(Pod(metadata=meta, spec=spec), amounts)
 
-    def _shape(self, view: ConstraintView, pod: Pod) -> Shape:
+    def _shape(self, pod: Pod, amounts: Amounts = EMPTY_AMOUNTS) -> Shape:
         volumes = volume_requirements(pod, self.storage) if self.has_storage else NO_VOLUMES
-        return view.shapes.of_constraints(pod.metadata.namespace, pod.metadata.labels, pod.spec, volumes)
+        metadata = pod.metadata
+        return self.shapes.of_constraints(metadata.namespace, metadata.labels, pod.spec, volumes, amounts)
 
     def _checked_shape(
         self,
@@ -316,15 +373,8 @@ class PodConstraints:
                 view.checked.clear()
             selector = {**dict(labels), **pod.spec.node_selector}
             spec = replace(pod.spec, node_selector=selector, tolerations=request.tolerations)
-            shape = view.checked[key] = self._shape(view, replace(pod, spec=spec))
+            shape = view.checked[key] = self._shape(replace(pod, spec=spec))
         return shape
-
-
-def _indexes(tree: DomainTree, cluster: Cluster) -> Vector:
-    """Return the index in the cluster of each leaf of the tree, a host."""
-    names = tree.hosts.names
-    index_of = [cluster.index(name) for name in names.values]
-    return np.array([index_of[code] for code in names.codes[tree.columns].tolist()], np.int64)
 
 
 def _uses(pod: Pod | None, claim: Key) -> bool:

@@ -19,8 +19,8 @@ from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.meta import is_true
+from quorate.placement.cluster import Cluster
 from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
-from quorate.queueing.nodes.foreign_pods import offer_the_same, offered_amounts
 from quorate.queueing.nodes.node_fit import mode_of
 from quorate.queueing.nodes.occupants import Occupants
 from quorate.queueing.nodes.places import LEVELS, Amounts, UsedBy
@@ -52,6 +52,7 @@ class TopologyTrees(TopologyFlavors):
         super().__init__(gates, node_fit)
         self.has_nodes = True  # False while nodes and pods are being listed: no pod gets a place
         self.nodes: dict[str, Node] = {}  # of the cluster, whatever their state
+        self.cluster = Cluster()  # the same nodes, with the pods that take room themselves
         self.occupants = Occupants()  # pods, also of those that are counted by places
         self.used = UsedPlaces()
         self.domain_changes = 0  # how often a node joined or left a tree that had been built
@@ -88,11 +89,6 @@ class TopologyTrees(TopologyFlavors):
     def is_in(self, node: Node, of: TreeOf) -> bool:
         """Return True if a node belongs to a tree."""
         return self.belongs(node, self.flavors[of]) if isinstance(of, str) else is_host(node, of)
-
-    def foreign_on(self, node: Node) -> Iterator[Amounts]:
-        """Yield what each pod without a place uses of what a node offers."""
-        for requests in self.occupants.on_node(node.metadata.name, counted=True):
-            yield offered_amounts(requests, node)
 
     def used_in(self, known: KnownTree, values: Path) -> Iterator[Amounts]:
         """Yield what placed pods use of a leaf of a tree."""
@@ -168,7 +164,7 @@ class TopologyTrees(TopologyFlavors):
         flavor = self.flavors[of] if isinstance(of, str) else None
         levels = LEVELS if flavor is None else self.levels(flavor.metadata.name)
         assert levels is not None, f"the topology of {of} does not exist"
-        tree = DomainTree("" if flavor is None else flavor.spec.topology_name, levels, nodes)
+        tree = DomainTree("" if flavor is None else flavor.spec.topology_name, levels, self.cluster, nodes)
         if tree.below is not None and flavor is not None:
             tree.below.placed = partial(self.used.pods_in, flavor.metadata.name)
             tree.below.bound = self._placed_on
@@ -186,8 +182,6 @@ class TopologyTrees(TopologyFlavors):
         """Add a tree with all of its nodes."""
         nodes = [node for node in self.nodes.values() if self.is_in(node, of)]
         tree = self._add_tree(of, nodes)
-        for node in nodes:
-            self._add_foreign(tree, node, -1)
         for values in self.used.by_leaf:
             self._add_used(of, tree, values)
         return tree
@@ -227,26 +221,19 @@ class TopologyTrees(TopologyFlavors):
             return True
         if not tree.can_change(old, new):
             return False
-        if old is not None and new is not None and offer_the_same(old, new) and tree.replace_node(old, new):
+        if old is not None and new is not None and tree.replace_node(old, new):
             return True
         self.domain_changes += 1
         if old is not None:
-            self._add_foreign(tree, old, 1)
             tree.remove_node(old)
         if new is not None:
             self._add_node(of, tree, new)
         return True
 
     def _add_node(self, of: TreeOf, tree: DomainTree, node: Node) -> None:
-        """Add a node to a tree, with what other pods use of it and, if its leaf is new, placed ones."""
-        is_first = tree.add_node(node)
-        self._add_foreign(tree, node, -1)
-        if is_first:
+        """Add a node to a tree and, if its leaf is new, what placed pods use of it."""
+        if tree.add_node(node):
             self._add_used(of, tree, tree.recorded_values_of(node))
-
-    def _add_foreign(self, tree: DomainTree, node: Node, times: int) -> None:
-        for amounts in self.foreign_on(node):
-            tree.add_free(node, amounts, times)
 
     def _add_used(self, of: TreeOf, tree: DomainTree, values: Path) -> None:
         """Add what is used of one leaf, if it exists."""
