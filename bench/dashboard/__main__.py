@@ -156,7 +156,7 @@ class World:
         self.data.state.nodes.put_node(node)
         self.data.without_pods.put_node(node)
         self.data.state.nodes.put_pod(pod)
-        self.data.pods.put_pod(pod)
+        self.data.count_pod(pod.metadata.key, None, pod)
 
     def change(self) -> None:
         """Let one pending workload wait for another reason."""

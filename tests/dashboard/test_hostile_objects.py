@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.selection import Selection, Watched
+from quorate.queueing.nodes.foreign_pods import usage_on_node
 from tests.dashboard.objects import NOW, tenant
 from tests.fuzz.attacks import _object
 from tests.fuzz.kinds import KINDS, NAMESPACE, FuzzedKind
@@ -158,11 +160,11 @@ def test_the_groups_of_workloads_are_those_of_the_remaining_objects() -> None:
     assert {group: set(members) for group, members in fresh.groups.items()} == {
         group: set(members) for group, members in index.groups.items()
     }
-    used: dict[str, int] = {}
-    for amounts in data.pods.by_node.values():
-        for resource, amount in amounts.items():
-            used[resource] = used.get(resource, 0) + amount
-    assert {name: amount for name, amount in used.items() if amount} == dict(data.pods.used)
+    used = Counter[str]()
+    for pod in next(each for each in informers if each.resource.kind == "Pod"):
+        if pod.uses_node:
+            used.update(usage_on_node(pod))
+    assert {name: amount for name, amount in used.items() if amount} == dict(data.used)
     for key in list(index.by_key):
         informers_by_kind = {each.resource.kind: each for each in informers}
         informers_by_kind["Workload"]._put(Key(key.namespace, key.name), None)

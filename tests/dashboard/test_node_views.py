@@ -4,7 +4,6 @@ from typing import Any
 
 from quorate.api import codec
 from quorate.api.core.pod import Pod
-from quorate.api.meta import Key
 from quorate.dashboard.queries import ADMINISTRATOR, Gang
 from quorate.dashboard.schema import DomainUse
 from quorate.dashboard.views import node_views, overview
@@ -26,7 +25,7 @@ def racks() -> Cluster:
     return cluster
 
 
-def put_pod(cluster: Cluster, name: str, node: str, cpu: str) -> None:
+def put_pod(cluster: Cluster, name: str, node: str, cpu: str) -> Pod:
     containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
     body: dict[str, Any] = {
         "metadata": {"name": name, "namespace": "red", "uid": name},
@@ -35,8 +34,8 @@ def put_pod(cluster: Cluster, name: str, node: str, cpu: str) -> None:
     }
     pod = codec.convert(Pod, body)
     cluster.data.state.nodes.put_pod(pod)
-    cluster.data.pods.put_pod(pod)
-    cluster.data.pod_revision += 1
+    cluster.data.count_pod(pod.metadata.key, None, pod)
+    return pod
 
 
 def hold(cluster: Cluster, host: str, cpu: int) -> None:
@@ -150,12 +149,11 @@ def test_an_unknown_topology_or_one_without_levels_breaks_nothing() -> None:
 def test_totals_follow_pods_and_nodes() -> None:
     cluster = racks()
     put_pod(cluster, "one", "a1", "1")
-    put_pod(cluster, "two", "a2", "2")
+    two = put_pod(cluster, "two", "a2", "2")
     found = overview.overview(cluster.data, ADMINISTRATOR, NOW).nodes
     assert found is not None
     assert (found.nodes, found.ready, found.capacity["cpu"].value, found.used["cpu"].value) == (5, 4, 24, 3)
-    cluster.data.pods.remove_pod(Key("red", "two"))
-    cluster.data.pod_revision += 1
+    cluster.data.count_pod(two.metadata.key, two, None)
     found = overview.overview(cluster.data, ADMINISTRATOR, NOW).nodes
     assert found is not None
     assert found.used["cpu"].value == 1

@@ -154,7 +154,7 @@ def _forecasts(
         return found.group.local_queue.name if found is not None else ""
 
     def cluster_queue_of(local_queue: Key) -> str:
-        found = model.data.state.ledger.local_queues.get(local_queue)
+        found = model.data.ledger.local_queues.get(local_queue)
         return found.cluster_queue if found is not None else ""
 
     return Forecasts(
@@ -172,7 +172,7 @@ def _namespaces(model: DashboardModel) -> set[str]:
     """Return the namespaces that have objects to show."""
     data = model.data
     return {
-        *(key.namespace for key in data.state.ledger.local_queues),
+        *(key.namespace for key in data.ledger.local_queues),
         *(group.local_queue.namespace for group in data.workloads.groups),
         *(key.namespace for key in data.pod_groups),
     }

@@ -77,7 +77,7 @@ class Recorder:
         """Yield the samples of this moment."""
         at = int(now) // RAW_S * RAW_S
         pending = admitted = 0
-        for name, queue in data.state.ledger.cluster_queues.items():
+        for name, queue in data.ledger.cluster_queues.items():
             totals, number = queue.totals, len(queue.pending)
             means: dict[str, float] = {PENDING_COUNT: number, ADMITTED_COUNT: totals.admitted}
             for pair, limits in queue.node.limits.items():
@@ -97,7 +97,7 @@ def used_shares(data: ClusterData) -> dict[str, float]:
     """Return the part of the nominal quota of all cluster queues that is used, by resource."""
     nominal: Counter[str] = Counter()
     used: Counter[str] = Counter()
-    for queue in data.state.ledger.cluster_queues.values():
+    for queue in data.ledger.cluster_queues.values():
         for pair, limits in queue.node.limits.items():
             nominal[pair.resource] += limits.nominal
             used[pair.resource] += queue.totals.reserved_usage.get(pair, 0)

@@ -1,20 +1,24 @@
 """The objects of a cluster as the dashboard keeps them, and what one caller may see of them."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Final, TypeVar
 
 from quorate.api.configuration import Configuration
+from quorate.api.core.pod import Pod
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
-from quorate.dashboard.model.pods_on_nodes import PodsOnNodes
 from quorate.dashboard.model.workload_index import Group, Listed, WorkloadIndex
 from quorate.dashboard.queries import Viewer
+from quorate.gang.cache.queue_accounts import add
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.explain import closed_queue_reason
 from quorate.queueing.explanation.scope import HIDDEN
 from quorate.queueing.inadmissible_reasons import workload_reason_text
+from quorate.queueing.ledger import Ledger
+from quorate.queueing.nodes.foreign_pods import usage_on_node, workload_of
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.state import State
 
@@ -32,7 +36,7 @@ class ClusterData:
     def __init__(self, configuration: Configuration) -> None:
         self.state = State(configuration)
         self.workloads = WorkloadIndex()
-        self.pods = PodsOnNodes(self.workloads.pods)
+        self.used: Counter[str] = Counter()  # what bound pods use, in base units; no zeros
         self.topologies: dict[str, Topology] = {}
         self.without_pods = TopologyModel(configuration.topology_gates)  # the nodes as if no pod used them
         self.without_pods.flavors = self.state.flavors
@@ -46,9 +50,14 @@ class ClusterData:
         self._answers: dict[str, dict[Hashable, tuple[Hashable, object]]] = {}
 
     @property
+    def ledger(self) -> Ledger:
+        """Queues, quota and workloads as the queueing core reads them."""
+        return self.state.ledger
+
+    @property
     def topology(self) -> TopologyModel:
         """The nodes with their pods and places."""
-        return self.state.ledger.topology
+        return self.ledger.topology
 
     @property
     def revision(self) -> tuple[int, int]:
@@ -73,13 +82,22 @@ class ClusterData:
         answer: T = known[1]  # type: ignore[assignment]
         return answer
 
+    def count_pod(self, key: Key, old: Pod | None, new: Pod | None) -> None:
+        """Count what a bound pod uses, and if it runs for its workload, instead of the pod before."""
+        for pod, times in ((old, -1), (new, 1)):
+            if pod is not None and pod.uses_node:
+                add(self.used, usage_on_node(pod), times)
+        is_running = new is not None and new.status.phase == "Running"
+        self.workloads.pods.put(key, workload_of(new) if new is not None and is_running else None)
+        self.pod_revision += 1
+
     # Queues.
 
     def cluster_queue_of(self, group: Group) -> str:
         """Return the cluster queue that a group of workloads has quota in, or would get it from."""
         if group.reserved_in:
             return group.reserved_in
-        local_queue = self.state.ledger.local_queues.get(group.local_queue)
+        local_queue = self.ledger.local_queues.get(group.local_queue)
         return local_queue.cluster_queue if local_queue is not None else ""
 
     def cluster_queue_of_workload(self, key: Key) -> str:
@@ -94,7 +112,7 @@ class ClusterData:
 
     def _local_queues_of(self) -> dict[str, list[Key]]:
         by_name: dict[str, list[Key]] = {}
-        for key, queue in self.state.ledger.local_queues.items():
+        for key, queue in self.ledger.local_queues.items():
             by_name.setdefault(queue.cluster_queue, []).append(key)
         return by_name
 
@@ -110,7 +128,7 @@ class ClusterData:
 
     def local_queues(self, viewer: Viewer) -> Iterator[tuple[Key, LocalQueueState]]:
         """Yield the local queues that exist and that the viewer may read, in order."""
-        for key, queue in sorted(self.state.ledger.local_queues.items()):
+        for key, queue in sorted(self.ledger.local_queues.items()):
             if queue.object is not None and viewer.reads(key):
                 yield key, queue
 
@@ -124,7 +142,7 @@ class ClusterData:
         )
 
     def _cluster_queues(self, viewer: Viewer) -> dict[str, ClusterQueueState]:
-        known = self.state.ledger.cluster_queues
+        known = self.ledger.cluster_queues
         names: Collection[str] = known
         if not viewer.scope.cluster_queues:
             names = {queue.cluster_queue for _, queue in self.local_queues(viewer)} & known.keys()
@@ -149,7 +167,7 @@ class ClusterData:
 
         def shown(found: re.Match[str]) -> str:
             namespace = found[1]
-            is_hidden = namespace not in namespaces and namespace in self.state.ledger.namespaces
+            is_hidden = namespace not in namespaces and namespace in self.ledger.namespaces
             return HIDDEN.name if is_hidden else found[0]
 
         return _NAMED.sub(shown, text)

@@ -15,12 +15,11 @@ from quorate.dashboard.model.changes import Changed
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.feed import Feed, cluster_feed
+from quorate.kube.feed import cluster_feed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
-    PLACEABLE_PODS,
     POD_GROUPS,
     QUEUES,
     RESOURCE_FLAVORS,
@@ -115,14 +114,12 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Watc
         data.node_revision += 1
         note(Changed("node"))
 
-    def pods_changed() -> None:
-        data.pod_revision += 1
-        note(Changed("node"))
-
     def pod_changed(change: Change[Pod]) -> None:
         old, new = change.old, change.new
         if old is not None and new is not None and not _pods_differ(old, new):
             return
+        data.count_pod(change.key, old, new)
+        note(Changed("node"))
         workloads = dict.fromkeys(map(workload_of, change.versions))
         for key in workloads:
             if key is not None:
@@ -140,7 +137,6 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Watc
     )
     of_pods.subscribe(pods)
     of_nominated.subscribe(nominated)
-    Feed(PLACEABLE_PODS, data.pods.put_pod, data.pods.remove_pod, _pods_differ).subscribe(pods, pods_changed)
     pods.subscribe(pod_changed)
     return nodes, pods, nominated
 

@@ -4,7 +4,7 @@ The trees are those from which pods get their places.  Several flavors may have 
 are shown as one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ from quorate.placement.resources import in_base_units
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import NO_TOPOLOGY, TopologyRequest
 from quorate.placement.topology.tree import HOSTNAME, DomainTree
-from quorate.queueing.nodes.foreign_pods import PODS
+from quorate.queueing.nodes.foreign_pods import PODS, offered_amounts
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.trees import labels_of
 from quorate.queueing.pending.shape import PodSetShape
@@ -132,7 +132,7 @@ class _Domain:
         return domain
 
 
-def _sum(amounts: Iterable[Amounts]) -> Amounts:
+def _sum(amounts: Iterable[Mapping[str, int]]) -> Amounts:
     result: dict[str, int] = {}
     for each in amounts:
         for resource, amount in each.items():
@@ -208,7 +208,8 @@ def _excluded(data: ClusterData, node: Node) -> _Domain:
     name = node.metadata.name
     found = _Domain(name, NODE_LEVEL, 1, ready=is_true(node.status.conditions, "Ready"))
     found.capacity = dict(sorted(in_base_units(node.status.allocatable).items()))
-    found.others = dict(sorted(data.pods.by_node.get(name, {}).items()))
+    pods = data.topology.occupants.named_on(name).values()
+    found.others = _sum(offered_amounts(pod.requests, node) for pod in pods)
     return found
 
 

@@ -68,7 +68,7 @@ def _nodes(data: ClusterData) -> NodeTotals:
     capacity: Counter[str] = Counter()
     for node in ready:
         capacity.update(in_base_units(node.status.allocatable))
-    used = data.pods.used
+    used = data.used
     return NodeTotals(
         nodes=len(nodes),
         ready=len(ready),
@@ -94,7 +94,7 @@ def _cohorts(data: ClusterData, viewer: Viewer, now: float) -> tuple[CohortNode,
     for cohort in by_parent:
         shown.update((cohort, *cohort.path()))
     if viewer.scope.cluster_queues:
-        shown.update(data.state.ledger.quota.cohorts.values())
+        shown.update(data.ledger.quota.cohorts.values())
     by_depth: dict[Node, list[Node]] = {}  # the cohorts listed in each
     roots: list[Node] = []
     for cohort in sorted(shown, key=lambda node: node.name):
@@ -107,7 +107,7 @@ def _cohorts(data: ClusterData, viewer: Viewer, now: float) -> tuple[CohortNode,
     def tree_of(cohort: Node) -> CohortNode:
         return CohortNode(
             name=cohort.name,
-            quota=quota_of_cohort(cohort, data.state.ledger),
+            quota=quota_of_cohort(cohort, data.ledger),
             cluster_queues=tuple(summary_of(data, viewer, queue, now) for queue in by_parent.get(cohort, ())),
             cohorts=tuple(map(tree_of, by_depth.get(cohort, ()))),
         )

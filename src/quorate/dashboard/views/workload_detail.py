@@ -95,7 +95,7 @@ def pod_set_rows(data: ClusterData, found: Workload) -> Iterator[PodSetRow]:
     """Yield the pod sets of a workload with what was assigned to them."""
     admission = found.status.admission
     assigned = {each.name: each for each in (admission.pod_set_assignments if admission is not None else ())}
-    shapes = data.state.ledger.shapes.shape_of(found).pod_sets
+    shapes = data.ledger.shapes.shape_of(found).pod_sets
     for pod_set, shape in zip(found.spec.pod_sets, shapes, strict=True):
         assignment = assigned.get(pod_set.name)
         pods = None

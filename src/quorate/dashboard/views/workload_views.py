@@ -90,7 +90,7 @@ def _matching(data: ClusterData, viewer: Viewer, query: WorkloadQuery) -> list[L
 
 def position_of(data: ClusterData, key: Key) -> tuple[str, int] | None:
     """Return the cluster queue in which a pending workload waits, and its position there, from 0."""
-    entry = data.state.ledger.entries.get(key)
+    entry = data.ledger.entries.get(key)
     if entry is None or not entry.cluster_queue:
         return None
     name = entry.cluster_queue
@@ -102,7 +102,7 @@ def positions(data: ClusterData, cluster_queue: str) -> dict[Key, int]:
     """Return the pending workloads of a cluster queue with their positions."""
 
     def number() -> dict[Key, int]:
-        pending = data.state.ledger.cluster_queues[cluster_queue].pending
+        pending = data.ledger.cluster_queues[cluster_queue].pending
         return {entry.key: index for index, entry in enumerate(pending.all_entries())}
 
     return data.remembered(("positions", cluster_queue), data.pending_revision(cluster_queue), number)
