@@ -107,11 +107,11 @@ class GivenWorld:
         for name, claim in given.get("claims", {}).items():
             self.put_claim(name, claim)
         for name, volume in given.get("volumes", {}).items():
-            self.state.nodes.put_volume(
+            self.state.nodes.constraints.storage.set_volume(
                 codec.convert(PersistentVolume, {"metadata": {"name": name}} | volume)
             )
         for name, class_ in given.get("storageClasses", {}).items():
-            self.state.nodes.put_storage_class(
+            self.state.nodes.constraints.storage.set_class(
                 codec.convert(StorageClass, {"metadata": {"name": name}} | class_)
             )
         for name, check in given.get("admissionChecks", {}).items():
@@ -162,9 +162,9 @@ class GivenWorld:
 
     def put_claim(self, name: str, given: Json) -> None:
         claim = {"metadata": {"name": name, "namespace": "default"}, **given}
-        self.state.nodes.retry_flavors(
-            self.state.nodes.put_claim(codec.convert(PersistentVolumeClaim, claim))
-        )
+        nodes = self.state.nodes
+        nodes.constraints.put_claim(codec.convert(PersistentVolumeClaim, claim))
+        nodes.retry_flavors(nodes.placing)
 
     def put_cohort(self, name: str) -> None:
         cohort = self.given["cohorts"][name] or {}

@@ -3,13 +3,12 @@
 Methods return the flavors of which nodes may take pods that they did not take before.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from quorate.api.configuration import Configuration
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node
-from quorate.api.core.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import MAX_AMOUNT
@@ -38,8 +37,14 @@ class NodeObjects:
         return self.ledger.topology
 
     @property
-    def _constraints(self) -> PodConstraints:
-        return self.ledger.topology.constraints
+    def placing(self) -> Collection[str]:
+        """The flavors of which pods get places."""
+        return self._model.placing
+
+    @property
+    def constraints(self) -> PodConstraints:
+        """What reads volumes and other objects that keep pods from nodes; it is never replaced."""
+        return self._model.constraints
 
     def reads_nodes(self, flavor: ResourceFlavor) -> bool:
         return reads_nodes(self.ledger.configuration, flavor)
@@ -108,40 +113,9 @@ class NodeObjects:
         """
         self._model.put_unreadable_pod(key, node, {PODS: MAX_AMOUNT} if requests is None else requests)
 
-    # Volumes, and other objects that pod constraints read.
-
-    def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        self._constraints.put_namespace(name, labels)
+    # Volumes.
 
     def set_has_volumes(self, has_volumes: bool) -> None:
         """Tell if all claims and volumes are known; until then, no node takes pods with claims."""
-        self._constraints.has_storage = has_volumes
-        self.retry_flavors(self._model.placing)
-
-    def put_claim(self, claim: PersistentVolumeClaim) -> Collection[str]:
-        self._constraints.put_claim(claim)
-        return self._model.placing
-
-    def remove_claim(self, key: Key) -> None:
-        self._constraints.remove_claim(key)
-
-    def put_volume(self, volume: PersistentVolume) -> Collection[str]:
-        self._constraints.storage.set_volume(volume)
-        return self._model.placing
-
-    def remove_volume(self, name: str) -> None:
-        self._constraints.storage.remove_volume(name)
-
-    def put_storage_class(self, storage_class: StorageClass) -> Collection[str]:
-        self._constraints.storage.set_class(storage_class)
-        return self._model.placing
-
-    def remove_storage_class(self, name: str) -> None:
-        self._constraints.storage.remove_class(name)
-
-    def put_drivers(self, drivers: CSINode) -> Collection[str]:
-        self._constraints.put_drivers(drivers)
-        return self._model.placing
-
-    def remove_drivers(self, node: str) -> None:
-        self._constraints.remove_drivers(node)
+        self.constraints.has_storage = has_volumes
+        self.retry_flavors(self.placing)

@@ -99,7 +99,7 @@ class QueueObjects:
         if ledger.namespaces.get(name) == labels:
             return
         old, ledger.namespaces[name] = ledger.namespaces.get(name, {}), labels
-        self.nodes.put_namespace(name, labels)
+        self.nodes.constraints.put_namespace(name, labels)
         for queue in ledger.cluster_queues.values():
             if queue.matches_namespace(labels) and not queue.matches_namespace(old):
                 ledger.note_external_change(queue)

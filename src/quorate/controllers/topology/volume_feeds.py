@@ -6,7 +6,7 @@ pods.
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, TypeVar
 
 from quorate.api.kueue import Workload
 from quorate.controllers.informers import synced
@@ -21,6 +21,8 @@ from quorate.kube.resources import (
 )
 from quorate.queueing.nodes.pod_templates import has_claims
 from quorate.queueing.state import State
+
+T = TypeVar("T")
 
 
 class VolumeFeeds:
@@ -62,14 +64,19 @@ class VolumeFeeds:
 
 def volume_feeds(state: State, note: Callable[[Collection[str]], object]) -> tuple[Feed[Any], ...]:
     """Return the feeds; ``note`` is called with the flavors with nodes that may take more pods."""
-    nodes = state.nodes
+    constraints = state.nodes.constraints
+    storage = constraints.storage
+
+    def noting(put: Callable[[T], object]) -> Callable[[T], None]:
+        def put_and_note(obj: T) -> None:
+            put(obj)
+            note(state.nodes.placing)
+
+        return put_and_note
+
     return (
-        cluster_feed(
-            STORAGE_CLASSES,
-            lambda class_: note(nodes.put_storage_class(class_)),
-            nodes.remove_storage_class,
-        ),
-        cluster_feed(CSI_NODES, lambda drivers: note(nodes.put_drivers(drivers)), nodes.remove_drivers),
-        cluster_feed(PERSISTENT_VOLUMES, lambda volume: note(nodes.put_volume(volume)), nodes.remove_volume),
-        Feed(PERSISTENT_VOLUME_CLAIMS, lambda claim: note(nodes.put_claim(claim)), nodes.remove_claim),
+        cluster_feed(STORAGE_CLASSES, noting(storage.set_class), storage.remove_class),
+        cluster_feed(CSI_NODES, noting(constraints.put_drivers), constraints.remove_drivers),
+        cluster_feed(PERSISTENT_VOLUMES, noting(storage.set_volume), storage.remove_volume),
+        Feed(PERSISTENT_VOLUME_CLAIMS, noting(constraints.put_claim), constraints.remove_claim),
     )
