@@ -10,7 +10,7 @@ from quorate.api.core import NodeSelector
 from quorate.api.core.pod import ContainerStatus, PodStatus
 from quorate.api.interning import CACHE_BYTES
 from quorate.api.quantity import Quantity
-from quorate.placement.filters.volumes.requirements import VolumeRequirements
+from quorate.placement.claim_requirements import VolumeRequirements
 from quorate.placement.shapes import MAX_AMOUNT, Shapes, is_distinguished
 from tests.placement.builders import pod
 

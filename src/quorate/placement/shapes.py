@@ -20,9 +20,7 @@ from quorate.api.core import Toleration
 from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Affinity, Container, ContainerPort, PodSpec, TopologySpreadConstraint
 from quorate.api.meta import LabelSelector
-from quorate.placement.filters.devices.demand import NO_DEVICES, DeviceDemand
-from quorate.placement.filters.node_groups import NodeGroupRule
-from quorate.placement.filters.volumes.requirements import NO_VOLUMES, VolumeRequirements
+from quorate.placement.claim_requirements import NO_DEVICES, NO_VOLUMES, DeviceDemand, VolumeRequirements
 from quorate.placement.resources import (
     EMPTY_AMOUNTS,
     MEMORY,
@@ -45,6 +43,18 @@ _DEFAULT_MEMORY: Final = 200 * 2**20
 _MAX_CACHED_TEMPLATES: Final = 4096
 # Keys of labels that only selectors of removed pods named, before they are forgotten.
 _SPARE_KEYS: Final = 1024
+
+
+class NodeGroupRule(msgspec.Struct, frozen=True):
+    """The node groups of one queue, for the filter and for the score."""
+
+    filters: bool = True  # whether nodes are filtered at all
+    has_affinity: bool = False  # whether the queue names any group
+    allowed: tuple[str, ...] = ()  # sorted
+    allows_no_group: bool = False  # whether nodes without a group are allowed
+    has_valid_limits: bool = True  # of what the queue may allocate in groups; otherwise it may use no node
+    full: tuple[str, ...] = ()  # where the limits of the queue allow no further pod of the shape; sorted
+    scores: tuple[tuple[str, int], ...] = ()  # of the nodes of a group, in millionths of a point
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):

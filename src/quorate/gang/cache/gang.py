@@ -16,8 +16,7 @@ from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task,
 from quorate.gang.outcome import GangStatus
 from quorate.gang.pending_reasons import PendingReason
 from quorate.placement.cluster.occupants import NO_ROOM, HeldRoom
-from quorate.placement.filters.node_groups import NodeGroupRule
-from quorate.placement.shapes import Shape
+from quorate.placement.shapes import NodeGroupRule, Shape
 from quorate.quota.amount import PODS
 
 UNSEEN: Final = Uid("")

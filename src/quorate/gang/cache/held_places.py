@@ -22,9 +22,9 @@ from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.api.kueue.placed_workload import HeldPod, PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key, Uid
+from quorate.placement.claim_requirements import NO_VOLUMES
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import NO_ROOM, HeldRoom
-from quorate.placement.filters.volumes.requirements import NO_VOLUMES
 from quorate.placement.resources import in_base_units
 from quorate.placement.shapes import Shape, Shapes, is_distinguished
 

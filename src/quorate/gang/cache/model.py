@@ -50,12 +50,11 @@ from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import NO_ROOM
 from quorate.placement.filters.engine import ConstraintEngine
-from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.volumes.storage import StorageIndex
 from quorate.placement.hyper_nodes.index import HyperNodeIndex
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.scoring import Scoring
-from quorate.placement.shapes import Shape, is_distinguished
+from quorate.placement.shapes import NodeGroupRule, Shape, is_distinguished
 
 
 class Model:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
-from quorate.placement.filters.devices.demand import DeviceDemand, claim_keys, device_demand
+from quorate.placement.claim_requirements import DeviceDemand, VolumeRequirements
+from quorate.placement.filters.devices.demand import claim_keys, device_demand
 from quorate.placement.filters.devices.index import DeviceIndex
-from quorate.placement.filters.node_groups import NodeGroupRule
-from quorate.placement.filters.volumes.requirements import VolumeRequirements, volume_requirements
+from quorate.placement.filters.volumes.requirements import volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
-from quorate.placement.shapes import Shape, Shapes
+from quorate.placement.shapes import NodeGroupRule, Shape, Shapes
 
 
 class PodShapes:

@@ -22,9 +22,10 @@ from quorate.gang.pending_reasons import QueueQuotaExceeded
 from quorate.gang.session.callbacks import PluginCallbacks, Vote
 from quorate.gang.session.session import Session
 from quorate.gang.shortage import Shortage
-from quorate.placement.filters.node_groups import NODE_GROUP_LABEL, NodeGroupRule
+from quorate.placement.filters.node_groups import NODE_GROUP_LABEL
 from quorate.placement.resources import Amounts
 from quorate.placement.scoring import MAX_NODE_SCORE, SCORE_UNIT
+from quorate.placement.shapes import NodeGroupRule
 
 _REQUIRED_SCORE: Final = MAX_NODE_SCORE * SCORE_UNIT
 _PREFERRED_SCORE: Final = _REQUIRED_SCORE // 2  # added to it

@@ -6,9 +6,9 @@ import numpy as np
 
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement import failures
+from quorate.placement.claim_requirements import NO_DEVICES, NO_VOLUMES, Attachment
 from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters import taints, topology_spread
-from quorate.placement.filters.devices.demand import NO_DEVICES
 from quorate.placement.filters.devices.index import DeviceIndex
 from quorate.placement.filters.image_locality import ImageIndex
 from quorate.placement.filters.inter_pod import pod_affinity
@@ -24,7 +24,6 @@ from quorate.placement.filters.volumes.filters import (
     filter_volume_binding,
     filter_volume_zone,
 )
-from quorate.placement.filters.volumes.requirements import NO_VOLUMES, Attachment
 from quorate.placement.framework import Capacity, InvalidationScope, RawScores
 from quorate.placement.vectors import Vector
 

@@ -5,27 +5,15 @@ The label ``volcano.sh/nodegroup-name`` of a node names its group.  Source: the 
 
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from quorate.placement import failures
 from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.node_columns import NodeColumns
+from quorate.placement.shapes import NodeGroupRule
 from quorate.placement.vectors import Vector
 
 NODE_GROUP_LABEL: Final = "volcano.sh/nodegroup-name"
-
-
-class NodeGroupRule(msgspec.Struct, frozen=True):
-    """The node groups of one queue, for the filter and for the score."""
-
-    filters: bool = True  # whether nodes are filtered at all
-    has_affinity: bool = False  # whether the queue names any group
-    allowed: tuple[str, ...] = ()  # sorted
-    allows_no_group: bool = False  # whether nodes without a group are allowed
-    has_valid_limits: bool = True  # of what the queue may allocate in groups; otherwise it may use no node
-    full: tuple[str, ...] = ()  # where the limits of the queue allow no further pod of the shape; sorted
-    scores: tuple[tuple[str, int], ...] = ()  # of the nodes of a group, in millionths of a point
 
 
 def filter_node_groups(nodes: NodeColumns, rule: NodeGroupRule, statuses: NodeStatuses) -> None:

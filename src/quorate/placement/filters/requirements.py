@@ -6,7 +6,7 @@ from typing import Final
 
 from quorate.api.core import NodeAffinity, NodeSelector, PreferredSchedulingTerm
 from quorate.api.core.scheduling import Affinity, PodAffinity, PodAffinityTerm
-from quorate.placement.filters.devices.demand import DeviceDemand
+from quorate.placement.claim_requirements import DeviceDemand, VolumeRequirements
 from quorate.placement.filters.image_locality import full_name
 from quorate.placement.filters.inter_pod.affinity_index import OwnTerm, PodSelectors
 from quorate.placement.filters.inter_pod.pod_affinity import HARD_AFFINITY_WEIGHT
@@ -20,11 +20,9 @@ from quorate.placement.filters.inter_pod.pod_selectors import (
     spread_constraint,
 )
 from quorate.placement.filters.inter_pod.topology_counts import NodeInclusion
-from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.node_ports import HostPort, host_ports
 from quorate.placement.filters.taints import Tolerations
-from quorate.placement.filters.volumes.requirements import VolumeRequirements
-from quorate.placement.shapes import Shape
+from quorate.placement.shapes import NodeGroupRule, Shape
 
 _NO_NODE_AFFINITY: Final = NodeAffinity()
 _NO_POD_AFFINITY: Final = PodAffinity()

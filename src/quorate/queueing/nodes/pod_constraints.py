@@ -20,9 +20,10 @@ from quorate.api.core.pod import Pod, PodMeta
 from quorate.api.core.scheduling import Node, PodSpec
 from quorate.api.core.volumes import CSINode, PersistentVolumeClaim
 from quorate.api.meta import Key
+from quorate.placement.claim_requirements import NO_VOLUMES
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import AllocationState
-from quorate.placement.filters.volumes.requirements import NO_VOLUMES, volume_requirements
+from quorate.placement.filters.volumes.requirements import volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
 from quorate.placement.resources import EMPTY_AMOUNTS
 from quorate.placement.shapes import Shape, Shapes

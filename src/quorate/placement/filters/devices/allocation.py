@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from quorate.api.core import Toleration
-from quorate.placement.filters.devices.demand import MAX_DEVICES, ClaimDemand, Wanted
-from quorate.placement.filters.devices.inventory import DeviceId, PublishedDevice, Usable
+from quorate.placement.claim_requirements import ClaimDemand, DeviceId, Wanted
+from quorate.placement.filters.devices.demand import MAX_DEVICES
+from quorate.placement.filters.devices.inventory import PublishedDevice, Usable
 from quorate.placement.filters.devices.selectors import SelectorProblem
 from quorate.placement.filters.taints import first_untolerated
 

@@ -4,10 +4,9 @@ Source: kube-scheduler's plugin DynamicResources (KEP-4381, KEP-4816), with its 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
-from quorate.api.core import NodeSelector, Toleration
+from quorate.api.core import NodeSelector
 from quorate.api.core.device_claims import (
     ALL,
     DeviceClass,
@@ -19,58 +18,20 @@ from quorate.api.core.device_claims import (
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.placement import failures
+from quorate.placement.claim_requirements import (
+    NO_DEVICES,
+    ClaimDemand,
+    DeviceDemand,
+    DeviceId,
+    SameAttribute,
+    Wanted,
+)
 from quorate.placement.failures import FilterFailure
-from quorate.placement.filters.devices.inventory import DeviceId
 from quorate.placement.filters.devices.quantities import milli_of
 from quorate.placement.filters.devices.selectors import SelectorProblem, compiled
 
 MAX_CONSUMERS: Final = 256  # pods that one claim may be reserved for
 MAX_DEVICES: Final = 32  # of one claim
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One request, or one alternative of it, as devices are chosen for it."""
-
-    request: str  # its name; of an alternative after a slash
-    device_class: str
-    expressions: tuple[str, ...]  # of the class and of the request
-    count: int  # 0: all that match
-    tolerations: tuple[Toleration, ...]
-    admin_access: bool
-    capacity: tuple[tuple[str, int], ...]  # in thousandths, that a device has at least
-
-
-class SameAttribute(NamedTuple):
-    """The devices of these requests have one value of an attribute; no requests: of all requests."""
-
-    requests: frozenset[str]
-    attribute: str
-
-    def concerns(self, request: str) -> bool:
-        return not self.requests or not self.requests.isdisjoint((request, request.partition("/")[0]))
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimDemand:
-    """What one claim without devices requests."""
-
-    shared: str  # the claim that pods name themselves, of which the first pod chooses the node; else ""
-    requests: tuple[tuple[Wanted, ...], ...]  # each has alternatives, of which the first that fits is taken
-    same: tuple[SameAttribute, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceDemand:
-    """What the claims of a pod require of its node.  Pods of one template have equal ones."""
-
-    failure: FilterFailure | None = None  # rejects all nodes until the claims change
-    nodes: tuple[NodeSelector, ...] = ()  # where the devices of allocated claims can be used
-    held: tuple[DeviceId, ...] = ()  # devices of allocated claims
-    claims: tuple[ClaimDemand, ...] = ()  # to be allocated on the node of the pod
-
-
-NO_DEVICES: Final = DeviceDemand()
 
 
 def claim_keys(pod: Pod) -> Iterator[Key | str]:

@@ -16,10 +16,11 @@ from quorate.api.core.device_claims import DeviceClass, ResourceClaim, ResourceS
 from quorate.api.meta import Key
 from quorate.placement import failures
 from quorate.placement.change_log import ChangeLog
+from quorate.placement.claim_requirements import ClaimDemand, DeviceDemand, DeviceId
 from quorate.placement.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.devices.allocation import Chosen, DeviceShortage, choose_devices
-from quorate.placement.filters.devices.demand import ClaimDemand, DeviceDemand, allocated_devices
-from quorate.placement.filters.devices.inventory import DeviceId, DeviceInventory, PublishedDevice
+from quorate.placement.filters.devices.demand import allocated_devices
+from quorate.placement.filters.devices.inventory import DeviceInventory, PublishedDevice
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.framework import Capacity

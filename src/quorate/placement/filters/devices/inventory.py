@@ -13,16 +13,11 @@ from typing import Final, NamedTuple
 
 from quorate.api.core import NodeSelector
 from quorate.api.core.device_claims import Device, ResourceSlice, ResourceSliceSpec
+from quorate.placement.claim_requirements import DeviceId
 from quorate.placement.filters.devices.selectors import SelectorProblem, attribute_of, capacity_of, compiled
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.vectors import Mask
-
-
-class DeviceId(NamedTuple):
-    driver: str
-    pool: str
-    device: str
 
 
 class PublishedDevice:

@@ -13,15 +13,11 @@ import numpy as np
 
 from quorate.api.core import NodeSelector
 from quorate.placement import failures
+from quorate.placement.claim_requirements import Attachment, UnboundClaims, VolumeRequirements
 from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
-from quorate.placement.filters.volumes.requirements import (
-    ZONE_LABELS,
-    Attachment,
-    UnboundClaims,
-    VolumeRequirements,
-)
+from quorate.placement.filters.volumes.requirements import ZONE_LABELS
 from quorate.placement.framework import Capacity
 from quorate.placement.vectors import Mask
 

@@ -6,8 +6,8 @@ missing: the capacity that storage drivers publish, and in-tree volumes specifie
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Final
 
 from quorate.api.core import NodeSelector, NodeSelectorTerm
 from quorate.api.core.pod import Pod
@@ -22,6 +22,7 @@ from quorate.api.core.volumes import (
 from quorate.api.meta import Key, SelectorRequirement, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.placement import failures
+from quorate.placement.claim_requirements import NO_VOLUMES, Attachment, UnboundClaims, VolumeRequirements
 from quorate.placement.failures import FilterFailure
 from quorate.placement.filters.node_affinity import NAME_FIELD
 from quorate.placement.filters.volumes.storage import StorageIndex
@@ -35,46 +36,6 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 _ZONE_SEPARATOR: Final = "__"  # in the label of a volume that is in several zones
-
-
-class Attachment(NamedTuple):
-    """A volume that counts against the limit of its driver on a node.
-
-    It counts once, whatever the number of pods that use it.
-    """
-
-    driver: str
-    handle: str
-
-
-@dataclass(frozen=True, slots=True)
-class UnboundClaims:
-    """Claims that are bound or provisioned once the pod has a node.
-
-    All of them can use the same volumes.
-    """
-
-    count: int
-    candidate_volumes: tuple[NodeSelector | None, ...]  # the nodes of each volume; None is all nodes
-    can_provision: bool
-    provisioning_topology: NodeSelector | None = None  # None is all nodes
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeRequirements:
-    """What the volumes of a pod require of its node."""
-
-    failure: FilterFailure | None = None  # rejects all nodes until the claims change
-    bound: tuple[NodeSelector, ...] = ()  # the node affinity of each bound volume
-    zones: tuple[tuple[str, frozenset[str]], ...] = ()  # zone labels of bound volumes, with allowed values
-    unbound_claims: tuple[UnboundClaims, ...] = ()
-    # The volumes of unbound claims without a selected node: the first placed pod selects it for all users.
-    unselected: tuple[Attachment, ...] = ()
-    read_write_once_pod: tuple[Attachment, ...] = ()  # usable by one pod at a time, on whatever node
-    attachments: tuple[Attachment, ...] = ()  # all volumes, including those above
-
-
-NO_VOLUMES: Final = VolumeRequirements()
 
 
 def volume_requirements(pod: Pod, storage: StorageIndex) -> VolumeRequirements:
