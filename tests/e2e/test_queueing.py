@@ -1,12 +1,15 @@
 """Jobs in queues over HTTP: admission, pending reasons and writes."""
 
 import asyncio
+from collections import Counter
+from typing import Any
 
 import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key, epoch
+from quorate.controllers.limits import WRITES_IN_ONE_TURN
 from quorate.kube.client import PatchKind
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import (
@@ -18,6 +21,8 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.local.nodes import NodePool
+from quorate.queueing import conditions as c
+from quorate.queueing.lifecycle.decided_status import decided_status
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -397,3 +402,45 @@ def test_an_admission_takes_a_bounded_number_of_writes() -> None:
 
 async def active(world: World) -> bool:
     return any(each.status == "True" for each in (await cluster_queue(world)).status.conditions)
+
+
+def test_few_writes_of_one_cycle_begin_in_one_turn_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = 0
+    begun = Counter[int]()  # writes, by turn
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def counted(*arguments: Any) -> Any:
+        begun[turn] += 1
+        return decided_status(*arguments)
+
+    monkeypatch.setattr("quorate.controllers.admission.writer.decided_status", counted)
+
+    async def story(world: World) -> None:
+        jobs = 8 * WRITES_IN_ONE_TURN
+        await world.queues(str(jobs), stopPolicy="Hold")
+        for number in range(jobs):
+            await world.job(f"job-{number}", runs="forever")
+        assert world.replica.view is not None
+        entries = world.replica.view.state.ledger.entries
+
+        async def all_wait() -> bool:
+            return len(entries) == jobs
+
+        async def all_are_admitted() -> bool:
+            return all(map(c.is_admitted, (await world.client.list(WORKLOADS)).items))
+
+        await world.until("all jobs wait", all_wait)
+        counting = asyncio.create_task(count_turns())
+        opened = {"spec": {"stopPolicy": "None"}}
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), opened, kind=PatchKind.MERGE)
+        await world.until("all are admitted", all_are_admitted)
+        counting.cancel()
+        assert begun.total() >= jobs
+        assert max(begun.values()) <= 2 * WRITES_IN_ONE_TURN  # with those that waited for another write
+
+    run_story(story, PLAIN)

@@ -8,7 +8,7 @@ one decides about several changes.
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from quorate.controllers.limits import (
     EDIT_BATCH_S,
     MAX_CYCLE_PAUSE_S,
     REBUILD_SLICE,
+    WRITES_IN_ONE_TURN,
 )
 from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.clock import Timer
@@ -39,6 +40,8 @@ from quorate.queueing.inadmissible_reasons import BackingOff
 from quorate.queueing.restored_history import restore_preemption_history
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
+
+_Write = tuple[Decision, Workload]  # the workload that a decision was made on
 
 
 def cycle_pause_s(cycle_s: float) -> float:
@@ -177,10 +180,10 @@ class AdmissionDriver:
                     began = self._steady.now()
                     if self._quota_edited:
                         self._quota_edited, self._edits_decided_at = False, began
-                    is_paused = self._decide(writes)
+                    is_paused, to_write = self._decide()
                     ended = self._steady.now()
                     decided_s += ended - began
-                    await asyncio.sleep(0)  # other tasks may have more changes ready for the next cycle
+                    await self._start_writes(writes, to_write)
                     if is_paused:
                         continue
                     await self._changed.wait()
@@ -219,8 +222,8 @@ class AdmissionDriver:
             for listener in self.sample_listeners:
                 listener(local_queues)
 
-    def _decide(self, writes: asyncio.TaskGroup) -> bool:
-        """Run a cycle, or a slice of it, and start to write its decisions; return True if it paused.
+    def _decide(self) -> tuple[bool, list[_Write]]:
+        """Run a cycle, or a slice of it; return True if it paused, and what is to be written.
 
         The timer is set to the time at which the next cycle is due.
         """
@@ -232,20 +235,38 @@ class AdmissionDriver:
             self.state.forget(fault.key)  # an assumed reservation that nothing will write
         self._recorder.cycle_ended(cycle, self._steady.now() - began)
         self._report_samples(cycle.sampled)
+        to_write: list[_Write] = []
         for decision in cycle.decisions:
             if isinstance(decision, Hold):
                 self._pending_reasons.update(decision.key, began)
             else:
                 self._pending_reasons.record_admission(began)
                 self._pending_reasons.remove(decision.key)
-                self._writer.start(writes, decision)
+                to_write.append(self._decided(decision))
         for key in cycle.parked:
             self._pending_reasons.add(key, began)
-        self._write_pending_reasons(writes, began)
+        to_write += self._due_reasons(began)
         due = self._pending_reasons.next_due()
         times = (cycle.wake_at, None if due is None else now + due - began)
         self._timer.reset(min((time for time in times if time is not None), default=None))
-        return cycle.is_paused
+        return cycle.is_paused, to_write
+
+    def _decided(self, decision: Decision) -> _Write:
+        """Return a decision with the workload that it was made on: nothing has changed that since."""
+        workload = self._workloads.get(decision.key)
+        assert workload is not None, f"decided on {decision.key}, which does not exist"
+        return decision, workload
+
+    async def _start_writes(self, writes: asyncio.TaskGroup, to_write: Sequence[_Write]) -> None:
+        """Start to write decisions, a few in each turn of the event loop; at least one turn passes.
+
+        Other tasks may have more changes ready for the next cycle.
+        """
+        for number, (decision, workload) in enumerate(to_write, 1):
+            self._writer.start(writes, decision, workload)
+            if number % WRITES_IN_ONE_TURN == 0:
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
     def _why_pending(self, key: Key) -> Hold | None:
         try:
@@ -254,24 +275,17 @@ class AdmissionDriver:
             self._faults.report(fault_of(WORKLOADS, "decide", key, self._workloads.get(key), error))
             return None
 
-    def _write_pending_reasons(self, writes: asyncio.TaskGroup, now: float) -> None:
-        """Start to write the current reasons of the pending workloads that are due."""
-        for key in self._pending_reasons.take_due(now):
+    def _due_reasons(self, now: float) -> Iterator[_Write]:
+        """Yield the current reasons of the pending workloads that are due."""
+        due = [(key, False) for key in self._pending_reasons.take_due(now)]
+        # Neither the workload nor its shape has been evaluated.
+        due += [(key, True) for key in self._pending_reasons.take_unevaluated(now)]
+        for key, is_unevaluated in due:
             hold = self._why_pending(key)
-            if hold is None:
+            if hold is None or (
+                is_unevaluated and hold.condition_reason == "Inadmissible" and hold.evaluated_at is None
+            ):
                 self._pending_reasons.remove(key)
                 self.state.explain_later(key)
-            else:
-                self._write_reason(writes, hold)
-        for key in self._pending_reasons.take_unevaluated(now):  # neither the workload nor its shape
-            hold = self._why_pending(key)
-            if hold is None or (hold.condition_reason == "Inadmissible" and hold.evaluated_at is None):
-                self._pending_reasons.remove(key)
-                self.state.explain_later(key)
-            else:
-                self._write_reason(writes, hold)
-
-    def _write_reason(self, writes: asyncio.TaskGroup, hold: Hold) -> None:
-        """Start to write a reason; during a backoff the condition keeps the reason of the eviction."""
-        if not any(isinstance(reason, BackingOff) for reason in hold.reasons):
-            self._writer.start(writes, hold)
+            elif not any(isinstance(reason, BackingOff) for reason in hold.reasons):
+                yield self._decided(hold)  # during a backoff the condition keeps the reason of the eviction

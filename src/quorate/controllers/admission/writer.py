@@ -66,11 +66,9 @@ class AdmissionWriter:
         self._failures: dict[Key, int] = {}  # consecutive failures other than conflicts
         self._log = logger(__name__)
 
-    def start(self, writes: asyncio.TaskGroup, decision: Decision) -> None:
-        """Start to write ``decision``, which was made on the cached object."""
+    def start(self, writes: asyncio.TaskGroup, decision: Decision, workload: Workload) -> None:
+        """Start to write ``decision``, which was made on ``workload``."""
         key = decision.key
-        workload = self._workloads.get(key)
-        assert workload is not None, f"decided on {key}, which does not exist"
         write = writes.create_task(self._write(writes, decision, workload, self._last.get(key)))
         self._last[key] = write
         write.add_done_callback(partial(self._completed, workload.metadata))
