@@ -167,10 +167,7 @@ def count_usage_twice(world: World) -> None:
     ],
 )
 @pytest.mark.parametrize("slice_size", [1, 2_000])
-def test_a_difference_is_found(
-    fault: Callable[[World], None], found: list[object], slice_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("quorate.queueing.model_audit.QUEUE_AUDIT_SLICE", slice_size)
+def test_a_difference_is_found(fault: Callable[[World], None], found: list[object], slice_size: int) -> None:
     world = a_world()
     fault(world)
-    assert differences(world.state, world.workloads.values()) == found
+    assert differences(world.state, world.workloads.values(), slice_size) == found

@@ -16,7 +16,7 @@ from quorate.queueing.lifecycle.decided_status import decided_status
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.statuses import admit_status as admit
 from quorate.queueing.lifecycle.statuses import finish_status, hold_status, release_status, unplaced_status
-from quorate.queueing.limits import FIRST_DELAY_S
+from quorate.queueing.limits import FIRST_DELAY_S, QUEUE_AUDIT_SLICE
 from quorate.queueing.model_audit import ModelDifference, audit_model
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.pods_ready import pods_ready_condition
@@ -26,10 +26,12 @@ from tests.queueing.given import PENDING_CHECK, GivenWorld, replace
 from tests.queueing.notation import Json, seconds
 
 
-def differences(state: State, workloads: Iterable[Workload]) -> list[ModelDifference]:
+def differences(
+    state: State, workloads: Iterable[Workload], queue_slice: int = QUEUE_AUDIT_SLICE
+) -> list[ModelDifference]:
     """Return all differences that the audit of the model finds."""
     by_key = {workload.metadata.key: workload for workload in workloads}
-    return [difference for slice_ in audit_model(state, by_key) for difference in slice_]
+    return [difference for slice_ in audit_model(state, by_key, queue_slice) for difference in slice_]
 
 
 class World(GivenWorld):

@@ -70,8 +70,13 @@ ModelDifference = (
 )
 
 
-def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[ModelDifference, ...]]:
-    """Yield the differences of one slice after the other, given all stored workloads."""
+def audit_model(
+    state: State, workloads: StoredWorkloads, queue_slice: int = QUEUE_AUDIT_SLICE
+) -> Iterator[tuple[ModelDifference, ...]]:
+    """Yield the differences of one slice after the other, given all stored workloads.
+
+    A slice of queues has ``queue_slice`` reservations, or all of one queue if it has more.
+    """
     keys = list(workloads.keys())
     known = {**state.ledger.reservations, **state.ledger.outside}
     keys += [key for key in known if workloads.get(key) is None]
@@ -81,7 +86,7 @@ def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[Mode
             found.append(_difference(state, key, workloads.get(key) or state.unreadable.get(key)))
             found.append(_outside_difference(state, key, workloads.get(key)))
         yield tuple(difference for difference in found if difference is not None)
-    yield from _queue_slices(state)
+    yield from _queue_slices(state, queue_slice)
     roots = {queue.node.root: None for queue in state.ledger.cluster_queues.values()}
     for root in roots:
         for pair in sorted(audit.pairs_of(_usage(state, root))):
@@ -105,7 +110,7 @@ def _counted_places(state: State) -> dict[Key, Places]:
     }
 
 
-def _queue_slices(state: State) -> Iterator[tuple[audit.Difference, ...]]:
+def _queue_slices(state: State, queue_slice: int) -> Iterator[tuple[audit.Difference, ...]]:
     """Compare the usage of each cluster queue with the sum of what is counted in it."""
     differences: list[audit.Difference] = []
     size = 0
@@ -115,7 +120,7 @@ def _queue_slices(state: State) -> Iterator[tuple[audit.Difference, ...]]:
             continue  # deleted since the last slice
         differences += _usage_differences(queue)
         size += 1 + len(queue.reservations)
-        if size >= QUEUE_AUDIT_SLICE:
+        if size >= queue_slice:
             yield tuple(differences)
             differences, size = [], 0
     yield tuple(differences)
