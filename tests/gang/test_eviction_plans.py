@@ -105,9 +105,9 @@ def test_a_search_is_repeated_only_after_a_change(monkeypatch: pytest.MonkeyPatc
 
 
 def test_every_group_is_searched_for_in_rotation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eviction_plans, "MAX_SEARCHES", 2)
+    names = [f"g{index}" for index in range(3 * eviction_plans.MAX_SEARCHES)]
     here = full(
-        *(group(f"g{index}", f"3{index:03}m", created=index, **HIGH) for index in range(6)),
+        *(group(name, f"3{index:03}m", created=index, **HIGH) for index, name in enumerate(names)),
         nodes=[{"name": "n1", "cpu": 2}, {"name": "n2", "cpu": 2}],
     )
     found = searches(here, monkeypatch)
@@ -115,7 +115,7 @@ def test_every_group_is_searched_for_in_rotation(monkeypatch: pytest.MonkeyPatch
     for session in range(6):
         here.do("setQueue", {"name": "default", "weight": 2 + session})  # a change that does not help
         outcomes.append(here.session())
-    assert set(found[:6]) == {f"g{index}" for index in range(6)}
+    assert set(found[: len(names)]) == set(names)
     assert max(found.count(name) for name in found) <= 2
     assert outcomes[0].wake_at == here.now + eviction_plans.RETRY_S
     assert set(group_states(here).values()) == {RESOURCES, "Running"}
