@@ -6,8 +6,10 @@ The source is `openAPIV3Schema` with Kubernetes' extensions (API documentation, 
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
+
+import msgspec
 
 from quorate.api.codec import Json
 from quorate.api.go_regexp import Pattern
@@ -26,19 +28,17 @@ IDENTITY = ("apiVersion", "kind", "metadata")
 """fields that every object has, whatever its schema declares"""
 
 
-@dataclass(frozen=True, slots=True)
-class ValueValidation:
+class ValueValidation(msgspec.Struct, frozen=True, rename="camel"):
     """Value validations of a schema; None means no limit."""
 
     enum: tuple[Any, ...] | None = None
-    pattern: Pattern | None = None
-    pattern_text: str = ""
+    pattern: str = ""
     format: str = ""
-    minimum: float | None = None
-    maximum: float | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
     exclusive_minimum: bool = False
     exclusive_maximum: bool = False
-    multiple_of: float | None = None
+    multiple_of: int | float | None = None
     min_length: int | None = None
     max_length: int | None = None
     min_items: int | None = None
@@ -48,13 +48,7 @@ class ValueValidation:
 
 
 NO_VALUE_VALIDATION = ValueValidation()
-VALUE_VALIDATION_KEYWORDS = frozenset(
-    (
-        "enum", "pattern", "format",
-        "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
-        "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
-    )
-)  # fmt: skip
+compiled_pattern = lru_cache(maxsize=4096)(Pattern)
 
 
 @dataclass(frozen=True)
@@ -145,26 +139,10 @@ def compile_schema(source: Json) -> Schema:
 
 
 def _limits(source: Json) -> ValueValidation:
-    """Return the limits; without any, the singleton, so that ``is`` detects it."""
-    if VALUE_VALIDATION_KEYWORDS.isdisjoint(source):
-        return NO_VALUE_VALIDATION
-    limits = ValueValidation(
-        enum=tuple(source["enum"]) if "enum" in source else None,
-        pattern=Pattern(source["pattern"]) if source.get("pattern") else None,
-        pattern_text=source.get("pattern", ""),
-        format=source.get("format", ""),
-        minimum=source.get("minimum"),
-        maximum=source.get("maximum"),
-        exclusive_minimum=bool(source.get("exclusiveMinimum")),
-        exclusive_maximum=bool(source.get("exclusiveMaximum")),
-        multiple_of=source.get("multipleOf"),
-        min_length=source.get("minLength"),
-        max_length=source.get("maxLength"),
-        min_items=source.get("minItems"),
-        max_items=source.get("maxItems"),
-        min_properties=source.get("minProperties"),
-        max_properties=source.get("maxProperties"),
-    )
+    """Return the limits; without any, the singleton, so that ``is`` detects it.  Raises InvalidPattern."""
+    limits = msgspec.convert(source, ValueValidation)
+    if limits.pattern:
+        compiled_pattern(limits.pattern)
     return NO_VALUE_VALIDATION if limits == NO_VALUE_VALIDATION else limits
 
 

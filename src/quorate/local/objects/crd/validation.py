@@ -12,7 +12,7 @@ from quorate.local.objects import errors
 from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
 from quorate.local.objects.cel.worker import ExpressionData
 from quorate.local.objects.crd.cel import Rule, cel_name
-from quorate.local.objects.crd.schema import NO_VALUE_VALIDATION, Schema, ValueValidation
+from quorate.local.objects.crd.schema import NO_VALUE_VALIDATION, Schema, ValueValidation, compiled_pattern
 from quorate.local.objects.crd.string_formats import FORMATS
 from quorate.local.objects.errors import Cause
 
@@ -164,8 +164,8 @@ def _string_causes(value: str, limits: ValueValidation, path: str) -> Iterator[C
     elif limits.min_length is not None and len(value) < limits.min_length:
         rule = f"{path} in body should be at least {limits.min_length} chars long"
         yield errors.invalid_value(path, value, rule)
-    elif limits.pattern and limits.pattern.search(value) is None:
-        yield errors.invalid_value(path, value, f"{path} in body should match '{limits.pattern_text}'")
+    elif limits.pattern and compiled_pattern(limits.pattern).search(value) is None:
+        yield errors.invalid_value(path, value, f"{path} in body should match '{limits.pattern}'")
     check = FORMATS.get(limits.format)
     if check and not check(value):
         yield errors.type_invalid(path, value, f'{path} in body must be of type {limits.format}: "{value}"')

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import StatusError, forbidden
+from quorate.local.objects.errors import StatusError
 from quorate.local.server.auth.authorization import (
     ALL_RULES,
     GROUP,
@@ -76,4 +76,4 @@ def _escalation_error(context: RequestContext, obj: Json, missing: Sequence[Poli
         f'user "{context.user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions'
         f" not currently held:\n{listed}"
     )
-    return forbidden(context.kind.group, context.kind.plural, obj["metadata"].get("name", ""), message)
+    return context.forbidden(obj, message)

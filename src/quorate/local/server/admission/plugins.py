@@ -4,7 +4,7 @@ import ipaddress
 
 from quorate.api.codec import Json
 from quorate.api.quantity import parse_quantity
-from quorate.local.objects.errors import Cause, StatusError, forbidden, not_found
+from quorate.local.objects.errors import Cause, forbidden, not_found
 from quorate.local.server.admission import limit_ranger
 from quorate.local.server.registry.defaults.pods import add_default_tolerations
 from quorate.local.server.requests.context import RequestContext
@@ -27,13 +27,12 @@ def require_namespace(context: RequestContext, obj: Json) -> None:
     if entry is None:
         raise not_found("", "namespaces", context.namespace)
     if entry.decode().get("status", {}).get("phase") == "Terminating":
-        name = obj.get("metadata", {}).get("name", "")
         reason = (
             f"unable to create new content in namespace {context.namespace} because it is being terminated"
         )
         message = f"namespace {context.namespace} is being terminated"
         cause = Cause("metadata.namespace", "NamespaceTerminating", message)
-        raise forbidden(context.kind.group, context.kind.plural, name, reason, [cause])
+        raise context.forbidden(obj, reason, [cause])
 
 
 def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
@@ -80,10 +79,6 @@ def allocate_service_addresses(context: RequestContext, obj: Json) -> None:
         _allocate_addresses(context, obj["spec"], obj["metadata"]["uid"])
 
 
-def _forbid(context: RequestContext, obj: Json, message: str) -> StatusError:
-    return forbidden(context.kind.group, context.kind.plural, obj["metadata"].get("name", ""), message)
-
-
 def _set_user(context: RequestContext, spec: Json) -> None:
     """Set the user of the request as the user that requests the certificate."""
     for field in ("uid", "groups", "extra"):
@@ -106,7 +101,7 @@ def _service_account(context: RequestContext, pod: Json) -> None:
     ):
         where = f"{context.namespace}/{name}"
         message = f'error looking up service account {where}: serviceaccount "{name}" not found'
-        raise _forbid(context, pod, message)
+        raise context.forbidden(pod, message)
 
 
 def _priority(context: RequestContext, pod: Json) -> None:
@@ -116,7 +111,7 @@ def _priority(context: RequestContext, pod: Json) -> None:
     if name:
         entry = context.server.store.get(Key(PRIORITY_CLASSES, "", name))
         if entry is None:
-            raise _forbid(context, pod, f"no PriorityClass with name {name} was found")
+            raise context.forbidden(pod, f"no PriorityClass with name {name} was found")
         priority_class = entry.decode()
     else:
         priority_class = _default_class(context)
@@ -128,7 +123,7 @@ def _priority(context: RequestContext, pod: Json) -> None:
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec;"
             f" priority admission controller computed {value} from the given PriorityClass name"
         )
-        raise _forbid(context, pod, message)
+        raise context.forbidden(pod, message)
     spec["priority"] = value
     spec.setdefault("preemptionPolicy", priority_class.get("preemptionPolicy", "PreemptLowerPriority"))
 

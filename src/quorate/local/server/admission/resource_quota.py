@@ -12,7 +12,6 @@ from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import parse_quantity
-from quorate.local.objects.errors import StatusError, forbidden
 from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
 from quorate.local.server.registry.defaults.pod_resources import is_pod_level
 from quorate.local.server.requests.context import RequestContext
@@ -72,13 +71,13 @@ def _charged(context: RequestContext, obj: Json, quota: _Quota) -> Json | None:
         unspecified = list(_unspecified(obj["spec"], limits))
         if unspecified:
             message = f"failed quota: {name}: must specify {'; '.join(unspecified)}"
-            raise _forbid(context, obj, message)
+            raise context.forbidden(obj, message)
     new_used = {name: amount + used[name] if name in used else amount for name, amount in requested.items()}
     exceeded = sorted(resource for resource in new_used if limits[resource] < new_used[resource])
     if exceeded:
         texts = [_format_amounts(exceeded, source) for source in (requested, used, limits)]
         message = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(name, *texts)
-        raise _forbid(context, obj, message)
+        raise context.forbidden(obj, message)
     new_status = quota.document["status"] | {
         "used": {resource: str(amount) for resource, amount in (used | new_used).items()}
     }
@@ -122,7 +121,3 @@ def _unspecified(spec: Json, limited: Iterable[str]) -> Iterator[str]:
 
 def _format_amounts(names: Iterable[str], source: Resources) -> str:
     return ",".join(f"{name}={source.get(name, 0)}" for name in names)
-
-
-def _forbid(context: RequestContext, obj: Json, message: str) -> StatusError:
-    return forbidden(context.kind.group, context.kind.plural, obj["metadata"]["name"], message)

@@ -1,7 +1,7 @@
 """POST: create an object."""
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import already_exists, bad_request, forbidden, internal, invalid
+from quorate.local.objects.errors import already_exists, bad_request, internal, invalid
 from quorate.local.server.admission import plugins, resource_quota
 from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.admission.escalation import check_escalation
@@ -56,7 +56,7 @@ async def create_object(
     plugins.require_namespace(context, obj)
     if context.kind.resource in context.server.registry.terminating:
         reason = "create not allowed while custom resource definition is terminating"
-        raise forbidden(context.kind.group, context.kind.plural, obj["metadata"].get("name", ""), reason)
+        raise context.forbidden(obj, reason)
     context.kind.strategy.default(obj)
     if not fields_tracked:
         nothing = object_encoding.empty_object(context.kind)

@@ -1,6 +1,6 @@
 """The context of a request: user, kind, options, and the parts of the server that handlers use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -12,7 +12,15 @@ from quorate.api.codec import Json
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
 from quorate.local.objects.cel import evaluation
-from quorate.local.objects.errors import StatusError, invalid, not_found, not_supported, too_long
+from quorate.local.objects.errors import (
+    Cause,
+    StatusError,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    too_long,
+)
 from quorate.local.objects.protobuf.envelope import MAGIC
 from quorate.local.server.admission_rules.policies import AdmissionPolicies
 from quorate.local.server.admission_rules.webhooks import WebhookConfigurations
@@ -170,6 +178,11 @@ class RequestContext:
         info = replace(self.info, verb=verb)
         if not self.server.authorizer.allows(self.user, AuthorizationAttributes.from_request(info)):
             raise forbidden_request(self.user, info)
+
+    def forbidden(self, obj: Json, detail: str, causes: Sequence[Cause] = ()) -> StatusError:
+        """Return the 403 for a write of an object."""
+        name = obj.get("metadata", {}).get("name", "")
+        return forbidden(self.kind.group, self.kind.plural, name, detail, causes)
 
     def not_found(self) -> StatusError:
         return not_found(self.kind.group, self.kind.plural, self.name)
