@@ -90,7 +90,8 @@ def backoff() -> Rows:
     def row() -> tuple[Any, ...]:
         session(here)
         gang = next(iter(here.fresh_model().gangs.values()))
-        return here.phase("a"), "" if gang.not_before is None else f"+{gang.not_before - began:.0f} s"
+        not_before = gang.admission.not_before
+        return here.phase("a"), "" if not_before is None else f"+{not_before - began:.0f} s"
 
     yield row()
     here.do("removeNodes", ["n2"])

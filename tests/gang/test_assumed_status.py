@@ -23,8 +23,8 @@ def group(version: int, phase: str, *, uid: str = "1", **given: Any) -> PodGroup
 def assume(model: Model, phase: str) -> GangStatus:
     """Assume a status with ``phase``, as a session does."""
     gang = model.gangs[A]
-    assert gang.written_status is not None
-    status = replace(gang.written_status, phase=phase)
+    assert gang.reported.written is not None
+    status = replace(gang.reported.written, phase=phase)
     gang.phase = phase
     model.assume_status(status)
     return status
@@ -85,6 +85,6 @@ def test_a_changed_spec_resets_the_attempts() -> None:
     model = a_model()
     notes = {"scheduling.volcano.sh/requeue-attempts": "3"}
     model.set_group(group(2, "Pending", annotations=notes))
-    assert model.gangs[A].attempts == 3
+    assert model.gangs[A].admission.attempts == 3
     model.set_group(group(3, "Pending", annotations=notes, minMember=1, minResources={"cpu": 1}))
-    assert model.gangs[A].attempts == 0
+    assert model.gangs[A].admission.attempts == 0

@@ -182,7 +182,7 @@ def test_a_change_of_free_amounts_does_not_change_the_condition(restarted: bool)
         "Unschedulable": ("NotEnoughResources", "cluster: cpu: need 4, have 1 now")
     }
     if restarted:
-        here.model.gangs[A].reported_conditions = None
+        here.model.gangs[A].reported.refusal = None
     assert status_after(here, pending_reason=short(4000, 3000, 9000)) is None
     assert status_after(here, pending_reason=short(5000, 3000, 9000)) is not None  # but what it needs is
     never = status_after(here, pending_reason=short(5000, 3000, 4000))  # and that it can never have it
@@ -234,7 +234,8 @@ def test_phase_running_resets_the_attempts() -> None:
     }
     status = status_after(world({"phase": "Inqueue", "minMember": 2, "annotations": notes}, RUNNING))
     assert status is not None
-    assert (status.phase, status.attempts, status.inqueue_since, status.not_before) == (
+    record = status.admission
+    assert (status.phase, record.attempts, record.inqueue_since, record.not_before) == (
         "Running",
         0,
         None,

@@ -449,7 +449,7 @@ def _rolls_back_only_unstarted_groups(before: SessionStart, world: World) -> Non
             assert (was, now) == ("Inqueue", "Pending")
             assert key not in before.started, f"{key} had started"
         elif (was, now) == ("Pending", "Inqueue"):
-            not_before = before.gangs[key].not_before
+            not_before = before.gangs[key].admission.not_before
             assert not_before is None or not_before <= world.now, f"{key} had to wait until {not_before}"
 
 
@@ -459,7 +459,7 @@ def _admits_the_older_of_equals(before: SessionStart, world: World) -> None:
         key
         for key, group in before.groups.items()
         if group.status.phase in ("", "Pending")
-        and (before.gangs[key].not_before or 0) <= world.now
+        and (before.gangs[key].admission.not_before or 0) <= world.now
         and not before.gangs[key].tasks
     ]
     for older in waited:

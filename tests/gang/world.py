@@ -12,7 +12,6 @@ from quorate.api.meta import Key, find_condition
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.gang.cache.model import Model
-from quorate.gang.cache.status_annotations import status_annotations
 from quorate.gang.outcome import Outcome
 from quorate.gang.session.session import Session
 from quorate.gang.session_opening import NO_STOPWATCH, Stopwatch, open_session
@@ -250,7 +249,7 @@ class World:
             self.put_pods([objects.with_nomination(self.pods[nomination.task], nomination.node)])
         for status in outcome.statuses:
             group = self.groups[status.gang]
-            noted = {**group.metadata.annotations, **status_annotations(status)}
+            noted = {**group.metadata.annotations, **status.admission.annotations()}
             kept = {name: value for name, value in noted.items() if value is not None}
             metadata = msgspec.structs.replace(group.metadata, annotations=kept)
             written = PodGroupStatus(

@@ -55,7 +55,7 @@ class Harness:
 
 
 def status(group: Key, phase: str) -> GangStatus:
-    return GangStatus(group, Uid(f"uid-{group.name}"), phase, (), Counts(0, 0, 0), None, None, 0)
+    return GangStatus(group, Uid(f"uid-{group.name}"), phase, (), Counts(0, 0, 0))
 
 
 def group(key: Key) -> dict[str, Any]:

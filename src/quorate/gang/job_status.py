@@ -24,6 +24,7 @@ from quorate.api.volcano import (
     UNSCHEDULABLE,
 )
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.reported_status import TO_BE_COMPUTED
 from quorate.gang.cache.task import ALLOCATED_STATUSES, TaskCounts, TaskStatus
 from quorate.gang.outcome import Counts, GangStatus, RefusedGang
 from quorate.gang.pending_reasons import (
@@ -37,7 +38,6 @@ from quorate.gang.pending_reasons import (
     NotEnoughSubGroups,
     NotEnoughTasks,
     PendingReason,
-    equivalence_key,
 )
 from quorate.gang.pod_group_conditions import is_true, transition_stamp, with_scheduled, with_unschedulable
 from quorate.gang.session.session import Session
@@ -65,16 +65,16 @@ def job_statuses(session: Session) -> tuple[GangStatus, ...]:
     statuses = []
     for gang in session.gangs:
         reason = session.pending_reasons.get(gang.key)
-        if gang.status_is_current and gang.current_reason == reason:
+        if gang.reported.generation == gang.generation and gang.reported.reason == reason:
             continue
         status = updater.update(gang)
         gang.ended = 0
         if status is not None:
             statuses.append(status)
-        gang.status_is_current = not gang.has_lost_all and (
-            gang.phase in (RUNNING, COMPLETED) or (gang.phase == INQUEUE and reason is not None)
-        )
-        gang.current_reason = reason
+        is_final = gang.phase in (RUNNING, COMPLETED) or (gang.phase == INQUEUE and reason is not None)
+        is_computed = is_final and not gang.has_lost_all
+        gang.reported.generation = gang.generation if is_computed else TO_BE_COMPUTED
+        gang.reported.reason = reason
     return tuple(statuses)
 
 
@@ -153,11 +153,11 @@ class _StatusUpdater:
             keeps_live_groups=self._reports_reasons,
         )
         if gang.phase not in (INQUEUE, UNKNOWN):
-            gang.inqueue_since = None
+            gang.admission = gang.admission.since(None)
         if before in (RUNNING, UNKNOWN) and gang.phase == PENDING and self._is_restarted(gang):
-            gang.phase, gang.inqueue_since = INQUEUE, self._session.now
+            gang.phase, gang.admission = INQUEUE, gang.admission.since(self._session.now)
         if gang.phase == RUNNING:
-            gang.attempts, gang.not_before = 0, None
+            gang.admission = gang.admission.has_run()
         if not_admitted and reason is not None:
             self._report_not_admitted(gang, reason)
         elif reports_readiness and is_ready:
@@ -194,20 +194,14 @@ class _StatusUpdater:
 
     def _report_not_admitted(self, gang: Gang, reason: PendingReason) -> None:
         """Report why the action ``enqueue`` does not admit ``gang``, or rolled it back."""
-        if (
-            gang.reported_conditions is not None
-        ):  # reasons are compared faster than the messages made from them
-            reported, conditions = gang.reported_conditions
-            if conditions is gang.conditions and (
-                reported == reason or equivalence_key(reported) == equivalence_key(reason)
-            ):
-                gang.reported_conditions = reason, conditions
-                return
-        was_pending = gang.written_status is not None and gang.written_status.phase in ("", PENDING)
+        reported = gang.reported
+        if reported.has_refusal(reason, gang.conditions):
+            return
+        was_pending = reported.written is not None and reported.written.phase in ("", PENDING)
         if self._set_unschedulable(gang, reason.reason, str(reason)) and was_pending:
             self._session.refused.append(RefusedGang(gang.key, gang.queue, reason.reason))
             self._session.record_event(gang, "Normal", UNSCHEDULABLE, str(reason), about=reason.reason)
-        gang.reported_conditions = reason, gang.conditions
+        reported.refusal = reason, gang.conditions
 
     def _report_not_ready(self, gang: Gang, reason: PendingReason | None) -> None:
         """Report that too few members of ``gang``, which is admitted, have a node."""
@@ -282,7 +276,7 @@ def _volcano_message(gang: Gang, reason: PendingReason | None) -> str:
 
 
 def _changed_status(gang: Gang) -> GangStatus | None:
-    task_counts, written = gang.task_counts, gang.written_status
+    task_counts, written = gang.task_counts, gang.reported.written
     counts = (
         Counts(
             task_counts.by_status[TaskStatus.RUNNING],
@@ -297,22 +291,10 @@ def _changed_status(gang: Gang) -> GangStatus | None:
         written.phase == gang.phase
         and written.conditions is gang.conditions
         and written.counts == counts
-        and (written.inqueue_since, written.not_before, written.attempts, written.partial_since)
-        == (gang.inqueue_since, gang.not_before, gang.attempts, gang.partial_since)
+        and written.admission == gang.admission
     ):
         return None
-    return GangStatus(
-        gang=gang.key,
-        uid=gang.uid,
-        phase=gang.phase,
-        conditions=gang.conditions,
-        counts=counts,
-        inqueue_since=gang.inqueue_since,
-        not_before=gang.not_before,
-        attempts=gang.attempts,
-        attempted_spec=gang.attempted_spec,
-        partial_since=gang.partial_since,
-    )
+    return GangStatus(gang.key, gang.uid, gang.phase, gang.conditions, counts, gang.admission)
 
 
 _NO_MEMBERS = Counts(0, 0, 0)

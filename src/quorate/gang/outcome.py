@@ -6,6 +6,7 @@ from typing import Literal
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition
+from quorate.gang.admission_record import NO_ADMISSION, AdmissionRecord
 from quorate.gang.pending_reasons import PendingReason
 
 # What evicts: an action for another gang, or the repair of a gang that has been partially bound for too long.
@@ -60,11 +61,7 @@ class GangStatus:
     phase: str
     conditions: tuple[PodGroupCondition, ...]
     counts: Counts
-    inqueue_since: float | None  # seconds since the epoch; from its admission until it first runs
-    not_before: float | None  # seconds since the epoch; not admitted again earlier
-    attempts: int  # how often it was rolled back since it last ran
-    attempted_spec: str = ""  # the digest of the spec that was attempted
-    partial_since: float | None = None  # seconds since the epoch; since when it is partially bound
+    admission: AdmissionRecord = NO_ADMISSION
 
 
 @dataclass(frozen=True, slots=True)

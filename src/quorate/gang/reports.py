@@ -93,7 +93,8 @@ def waiting_groups(model: Model, settings: SchedulerConfiguration, now: float) -
         enqueue.recheck_admitted()
         waiting = len(enqueue.all_waiting())
         for position, gang in enumerate(enqueue.waiting(), start=1):
-            in_backoff = gang.not_before is not None and now < gang.not_before
+            record = gang.admission
+            in_backoff = record.not_before is not None and now < record.not_before
             blocked = enqueue.is_blocked(gang)
             result[gang.key] = WaitingGroup(
                 position=position,
@@ -101,8 +102,8 @@ def waiting_groups(model: Model, settings: SchedulerConfiguration, now: float) -
                 checks=enqueue.admission.checks(gang, may_evict=not (in_backoff or blocked)),
                 plan=enqueue.admission.plans.get(gang.key),
                 blocked=blocked,
-                not_before=gang.not_before if in_backoff else None,
-                attempts=gang.attempts,
+                not_before=record.not_before if in_backoff else None,
+                attempts=record.attempts,
             )
             enqueue.evaluate(gang)
     return result

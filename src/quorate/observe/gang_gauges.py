@@ -105,8 +105,9 @@ def _group_series(reports: Mapping[Key, GangReport], records: Mapping[Uid, Group
 def _ages(model: Model, now: float) -> Mapping[str, float]:
     ages: dict[str, float] = {}
     for gang in model.gangs.values():
-        if gang.phase == INQUEUE and gang.inqueue_since is not None and not gang.has_started:
-            ages[gang.queue] = max(ages.get(gang.queue, 0.0), now - gang.inqueue_since)
+        since = gang.admission.inqueue_since
+        if gang.phase == INQUEUE and since is not None and not gang.has_started:
+            ages[gang.queue] = max(ages.get(gang.queue, 0.0), now - since)
     return ages
 
 

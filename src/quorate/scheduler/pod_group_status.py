@@ -17,7 +17,6 @@ from typing import Any, Final
 from quorate.api.meta import Key
 from quorate.api.volcano import INQUEUE, PENDING, PodGroup, PodGroupStatus
 from quorate.gang.cache.model import Model
-from quorate.gang.cache.status_annotations import status_annotations
 from quorate.gang.outcome import GangStatus
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -124,4 +123,5 @@ def _status_difference(group: PodGroup, status: GangStatus) -> dict[str, Any]:
 
 def _changed_annotations(group: PodGroup, status: GangStatus) -> dict[str, str | None]:
     stored = group.metadata.annotations
-    return {name: value for name, value in status_annotations(status).items() if stored.get(name) != value}
+    decided = status.admission.annotations()
+    return {name: value for name, value in decided.items() if stored.get(name) != value}

@@ -28,9 +28,9 @@ from quorate.cli.verbs.printing import (
     print_value,
 )
 from quorate.gang.actions.eviction_plans import EvictionPlan
+from quorate.gang.admission_record import INQUEUE_SINCE
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.quota_admission import is_suspended
-from quorate.gang.cache.status_annotations import INQUEUE_SINCE
 from quorate.gang.pending_reasons import PendingReason, can_never_fit
 from quorate.gang.reports import WaitingGroup, waiting_groups
 from quorate.inspect.configuration_files import read_scheduler_configuration

@@ -16,25 +16,21 @@ note "Delay Pod Creation", which has such groups return to Pending to avoid a lo
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from typing import Literal
 
 from quorate.api.meta import micro_time
-from quorate.api.scheduler_configuration.actions import EnqueueArguments
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
 from quorate.gang.actions.preempt import hold_nominated_nodes
 from quorate.gang.actions.repair import is_partially_bound
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.status_annotations import spec_digest
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.outcome import AdmittedGang, RefusedGang
 from quorate.gang.pending_reasons import InqueueTimeout, PendingReason, volcano_message
 from quorate.gang.pod_group_conditions import is_true
 from quorate.gang.session.callbacks import Vote, all_callbacks
 from quorate.gang.session.session import Session
-
-_MAX_DOUBLINGS: Final = 62  # from any base, so many doublings exceed any maximum
 
 
 def enqueue(session: Session) -> None:
@@ -125,7 +121,8 @@ class EnqueuePass:
             self._recheck(gang)
 
     def _admitted_at(self, gang: Gang) -> float:
-        return self._session.now if gang.inqueue_since is None else gang.inqueue_since
+        since = gang.admission.inqueue_since
+        return self._session.now if since is None else since
 
     def waiting(self) -> Iterator[Gang]:
         """Yield the waiting groups in the order of evaluation, partially bound ones first.
@@ -159,8 +156,8 @@ class EnqueuePass:
                 del waiting[queue.name]
 
     def _recheck(self, gang: Gang) -> None:
-        if gang.inqueue_since is None:  # no annotation says when it was admitted
-            gang.inqueue_since = self._session.now
+        if gang.admission.inqueue_since is None:  # no annotation says when it was admitted
+            gang.admission = gang.admission.since(self._session.now)
         timeout = timeout_of(self._session, gang)
         reason = self.admission.withdrawal(gang, may_evict=timeout is None) or timeout
         if reason is not None:
@@ -169,20 +166,21 @@ class EnqueuePass:
         self.admission.charge(gang)
         for callback in all_callbacks(self._session.callbacks.job_enqueued):
             callback(gang)
-        self._session.wake(times_out_at(gang, self._rules))
+        self._session.wake(gang.admission.times_out_at(self._rules))
 
     def _roll_back(self, gang: Gang, reason: PendingReason) -> None:
         session = self._session
-        gang.phase, gang.inqueue_since = PENDING, None
         assert gang.spec is not None, f"{gang.key} is in a session without a pod group"
-        gang.attempts, gang.attempted_spec = gang.attempts + 1, spec_digest(gang.spec)
-        gang.not_before = session.now + backoff_s(gang.attempts, self._rules)
+        gang.phase = PENDING
+        gang.admission = gang.admission.rolled_back(gang.spec, session.now, self._rules)
+        not_before = gang.admission.not_before
+        assert not_before is not None, f"{gang.key} was rolled back without a back-off"
         session.pending_reasons[gang.key] = reason
         session.rolled_back.append(RefusedGang(gang.key, gang.queue, reason.reason))
         self._rolled_back.add(gang)
-        message = f"{reason.reason}; next attempt not before {micro_time(gang.not_before)}"
+        message = f"{reason.reason}; next attempt not before {micro_time(not_before)}"
         session.record_event(gang, "Warning", "RolledBack", message, about=reason.reason)
-        session.wake(gang.not_before)
+        session.wake(not_before)
 
     def is_blocked(self, gang: Gang) -> bool:
         """Return True if an earlier group of its ``fifo`` queue is not admitted."""
@@ -200,30 +198,19 @@ class EnqueuePass:
         session = self._session
         if gang in self._rolled_back:
             return False
-        if gang.not_before is not None and session.now < gang.not_before:
-            session.wake(gang.not_before)
+        not_before = gang.admission.not_before
+        if not_before is not None and session.now < not_before:
+            session.wake(not_before)
             return False
         reason = self.admission.refusal(gang)
         if reason is not None:
             session.pending_reasons[gang.key] = reason
             return False
-        gang.inqueue_since, gang.not_before = session.now, None
+        gang.admission = gang.admission.admitted(session.now)
         _admit(session, gang, self.admission.plans.get(gang.key))
         self.admission.charge(gang)
-        session.wake(times_out_at(gang, self._rules))
+        session.wake(gang.admission.times_out_at(self._rules))
         return True
-
-
-def backoff_s(attempts: int, rules: EnqueueArguments) -> float:
-    """Return the back-off of a group after ``attempts`` rollbacks, at least one."""
-    return min(rules.backoff_max_s, rules.backoff_base_s * 2.0 ** min(attempts - 1, _MAX_DOUBLINGS))
-
-
-def times_out_at(gang: Gang, rules: EnqueueArguments) -> float | None:
-    """Return when ``gang``, which is Inqueue, times out unless it starts; ``None``: never."""
-    if rules.inqueue_timeout_s is None or gang.inqueue_since is None:
-        return None
-    return gang.inqueue_since + rules.inqueue_timeout_s
 
 
 def timeout_of(session: Session, gang: Gang) -> InqueueTimeout | None:
@@ -232,8 +219,8 @@ def timeout_of(session: Session, gang: Gang) -> InqueueTimeout | None:
     Whether its members found nodes is read from its condition, which the session before wrote.  A gang does
     not time out while pods are being evicted for it, or while members of its own are.
     """
-    timeout_at = times_out_at(gang, session.settings.enqueue)
-    if timeout_at is None or gang.inqueue_since is None or session.now < timeout_at:
+    since, timeout_at = gang.admission.inqueue_since, gang.admission.times_out_at(session.settings.enqueue)
+    if timeout_at is None or since is None or session.now < timeout_at:
         return None
     members = gang.task_counts.valid
     if members >= gang.min_member and not is_true(gang.conditions, UNSCHEDULABLE):
@@ -242,7 +229,7 @@ def timeout_of(session: Session, gang: Gang) -> InqueueTimeout | None:
         return None
     if any(_fits_nominated_node(session, task) for task in gang.with_status(TaskStatus.PENDING)):
         return None
-    return InqueueTimeout(session.now - gang.inqueue_since, members, gang.min_member)
+    return InqueueTimeout(session.now - since, members, gang.min_member)
 
 
 def _fits_nominated_node(session: Session, task: Task) -> bool:

@@ -153,7 +153,7 @@ class RefusedPlacements:
 
 
 def _fitted_in_part(gang: Gang) -> bool:
-    reason = gang.current_reason
+    reason = gang.reported.reason
     return isinstance(reason, GangUnschedulable) and reason.missing < gang.min_member
 
 

@@ -25,20 +25,22 @@ def evict_partial_gangs(session: Session) -> None:
         return
     for gang in session.gangs:
         if not is_partially_bound(gang):
-            gang.partial_since = None
+            gang.admission = gang.admission.partially_bound(None)
             continue
-        if gang.partial_since is None or gang.partial_since > session.now:
-            gang.partial_since = session.now
-        if gang.inqueue_since is None:
-            gang.inqueue_since = session.now  # records that it has not run, for when it becomes Unknown
-        if session.now < gang.partial_since + repair_timeout_s:
-            session.wake(gang.partial_since + repair_timeout_s)
+        since = gang.admission.partial_since
+        if since is None or since > session.now:
+            since = session.now
+        gang.admission = gang.admission.partially_bound(since)
+        if gang.admission.inqueue_since is None:  # recorded: it has not run, when it becomes Unknown
+            gang.admission = gang.admission.since(session.now)
+        if session.now < since + repair_timeout_s:
+            session.wake(since + repair_timeout_s)
             continue
         with session.statement() as statement:
             for task in session.in_task_order(gang.with_status(*EVICTABLE_STATUSES)):
                 statement.evict(task)
             session.dispatch(statement.commit(), gang, "repair", whole=True)
-        gang.partial_since = None
+        gang.admission = gang.admission.partially_bound(None)
 
 
 def is_partially_bound(gang: Gang) -> bool:
@@ -55,7 +57,7 @@ def _has_run(gang: Gang) -> bool:
     if gang.phase == INQUEUE:
         return False
     if gang.phase == UNKNOWN:
-        return gang.inqueue_since is None  # removed when the gang first runs
+        return gang.admission.inqueue_since is None  # removed when the gang first runs
     # A pending gang may have lost members in profile compat, or its pods may be those of an earlier group.
     was_scheduled = any(condition.type == SCHEDULED for condition in gang.conditions)
     return was_scheduled or any(task.created < gang.created for task in gang.with_status(*EVICTABLE_STATUSES))

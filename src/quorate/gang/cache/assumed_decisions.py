@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from quorate.api.meta import Key, ObjectMeta, Uid, is_older
 from quorate.api.volcano import PodGroup
-from quorate.gang.cache.status_annotations import has_status
+from quorate.gang.cache.from_objects import has_status
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
 from quorate.gang.outcome import Bind, Eviction, GangStatus
 

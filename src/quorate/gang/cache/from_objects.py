@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -35,6 +36,7 @@ from quorate.api.volcano.annotations import (
     is_removed_on_admission,
 )
 from quorate.api.volcano.job import GROUP as VOLCANO_JOBS
+from quorate.gang.admission_record import admission_record
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.quota_admission import is_suspended
@@ -42,6 +44,7 @@ from quorate.gang.cache.sub_groups import gang_topology
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.namespace_quota.evaluation import plain_resource
 from quorate.gang.namespace_quota.quota import NamespaceQuota
+from quorate.gang.outcome import Counts, GangStatus
 from quorate.placement.resources import MEMORY, in_base_units, placed_pod_amounts
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import CPU, PODS, UNLIMITED, base_units
@@ -60,11 +63,6 @@ def pod_group_key(pod: Pod, schedulers: Collection[str]) -> Key | None:
     """
     name = pod.metadata.annotations.get(GROUP_NAME)
     return Key(pod.metadata.namespace, name) if name and pod.spec.scheduler_name in schedulers else None
-
-
-def is_terminated(pod: Pod) -> bool:
-    """Return True if all containers of ``pod`` have ended for good: it holds no resources."""
-    return pod.status.phase in ("Succeeded", "Failed")
 
 
 def task_status_of(pod: Pod) -> TaskStatus:
@@ -233,6 +231,23 @@ def quota_from_object(quota: ResourceQuota) -> NamespaceQuota:
         hard=quota_amounts(quota.status.hard or quota.spec.hard),
         used=quota_amounts(quota.status.used),
         spec=quota.spec,
+    )
+
+
+def status_from_object(group: PodGroup) -> GangStatus:
+    """Return the status of ``group``, with the parts in annotations."""
+    metadata, status = group.metadata, group.status
+    counts = Counts(status.running, status.succeeded, status.failed)
+    record = admission_record(metadata.annotations)
+    return GangStatus(metadata.key, metadata.uid, status.phase, status.conditions, counts, record)
+
+
+def has_status(group: PodGroup, status: GangStatus) -> bool:
+    """Return True if ``group`` has ``status``, to the precision in which times are written."""
+    stored = status_from_object(group)
+    return (
+        stored.admission.annotations() == status.admission.annotations()
+        and replace(stored, admission=status.admission) == status
     )
 
 

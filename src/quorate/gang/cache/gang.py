@@ -10,11 +10,12 @@ from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition, PodGroupSpec
+from quorate.gang.admission_record import NO_ADMISSION, AdmissionRecord
 from quorate.gang.cache.quota_admission import QuotaAdmission
+from quorate.gang.cache.reported_status import TO_BE_COMPUTED, ReportedStatus
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskCounts, TaskStatus
 from quorate.gang.outcome import GangStatus
-from quorate.gang.pending_reasons import PendingReason
 from quorate.placement.cluster.occupants import NO_ROOM, HeldRoom
 from quorate.placement.shapes import NodeGroupRule, Shape
 from quorate.quota.amount import PODS
@@ -43,7 +44,7 @@ def _plus(sums: Counter[str], amounts: Mapping[str, int], factor: int) -> Counte
 class Gang:
     """One pod group, and the pods that name it (Volcano: JobInfo).
 
-    The fields down to ``attempted_spec`` are those of the pod group in the API, or decided by a session and
+    The fields down to ``reported`` are those of the pod group in the API, or decided by a session and
     being written; the fields from ``tasks`` on follow from the tasks.
     """
 
@@ -75,21 +76,11 @@ class Gang:
     annotations: Mapping[str, str] = field(default_factory=dict)
     phase: str = ""
     conditions: tuple[PodGroupCondition, ...] = ()
-    inqueue_since: float | None = None  # when it was admitted, until it first runs
-    not_before: float | None = None  # not admitted again earlier, after it was rolled back
-    attempts: int = 0  # how often it was rolled back since it last ran, as in its annotations
-    attempted_spec: str = ""  # the digest of the spec that was attempted_spec; "" if it is not known
-    partial_since: float | None = None  # since when some members, but too few, have nodes
-    written_status: GangStatus | None = None  # the status that the API has, or that is being written
-    # The last reason why it waits, with the conditions that report it.
-    reported_conditions: tuple[PendingReason, tuple[PodGroupCondition, ...]] | None = None
-    # When the last event was recorded, by its reason and what it was about.
-    last_events: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    admission: AdmissionRecord = NO_ADMISSION
+    reported: ReportedStatus = field(default_factory=ReportedStatus)
 
     node_groups: NodeGroupRule | None = None  # of its queue, in the shapes of all tasks
     tasks: dict[Key, Task] = field(default_factory=dict)
-    status_is_current: bool = False  # the status was computed in a final phase, and nothing changed since
-    current_reason: PendingReason | None = None  # why it waited then
     schedulable: dict[Key, Task] = field(default_factory=dict)  # the pending tasks without gates
     shapes: Counter[Shape] = field(default_factory=Counter)  # of the schedulable tasks, no zeros
     task_counts: TaskCounts = field(default_factory=TaskCounts)
@@ -108,12 +99,8 @@ class Gang:
 
     def set_status(self, status: GangStatus) -> None:
         """Set the status that the API has."""
-        self.status_is_current = False
-        self.written_status = status
-        self.phase, self.conditions = status.phase, status.conditions
-        self.inqueue_since, self.not_before = status.inqueue_since, status.not_before
-        self.attempts, self.attempted_spec = status.attempts, status.attempted_spec
-        self.partial_since = status.partial_since
+        self.reported.written, self.reported.generation = status, TO_BE_COMPUTED
+        self.phase, self.conditions, self.admission = status.phase, status.conditions, status.admission
 
     def add(self, task: Task) -> None:
         assert task.key not in self.tasks, f"{task.key} is in {self.key} already"
@@ -141,7 +128,6 @@ class Gang:
 
     def _move(self, task: Task, status: TaskStatus) -> None:
         """Count ``task``, which has a node, with ``status``."""
-        self.status_is_current = False
         self.generation += 1
         self.task_counts.move(task, status)
         self.roles[task.role].move(task, status)
@@ -157,7 +143,6 @@ class Gang:
             self.generation += 1
 
     def _count(self, task: Task, amount: int) -> None:
-        self.status_is_current = False
         self.generation += 1
         self.task_counts.add(task, amount)
         if task.role not in self.roles:

@@ -29,6 +29,7 @@ from quorate.gang.cache.from_objects import (
     queue_from_object,
     quota_from_object,
     set_group_fields,
+    status_from_object,
     task_from_pod,
     task_status_of,
 )
@@ -42,7 +43,7 @@ from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.queue_accounts import Account, Ledger
 from quorate.gang.cache.quota_admission import QuotaAdmission, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
-from quorate.gang.cache.status_annotations import spec_digest, status_from_object
+from quorate.gang.cache.reported_status import TO_BE_COMPUTED
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.cache.unreadable_pods import UnreadablePods
 from quorate.gang.namespace_quota.quota import NamespaceQuota
@@ -364,17 +365,18 @@ class Model:
         set_group_fields(gang, group)
         self._gang_of_owner[gang.owner] = gang.key
         self._set_held(gang)
-        gang.status_is_current = False
+        gang.reported.generation = TO_BE_COMPUTED
         gang.priority = self.priority_classes.value(gang.priority_class)
         self._set_quota_admission(gang, quota_admission(group))
         if recreated:
             self._assumed.drop_status(gang.key)
-            gang.reported_conditions, gang.last_events, gang.ended = None, {}, 0
+            gang.reported.start_afresh()
+            gang.ended = 0
         if not self._assumed.is_status_stale(group):
             self._assumed.drop_status(gang.key)
             gang.set_status(status_from_object(group))
-        if spec_changed or (gang.attempts and gang.attempted_spec not in ("", spec_digest(group.spec))):
-            gang.attempts = 0  # the attempts were made with another request
+        if spec_changed or gang.admission.is_of_other(group.spec):
+            gang.admission = gang.admission.without_attempts()
 
     def _set_quota_admission(self, gang: Gang, admission: QuotaAdmission | None) -> None:
         if gang.quota_admission != admission:
@@ -385,7 +387,7 @@ class Model:
     def assume_status(self, status: GangStatus) -> None:
         """Assume ``status``, which is being written."""
         self._assumed.set_status(status)
-        self.gangs[status.gang].written_status = status
+        self.gangs[status.gang].reported.written = status
 
     def status_written(self, status: GangStatus, group: ObjectMeta) -> None:
         """Note that ``status`` was written, with the metadata of the group after the write."""

@@ -5,7 +5,6 @@ from typing import Final
 
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Uid
-from quorate.gang.cache.from_objects import is_terminated
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus, hold_for_status
 from quorate.placement.cluster import Cluster
@@ -60,7 +59,7 @@ class PodsOnNodes:
     def add_foreign(self, pod: Pod, shape: Shape) -> None:
         """Count a pod of another scheduler, also on a node that is only nominated."""
         node = pod.node_name or pod.status.nominated_node_name
-        if node and not is_terminated(pod):
+        if node and not pod.has_ended:
             terminating = pod.metadata.deletion_timestamp is not None
             state = AllocationState.RELEASING if terminating else AllocationState.USED
             self._cluster.add_pod(pod.metadata.uid, shape, node, state)

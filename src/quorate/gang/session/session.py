@@ -10,7 +10,7 @@ only what the objects say and the decisions that are being written.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from heapq import merge
-from typing import Final, Literal
+from typing import Literal
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
@@ -52,8 +52,6 @@ from quorate.placement.hyper_nodes.domains import DomainSearch
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.resources import Amounts
 from quorate.placement.shapes import Shape
-
-EVENT_INTERVAL_S: Final = 300.0  # between two events of one reason about one gang
 
 
 class Session:
@@ -131,7 +129,7 @@ class Session:
             if gang.is_suspended:
                 self.pending_reasons[gang.key] = WorkloadNotAdmitted()
                 if gang.phase == INQUEUE and not gang.has_started:
-                    gang.phase, gang.inqueue_since = PENDING, None
+                    gang.phase, gang.admission = PENDING, gang.admission.since(None)
 
     def may_have_nodes(self, gang: Gang) -> bool:
         """Return True if members of ``gang`` may get nodes: it is admitted, and has not lost them all.
@@ -297,9 +295,7 @@ class Session:
         self, gang: Gang, type_: Literal["Normal", "Warning"], reason: str, message: str, about: str = ""
     ) -> None:
         """Record an event of ``gang``, unless one of this reason and ``about`` was recorded lately."""
-        last = gang.last_events.get((reason, about))
-        if last is None or self.now - last >= EVENT_INTERVAL_S:
-            gang.last_events = {**gang.last_events, (reason, about): self.now}
+        if gang.reported.is_event_due(reason, about, self.now):
             self.events.append(GroupEvent(gang.key, gang.uid, type_, reason, message))
 
     def report_further_members(self, gang: Gang, cause: str) -> None:

@@ -25,7 +25,7 @@ from quorate.api.core.pod_resources import pod_requests, sum_resources
 from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition
 from quorate.api.quantity import Quantity
-from quorate.gang.cache.status_annotations import REQUEUE_NOT_BEFORE
+from quorate.gang.admission_record import REQUEUE_NOT_BEFORE
 from quorate.inspect.formatting import format_quantity, format_resources, plural
 from quorate.local.controllers.scheduler_filters import NodeInfo, SelectedNode, pod_amounts, select_node
 from quorate.processes.local.observation import ObservedCluster, ObservedJob, wanted_pods

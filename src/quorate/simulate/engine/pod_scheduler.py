@@ -25,7 +25,6 @@ from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.api.volcano import DEFAULT_QUEUE, INQUEUE, PENDING, PodGroup, PodGroupSpec, PodGroupStatus, Queue
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.gang.cache.model import Model
-from quorate.gang.cache.status_annotations import status_annotations
 from quorate.gang.outcome import GangStatus
 from quorate.gang.session_run import run_session
 from quorate.kube.resources import NAMESPACES, QUEUES
@@ -268,7 +267,7 @@ class PodScheduler:
         if members is None:
             return
         group, counts = members.group, status.counts
-        kept = {key: value for key, value in status_annotations(status).items() if value is not None}
+        kept = {key: value for key, value in status.admission.annotations().items() if value is not None}
         members.group = group = PodGroup(
             metadata=replace(group.metadata, annotations=kept),
             spec=group.spec,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroup
-from quorate.gang.cache.status_annotations import has_status, status_annotations, status_from_object
+from quorate.gang.admission_record import AdmissionRecord, admission_record
+from quorate.gang.cache.from_objects import has_status
 from quorate.gang.outcome import Counts, GangStatus
 from tests.gang.objects import pod_group
 
@@ -19,12 +20,12 @@ def annotated(annotations: dict[str, Any]) -> PodGroup:
 
 
 def status(**fields: Any) -> GangStatus:
-    nothing = GangStatus(Key("default", "a"), Uid("default/a"), "", (), Counts(0, 0, 0), None, None, 0)
+    nothing = GangStatus(Key("default", "a"), Uid("default/a"), "", (), Counts(0, 0, 0))
     return replace(nothing, **fields)
 
 
 def test_times_are_written_in_rfc_3339() -> None:
-    assert status_annotations(status(inqueue_since=1_600_000_000.25)) == {
+    assert AdmissionRecord(inqueue_since=1_600_000_000.25).annotations() == {
         "scheduling.volcano.sh/inqueue-since": "2020-09-13T12:26:40.250000Z",
         "scheduling.volcano.sh/partially-bound-since": None,
         "scheduling.volcano.sh/requeue-attempts": None,
@@ -40,11 +41,11 @@ moments = st.none() | st.floats(0, 4e9)
 def test_a_status_round_trips_through_annotations(
     since: float | None, not_before: float | None, attempts: int
 ) -> None:
-    original = status(inqueue_since=since, not_before=not_before, attempts=attempts)
-    written = {name: value for name, value in status_annotations(original).items() if value is not None}
+    original = AdmissionRecord(inqueue_since=since, not_before=not_before, attempts=attempts)
+    written = {name: value for name, value in original.annotations().items() if value is not None}
     group = annotated(written)
-    assert has_status(group, original)
-    read = status_from_object(group)
+    assert has_status(group, status(admission=original))
+    read = admission_record(written)
     assert read.attempts == attempts
     for said, meant in ((read.inqueue_since, since), (read.not_before, not_before)):
         assert (said is None) == (meant is None)
@@ -64,16 +65,14 @@ def test_a_status_round_trips_through_annotations(
     ],
 )
 def test_times_of_other_writers_are_parsed_or_ignored(since: str, want: float | None) -> None:
-    assert status_from_object(annotated({"scheduling.volcano.sh/inqueue-since": since})).inqueue_since == want
+    assert admission_record({"scheduling.volcano.sh/inqueue-since": since}).inqueue_since == want
 
 
 @pytest.mark.parametrize(
     ("attempts", "want"), [("3", 3), ("", 0), ("-1", 0), ("many", 0), ("٣", 0), ("9" * 5000, 0)]
 )
 def test_attempts_are_a_small_number_or_zero(attempts: str, want: int) -> None:
-    assert (
-        status_from_object(annotated({"scheduling.volcano.sh/requeue-attempts": attempts})).attempts == want
-    )
+    assert admission_record({"scheduling.volcano.sh/requeue-attempts": attempts}).attempts == want
 
 
 def test_a_group_created_anew_does_not_have_the_old_status() -> None:
