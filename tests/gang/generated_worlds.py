@@ -139,8 +139,8 @@ def picture(model: Model) -> Json:
                     for role, task_counts in gang.roles.items()
                     if counts(task_counts.by_status)
                 },
-                "held": counts(gang.allocated),
-                "wanted": counts(gang.pending_request),
+                "held": counts(gang.requests.allocated),
+                "wanted": counts(gang.requests.pending),
                 "placeable": sorted(map(str, gang.schedulable)),
                 "shapes": sum(gang.shapes.values()),
                 "tasks": {

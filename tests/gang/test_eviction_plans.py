@@ -66,7 +66,7 @@ def test_a_search_leaves_nothing_behind() -> None:
     here = full(group("high", "2", minMember=2, created=1, **HIGH), group("other", "2", created=2, **HIGH))
     session = here.open_session()
     model = session.model
-    before = {key: (dict(gang.tasks), gang.phase, gang.pending_request) for key, gang in model.gangs.items()}
+    before = {key: (dict(gang.tasks), gang.phase, gang.requests.pending) for key, gang in model.gangs.items()}
     used, shares = dict(model.cluster.total_used), session.queue_accounts["default"].allocated.copy()
     with EvictionPlans(session) as plans:
         enqueue = EnqueuePass(session, plans)
@@ -74,7 +74,7 @@ def test_a_search_leaves_nothing_behind() -> None:
             enqueue.evaluate(gang)
         assert model.gangs[key_of("high")].phase == "Inqueue"
         assert model.gangs[key_of("low")].with_status(TaskStatus.RELEASING)
-    after = {key: (dict(gang.tasks), gang.phase, gang.pending_request) for key, gang in model.gangs.items()}
+    after = {key: (dict(gang.tasks), gang.phase, gang.requests.pending) for key, gang in model.gangs.items()}
     admitted = before.pop(key_of("high"))
     assert after.pop(key_of("high")) == (admitted[0], "Inqueue", admitted[2])
     assert after == before

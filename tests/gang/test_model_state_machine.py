@@ -113,7 +113,7 @@ def _evictable(model: Model, key: Key, actions: Sequence[str]) -> Counter[str]:
         else:
             may_lose = "reclaim" in actions
         if may_lose and other is not gang:
-            found.update(other.allocated)
+            found.update(other.requests.allocated)
     return found
 
 
@@ -362,10 +362,10 @@ class Machine(RuleBasedStateMachine):
         assert kept.model.cluster.total_releasing == fresh.cluster.total_releasing
         assert set(kept.model.gangs) == set(fresh.gangs)
         for key, gang in kept.model.gangs.items():
-            assert +gang.allocated == +fresh.gangs[key].allocated
-            assert +gang.pending_request == +fresh.gangs[key].pending_request
-            assert +gang.finished_request == +fresh.gangs[key].finished_request
-            assert +gang.quota_used == +fresh.gangs[key].quota_used
+            assert +gang.requests.allocated == +fresh.gangs[key].requests.allocated
+            assert +gang.requests.pending == +fresh.gangs[key].requests.pending
+            assert +gang.requests.finished == +fresh.gangs[key].requests.finished
+            assert +gang.requests.quota_used == +fresh.gangs[key].requests.quota_used
             assert +gang.task_counts.by_status == +fresh.gangs[key].task_counts.by_status
 
 

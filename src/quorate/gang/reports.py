@@ -49,7 +49,7 @@ def gang_reports(model: Model, settings: SchedulerConfiguration) -> Mapping[Key,
     for key, gang in model.gangs.items():
         if gang.exists:
             is_completed = gang.phase == COMPLETED
-            charged = gang.charged if has_drf else None
+            charged = gang.requests.charged if has_drf else None
             reports[key] = GangReport(
                 uid=gang.uid,
                 queue=gang.queue,

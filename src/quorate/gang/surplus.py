@@ -42,7 +42,7 @@ class MinResourcesSurplus:
 
     def __init__(self, gang: Gang) -> None:
         minimum = gang.min_resources or {}
-        self._surplus = {name: gang.allocated[name] - amount for name, amount in minimum.items()}
+        self._surplus = {name: gang.requests.allocated[name] - amount for name, amount in minimum.items()}
 
     def __bool__(self) -> bool:
         return any(amount > 0 for amount in self._surplus.values())

@@ -71,7 +71,7 @@ class EvictionPlans:
     def __init__(self, session: Session, max_searches: int | None = None) -> None:
         self._session = session
         self._model = session.model
-        running = sum(1 for gang in session.gangs if gang.allocated)
+        running = sum(1 for gang in session.gangs if gang.requests.allocated)
         self._max_searches = max_searches or max(1, min(MAX_SEARCHES, MAX_GANGS // max(1, running)))
         self._model.refused_plans.begin_session(self._model.version, self._max_searches)
         names = session.settings.actions if session.rules.admits_on_evictions else ()
@@ -105,8 +105,8 @@ class EvictionPlans:
             bound: Counter[str] = Counter()
             for other in self._session.gangs:
                 is_counted = other.queue == gang.queue or not in_queue
-                if is_counted and other.allocated and self._may_lose(other, gang):
-                    bound.update(other.allocated)
+                if is_counted and other.requests.allocated and self._may_lose(other, gang):
+                    bound.update(other.requests.allocated)
             self._bounds[key] = bound
         return self._bounds[key]
 

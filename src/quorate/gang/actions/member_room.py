@@ -115,7 +115,7 @@ def unequal_members(gang: Gang) -> list[Members]:
 
     Of existing pods that are more than the group needs, the smallest count, if they can be told.
     """
-    if gang.min_member < 1 or gang.allocated or gang.finished_request:
+    if gang.min_member < 1 or gang.requests.allocated or gang.requests.finished:
         return []
     valid = [task for task in gang.tasks.values() if task.status is TaskStatus.PENDING]
     if len(valid) >= gang.min_member:
@@ -159,7 +159,7 @@ def _is_at_most(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 def amounts_of_member(gang: Gang) -> Mapping[str, int] | None:
     """Return what each member requests, in base units, with 1 of ``pods``; None if they may differ."""
     minimum = gang.min_member
-    if minimum < 1 or gang.allocated or gang.finished_request:
+    if minimum < 1 or gang.requests.allocated or gang.requests.finished:
         return None
     shapes = {task.shape for task in gang.tasks.values()}
     if len(shapes) == 1 and gang.task_counts.valid >= minimum:

@@ -155,9 +155,9 @@ class TopologyPlacement:
     def _trial_key(self) -> Hashable:
         """Return what a trial with a gang of one shape depends on; None if it depends on more."""
         gang = self._gang
-        if gang.sub_groups is not None or len(gang.shapes) != 1 or gang.role_minima or gang.allocated:
+        if gang.sub_groups is not None or len(gang.shapes) != 1 or gang.role_minima:
             return None
-        if self._is_nominated:
+        if gang.requests.allocated or self._is_nominated:
             return None
         votes = tuple(callback(gang) for callback in all_callbacks(self._session.callbacks.job_pipelined))
         (shape,) = gang.shapes

@@ -38,7 +38,7 @@ def expected_members(gang: Gang, *, may_preempt: bool) -> list[Task]:
     if not roles:
         return members
     left = Counter(node_claim_of(gang))
-    left.subtract(gang.pending_request)
+    left.subtract(gang.requests.pending)
     parts: dict[tuple[tuple[str, int], ...], Shape] = {}
     for index, role in enumerate(roles):
         amounts = {

@@ -13,31 +13,15 @@ from quorate.api.volcano import PodGroupCondition, PodGroupSpec
 from quorate.gang.admission_record import NO_ADMISSION, AdmissionRecord
 from quorate.gang.cache.quota_admission import QuotaAdmission
 from quorate.gang.cache.reported_status import TO_BE_COMPUTED, ReportedStatus
+from quorate.gang.cache.request_sums import RequestSums
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
-from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskCounts, TaskStatus
+from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskCounts, TaskStatus
 from quorate.gang.outcome import GangStatus
 from quorate.placement.cluster.occupants import NO_ROOM, HeldRoom
 from quorate.placement.shapes import NodeGroupRule, Shape
 from quorate.quota.amount import PODS
 
 UNSEEN: Final = Uid("")
-
-
-# Shared by all sums that are empty: most gangs use few of theirs at a time.  Never changed.
-_EMPTY: Final[Counter[str]] = Counter()
-
-
-def _empty() -> Counter[str]:
-    return _EMPTY
-
-
-def _plus(sums: Counter[str], amounts: Mapping[str, int], factor: int) -> Counter[str]:
-    """Add ``factor`` times ``amounts`` to ``sums``, or to a new counter for the shared one."""
-    if sums is _EMPTY:
-        sums = Counter()
-    for resource, amount in amounts.items():
-        sums[resource] += amount * factor
-    return sums if factor > 0 or any(sums.values()) else _EMPTY
 
 
 @dataclass(slots=True, eq=False)
@@ -86,13 +70,7 @@ class Gang:
     task_counts: TaskCounts = field(default_factory=TaskCounts)
     ended: int = 0  # members that had finished and were deleted since the last session
     roles: dict[str, TaskCounts] = field(default_factory=dict)
-    # The sums of the requests of tasks:
-    allocated: Counter[str] = field(default_factory=_empty)  # with a node
-    pending_request: Counter[str] = field(default_factory=_empty)  # pending
-    gated_request: Counter[str] = field(default_factory=_empty)  # pending, with gates that admission leaves
-    pipelined: Counter[str] = field(default_factory=_empty)
-    finished_request: Counter[str] = field(default_factory=_empty)
-    quota_used: Counter[str] = field(default_factory=_empty)  # what all tasks use of quotas, by every name
+    requests: RequestSums = field(default_factory=RequestSums)
     # The requests of its pods that hold a node and cannot be used: no tasks, but usage of its queue.
     unreadable: dict[Key, Mapping[str, int]] = field(default_factory=dict)
     generation: int = 0  # incremented when a sum or ``unreadable`` changes
@@ -108,14 +86,14 @@ class Gang:
         if self.sub_groups is not None:
             self.sub_groups.add(task)
         self._count(task, 1)
-        self.quota_used = _plus(self.quota_used, task.quota_usage, 1)
+        self.requests.count_quota(task, 1)
 
     def remove(self, task: Task) -> None:
         del self.tasks[task.key]
         self._count(task, -1)
         if self.sub_groups is not None:
             self.sub_groups.remove(task)
-        self.quota_used = _plus(self.quota_used, task.quota_usage, -1)
+        self.requests.count_quota(task, -1)
 
     def set_task_status(self, task: Task, status: TaskStatus, node: str) -> None:
         if task.status in ALLOCATED_STATUSES and status in ALLOCATED_STATUSES:
@@ -150,18 +128,9 @@ class Gang:
         self.roles[task.role].add(task, amount)
         if self.sub_groups is not None:
             self.sub_groups.count(task, amount)
-        if task.status in ALLOCATED_STATUSES:
-            self.allocated = _plus(self.allocated, task.request, amount)
-        elif task.status is TaskStatus.PENDING:
-            self.pending_request = _plus(self.pending_request, task.request, amount)
-            if task.gated_after_admission:
-                self.gated_request = _plus(self.gated_request, task.request, amount)
-            if not task.gated:
-                self._count_schedulable(task, amount)
-        elif task.status is TaskStatus.PIPELINED:
-            self.pipelined = _plus(self.pipelined, task.request, amount)
-        elif task.status in FINISHED_STATUSES:
-            self.finished_request = _plus(self.finished_request, task.request, amount)
+        self.requests.count(task, amount)
+        if task.status is TaskStatus.PENDING and not task.gated:
+            self._count_schedulable(task, amount)
 
     def _count_schedulable(self, task: Task, amount: int) -> None:
         self.shapes[task.shape] += amount
@@ -177,15 +146,7 @@ class Gang:
     @property
     def occupied(self) -> Counter[str]:
         """The requests of its pods that have or await a node, also of unreadable ones; its own copy."""
-        total = self.charged
-        for request in self.unreadable.values():
-            total = _plus(total, request, 1)
-        return total
-
-    @property
-    def charged(self) -> Counter[str]:
-        """The requests of its allocated and pipelined tasks: the sum that plugins keep by events."""
-        return self.allocated + self.pipelined
+        return sum(map(Counter, self.unreadable.values()), self.requests.charged)
 
     def has_quota_for(self, task: Task) -> bool:
         """Return True if the cluster queue that admitted the gang counted a place for ``task``, too.
@@ -199,9 +160,9 @@ class Gang:
         counts, limits = self.task_counts, self.min_resources or {}
         if counts.ready - counts.by_status[TaskStatus.SUCCEEDED] + counts.pipelined >= admission.count:
             return False
-        charged = self.allocated, self.pipelined
+        allocated, pipelined = self.requests.allocated, self.requests.pipelined
         return all(
-            resource == PODS or sum(each[resource] for each in charged) + amount <= limits.get(resource, 0)
+            resource == PODS or allocated[resource] + pipelined[resource] + amount <= limits.get(resource, 0)
             for resource, amount in task.request.items()
         )
 
@@ -237,7 +198,7 @@ class Gang:
     @property
     def is_short(self) -> bool:
         """Whether members hold nodes, but too few for ``min_member`` have one or need none any more."""
-        return bool(self.allocated) and self.task_counts.ready < self.min_member
+        return bool(self.requests.allocated) and self.task_counts.ready < self.min_member
 
     @property
     def is_active(self) -> bool:

@@ -47,7 +47,7 @@ class LeftRoom(RoomForGangs):
 def _lost_members(gang: Gang) -> Iterator[tuple[Shape, str]]:
     """Yield the members that ``gang`` lacks and that do not wait: failed ones first, with their node."""
     missing = Counter(missing_by_role(gang))
-    claim = Counter(missing_claim_of(gang)) - gang.pending_request
+    claim = Counter(missing_claim_of(gang)) - gang.requests.pending
     for task in sorted(gang.failed_to_replace, key=lambda task: task.key):
         role = task.role if missing[task.role] > 0 else ""
         if missing[role] > 0:

@@ -191,12 +191,12 @@ def _part_of(gang: Gang) -> Account:
     return Account(
         gangs=1,
         allocated=occupied,
-        request=occupied + gang.pending_request,
-        demand=occupied + (gang.pending_request | reserved),
+        request=occupied + gang.requests.pending,
+        demand=occupied + (gang.requests.pending | reserved),
         reserved=reserved,
         reserved_in_full=Counter(reserved_on_admission(gang)) if gang.phase == INQUEUE else reserved,
         missing=missing,
-        missing_pods=missing - gang.pending_request,
+        missing_pods=missing - gang.requests.pending,
         elastic=Counter(elastic_of(gang)),
     )
 
@@ -287,7 +287,7 @@ class SessionAccounts:
         self._reserve(gang, reserved_for(gang), -1)
 
     def _reserve(self, gang: Gang, amounts: Mapping[str, int], factor: int) -> None:
-        without_pods = Counter(amounts) - gang.pending_request
+        without_pods = Counter(amounts) - gang.requests.pending
         for queue in self._path(gang.queue):
             add(self.by_queue[queue].reserved, amounts, factor)
             add(self.by_queue[queue].demand, without_pods, factor)

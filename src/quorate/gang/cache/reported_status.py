@@ -11,8 +11,6 @@ from quorate.gang.pending_reasons import PendingReason, equivalence_key
 EVENT_INTERVAL_S: Final = 300.0  # between two events of one reason about one gang
 TO_BE_COMPUTED: Final = -1  # no generation
 
-_NO_EVENTS: Final[Mapping[tuple[str, str], float]] = {}
-
 
 @dataclass(slots=True, eq=False)
 class ReportedStatus:
@@ -21,12 +19,12 @@ class ReportedStatus:
     reason: PendingReason | None = None  # why it waited in the last session that computed its status
     # The last reason why the gang was not admitted, with the conditions that report it.
     refusal: tuple[PendingReason, tuple[PodGroupCondition, ...]] | None = None
-    # When the last event was recorded, by its reason and what it was about.
-    events: Mapping[tuple[str, str], float] = _NO_EVENTS
+    # When the last event was recorded, by its reason and what it was about; None: there was none.
+    events: Mapping[tuple[str, str], float] | None = None
 
     def start_afresh(self) -> None:
         """Forget what was reported of a pod group that was replaced under its name."""
-        self.refusal, self.events = None, _NO_EVENTS
+        self.refusal = self.events = None
 
     def has_refusal(self, reason: PendingReason, conditions: tuple[PodGroupCondition, ...]) -> bool:
         """Return True if ``conditions`` report ``reason`` already, or an equivalent one, and note it.
@@ -43,8 +41,9 @@ class ReportedStatus:
 
     def is_event_due(self, reason: str, about: str, now: float) -> bool:
         """Return True, and note the event, if none of this reason and ``about`` was recorded lately."""
-        last = self.events.get((reason, about))
+        events = self.events or {}
+        last = events.get((reason, about))
         if last is not None and now - last < EVENT_INTERVAL_S:
             return False
-        self.events = {**self.events, (reason, about): now}
+        self.events = {**events, (reason, about): now}
         return True

@@ -37,9 +37,9 @@ def node_claim_of(gang: Gang) -> Mapping[str, int]:
     if not (gang.tasks or held):
         return {name: amount for name, amount in minimum.items() if amount > 0 and name != PODS}
     claim = {}
-    failed, left_room = _failed_request(gang), gang.left_room
+    requests, failed, left_room = gang.requests, _failed_request(gang), gang.left_room
     for name, amount in minimum.items():
-        used = gang.allocated.get(name, 0) + gang.finished_request.get(name, 0) - failed.get(name, 0)
+        used = requests.allocated.get(name, 0) + requests.finished.get(name, 0) - failed.get(name, 0)
         left = amount - used - held.get(name, 0) - left_room.get(name, 0)
         if left > 0 and name != PODS:
             claim[name] = left
@@ -56,7 +56,7 @@ def missing_claim_of(gang: Gang) -> Mapping[str, int]:
     """Return what is reserved for members that a gang lacks while other members hold nodes for nothing."""
     if gang.phase not in (RUNNING, UNKNOWN) or not gang.is_short or gang.is_terminating:
         return NOTHING
-    used = gang.charged + gang.finished_request
+    used = gang.requests.charged + gang.requests.finished
     used.subtract(_failed_request(gang))
     return _minus(gang.min_resources or NOTHING, used)
 
@@ -72,7 +72,7 @@ def quota_claim_of(gang: Gang) -> Mapping[str, int]:
     """
     if gang.min_resources is None or gang.is_terminating:
         return NOTHING
-    used = gang.quota_used
+    used = gang.requests.quota_used
     for task in gang.failed_to_replace:
         used = used - Counter({name: n for name, n in task.quota_usage.items() if name != COUNT_PODS})
     return quota_claim(group_minimum(gang.quota_minimum, gang.min_member), used)
@@ -102,7 +102,7 @@ def reserved_for(gang: Gang) -> Mapping[str, int]:
         and sum(gang.task_counts.by_status[each] for each in ALLOCATED_STATUSES) < gang.min_member
     ):
         return {}
-    return without_gated(gang, _minus(minimum, gang.charged))
+    return without_gated(gang, _minus(minimum, gang.requests.charged))
 
 
 def reserved_on_admission(gang: Gang) -> Mapping[str, int]:
@@ -117,12 +117,12 @@ def requested(gang: Gang) -> Mapping[str, int]:
 
 def requested_beside_members(gang: Gang) -> Mapping[str, int]:
     """Return what a gang requests of its queue, without what members have already."""
-    return _minus(gang.min_resources or {}, gang.charged)
+    return _minus(gang.min_resources or {}, gang.requests.charged)
 
 
 def without_gated(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
     """Return ``amounts`` without the requests of members that keep gates after admission."""
-    return _minus(amounts, gang.gated_request) if gang.gated_request else amounts
+    return _minus(amounts, gang.requests.gated) if gang.requests.gated else amounts
 
 
 def without_held(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
@@ -132,7 +132,7 @@ def without_held(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
 
 def elastic_of(gang: Gang) -> Mapping[str, int]:
     """Return what the gang has beyond its ``minResources``: all of it without ``minResources``."""
-    return _minus(gang.charged, gang.min_resources or {})
+    return _minus(gang.requests.charged, gang.min_resources or {})
 
 
 def _minus(amounts: Mapping[str, int], subtracted: Mapping[str, int]) -> dict[str, int]:

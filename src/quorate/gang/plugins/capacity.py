@@ -292,11 +292,12 @@ class _QueueCapacity:
 
     def gang_reclaimable(self, gang: Gang, preemptor: Queue) -> bool:
         """Return True if its queue exceeds its share, and keeps its guarantee without ``gang``."""
-        without = minus(self.accounts.allocated(gang.queue), gang.allocated)
+        lost = gang.requests.allocated
+        without = minus(self.accounts.allocated(gang.queue), lost)
         if not less_equal(self._entitlements[gang.queue].guarantee, without):
             return False
         evaluated = (gang.queue, *self._separate_ancestors(gang.queue, preemptor.name))
-        return all(self._exceeds(each, self.accounts.allocated(each), gang.allocated) for each in evaluated)
+        return all(self._exceeds(each, self.accounts.allocated(each), lost) for each in evaluated)
 
     def _would_alternate(self, queue: str, preemptor_queue: str, preemptor: Task) -> bool:
         """Return True if two queues that deserve nothing would reclaim from each other in turn.

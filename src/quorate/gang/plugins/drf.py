@@ -30,21 +30,21 @@ def drf(session: Session, entry: PluginEntry) -> PluginCallbacks:
     total = session.cluster.total
 
     def job_order(gang: Gang) -> SortKey:
-        return (dominant_share(gang.charged, total),)
+        return (dominant_share(gang.requests.charged, total),)
 
     def preemptable(preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Return the candidates of gangs that keep a share that is large enough.
 
         It is at least the share that the preemptor's gang reaches.
         """
-        preemptor_total = Counter(session.gang_of(preemptor).charged)
+        preemptor_total = Counter(session.gang_of(preemptor).requests.charged)
         add(preemptor_total, preemptor.request)
         share = dominant_share(preemptor_total, total)
         left: dict[Key, Counter[str]] = {}
         victims = []
         for task in candidates:
             gang = session.gang_of(task)
-            after = Counter(left.get(gang.key, gang.charged))
+            after = Counter(left.get(gang.key, gang.requests.charged))
             add(after, task.request, -1)
             if share <= dominant_share(after, total) + SHARE_TOLERANCE:
                 left[gang.key] = after
@@ -104,12 +104,12 @@ class _QueueTree:
     def _usages(self) -> dict[Key, GangUsage]:
         usages, unserved = {}, self._unserved
         for gang in self._session.gangs:
-            request = gang.charged
+            request = gang.requests.charged
             if gang.queue not in unserved:
-                request = request + gang.pending_request
+                request = request + gang.requests.pending
             elif not request:
                 continue
-            usages[gang.key] = GangUsage(self._paths[gang.queue], gang.charged, request)
+            usages[gang.key] = GangUsage(self._paths[gang.queue], gang.requests.charged, request)
         return usages
 
     def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:

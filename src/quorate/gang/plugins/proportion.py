@@ -177,7 +177,7 @@ class _QueueShares:
         allocated = self.accounts.allocated(queue.name)
         if less_equal(allocated, self._deserved(queue.name)):
             return False
-        return less_equal(queue.guarantee, minus(allocated, gang.allocated))
+        return less_equal(queue.guarantee, minus(allocated, gang.requests.allocated))
 
 
 _NOTHING_ALLOWED = ResourceLimits({})
