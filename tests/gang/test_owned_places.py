@@ -149,5 +149,5 @@ def test_what_is_held_follows_from_the_objects_in_any_order(steps: list[tuple[An
 
 
 def held(model: Model) -> tuple[list[int], int, dict[str, int]]:
-    room = model.gangs[Key("default", "own")].held
+    room = model.gangs[Key("default", "own")].rooms.held
     return idle(model), room.pods, {name: amount for name, amount in room.amounts.items() if amount}

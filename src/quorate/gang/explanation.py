@@ -23,7 +23,7 @@ def explain_group(group: PodGroup) -> Explanation:
     phase = status.phase or PENDING
     waits = _unschedulable(group)
     state: ExplainedState = _STATES.get(phase, "Queued")
-    if is_suspended(group) and phase == PENDING:
+    if is_suspended(metadata.annotations) and phase == PENDING:
         waits = Reason(
             code="WorkloadNotAdmitted",
             text="its Workload is not admitted by a cluster queue",

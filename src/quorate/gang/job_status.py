@@ -172,7 +172,7 @@ class _StatusUpdater:
         others are to have the room.
         """
         is_gone = gang.key in self._evicted or gang.is_suspended or gang.is_terminating
-        return self._reports_reasons and gang.is_recreated and not is_gone
+        return self._reports_reasons and gang.owner.creates_members and not is_gone
 
     def _is_on_lost_nodes(self, gang: Gang) -> bool:
         """Return True if no pods are left but some that terminate on nodes that are not ready, for too long.

@@ -277,7 +277,7 @@ def _state(
     group: PodGroup, members: int, outlook: WaitingGroup | None, settings: SchedulerConfiguration
 ) -> str:
     if outlook is None:
-        if is_suspended(group) and group.status.phase in ("", PENDING):
+        if is_suspended(group.metadata.annotations) and group.status.phase in ("", PENDING):
             return f"its Workload is not admitted (quorate workload explain podgroup/{group.metadata.name})"
         waits = group.status.phase in ("", PENDING)
         if waits and "enqueue" in settings.actions and settings.profile == "design":

@@ -83,7 +83,7 @@ def _parts(session: Session, gangs: Sequence[Gang]) -> tuple[list[Gang], list[Ga
             nominated.append(gang)
         elif prefers_short and is_partially_bound(gang):
             partial.append(gang)
-        elif gang.is_short and (prefers_short or (gang.is_recreated and session.keeps_room_of_lost)):
+        elif gang.is_short and (prefers_short or (gang.owner.creates_members and session.keeps_room_of_lost)):
             short.append(gang)
         else:
             rest.append(gang)

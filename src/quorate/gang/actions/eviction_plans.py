@@ -175,7 +175,8 @@ class _Search:
         self._model = session.model
         self._gang = gang
         self._nominated = {task.key: task.nominated_node for task in gang.schedulable.values()}
-        may_preempt = self._model.priority_classes.may_preempt(gang.priority_class)
+        assert gang.spec is not None, f"{gang.key} is in a session without a pod group"
+        may_preempt = self._model.priority_classes.may_preempt(gang.spec.priority_class_name)
         self._members = expected_members(gang, may_preempt=may_preempt)
         for task in self._members:
             self._model.add_expected_member(task)

@@ -18,14 +18,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from quorate.api.volcano.annotations import EVERY_ROLE
 from quorate.gang.actions.member_packing import Members, find_packing_failure
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.pending_reasons import NotEnoughNodes
 from quorate.placement.cluster import Cluster
 from quorate.placement.vectors import Matrix, Vector
-from quorate.quota.amount import PODS
 
 _MANY: Final = 2**31 - 1  # members that request nothing
 
@@ -51,9 +49,9 @@ class MemberRoom:
 
     def check(self, gang: Gang) -> NotEnoughNodes | None:
         """Return which members do not fit; None if all do, or may."""
-        needed_pods = gang.min_member - gang.held.pods
+        needed_pods = gang.min_member - gang.rooms.held.pods
         amounts = amounts_of_member(gang)
-        if needed_pods <= 0 or (amounts is None and gang.held.pods):
+        if needed_pods <= 0 or (amounts is None and gang.rooms.held.pods):
             return None  # it is not known which of unequal members have the room that is held
         if amounts is None:
             return self._check_unequal(unequal_members(gang))
@@ -127,11 +125,10 @@ def unequal_members(gang: Gang) -> list[Members]:
             for role, minimum in sorted(minima.items())
             for members in _smallest([task.shape.amounts for task in valid if task.role == role], minimum)
         ]
-    by_role = gang.member_requests
     return [
-        Members({name: amount for name, amount in by_role[role].items() if amount > 0}, minimum)
+        Members({name: amount for name, amount in requests.items() if amount > 0}, minimum)
         for role, minimum in sorted(gang.role_minima.items())
-        if minimum > 0 and by_role.get(role)
+        if minimum > 0 and (requests := gang.owner.requests_of(role))
     ]
 
 
@@ -165,9 +162,4 @@ def amounts_of_member(gang: Gang) -> Mapping[str, int] | None:
     if len(shapes) == 1 and gang.task_counts.valid >= minimum:
         (shape,) = shapes
         return {name: amount for name, amount in shape.amounts.items() if amount > 0}
-    if EVERY_ROLE in gang.member_requests:
-        return {name: amount for name, amount in gang.member_requests[EVERY_ROLE].items() if amount > 0}
-    if not gang.has_equal_members or gang.min_resources is None:
-        return None
-    shared = {name: amount // minimum for name, amount in gang.min_resources.items() if name != PODS}
-    return {name: amount for name, amount in shared.items() if amount > 0} | {PODS: 1}
+    return gang.owner.requests_of_each(minimum, gang.min_resources)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
@@ -23,23 +22,19 @@ from quorate.api.syntax import signed_int32
 from quorate.api.volcano import OPEN, ROOT_QUEUE, PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano.annotations import (
-    EVERY_ROLE,
     GROUP_NAME,
     HIERARCHY,
     HIERARCHY_WEIGHTS,
-    MEMBER_REQUESTS,
     NODE_GROUP_LIMITS,
     PREEMPTABLE,
-    REPLACES_FAILED,
     TASK_PRIORITY,
     TASK_SPEC,
     is_removed_on_admission,
 )
-from quorate.api.volcano.job import GROUP as VOLCANO_JOBS
 from quorate.gang.admission_record import admission_record
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.group_owner import group_owner
 from quorate.gang.cache.queue import Queue
-from quorate.gang.cache.quota_admission import is_suspended
 from quorate.gang.cache.sub_groups import gang_topology
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.namespace_quota.evaluation import plain_resource
@@ -47,7 +42,7 @@ from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Counts, GangStatus
 from quorate.placement.resources import MEMORY, in_base_units, placed_pod_amounts
 from quorate.placement.shapes import Shape
-from quorate.quota.amount import CPU, PODS, UNLIMITED, base_units
+from quorate.quota.amount import CPU, UNLIMITED, base_units
 
 DEFAULT_POD_PRIORITY: Final = 1  # of a pod to which no priority class was applied
 CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
@@ -254,56 +249,23 @@ def has_status(group: PodGroup, status: GangStatus) -> bool:
 def set_group_fields(gang: Gang, group: PodGroup) -> None:
     """Set the fields of ``gang`` that follow from the metadata and spec of its pod group alone."""
     metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
-    gang.exists, gang.uid, gang.spec = True, metadata.uid, spec
-    gang.owner = metadata.uid if metadata.controller is None else metadata.controller.uid
+    gang.uid, gang.spec, gang.owner = metadata.uid, spec, group_owner(group)
     gang.is_terminating = metadata.deletion_timestamp is not None
     gang.queue = spec.queue or "default"
     gang.min_member = spec.min_member
-    gang.min_task_member = spec.min_task_member
     gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
     gang.quota_minimum = quota_amounts(spec.min_resources or {})
-    gang.has_equal_members = has_equal_members(group)
-    gang.member_requests = member_requests(group)
-    gang.is_recreated = metadata.controller is not None
-    gang.replaces_failed = annotations.get(REPLACES_FAILED) != "false"
     if spec.network_topology is not None or spec.sub_group_policy:
         gang.set_topology(gang_topology(spec))
     elif gang.topology is not None:
         gang.set_topology(None)
-    gang.priority_class = spec.priority_class_name
     gang.preemptable = _is_preemptable(annotations)
     gang.created = _created(metadata.creation_timestamp)
     gang.annotations = annotations
-    gang.is_suspended = is_suspended(group)
 
 
 def _is_preemptable(annotations: Mapping[str, str]) -> bool:
     return annotations.get(PREEMPTABLE, "true").lower() != "false"
-
-
-def has_equal_members(group: PodGroup) -> bool:
-    """Return True if all pods of the group have one template: it stands for a Job, or for one task of one."""
-    owner = group.metadata.controller
-    if owner is None or owner.kind != "Job":
-        return False
-    api_group = owner.api_version.partition("/")[0]
-    return api_group == "batch" or (api_group == VOLCANO_JOBS and len(group.spec.min_task_member) == 1)
-
-
-def member_requests(group: PodGroup) -> Mapping[str, Mapping[str, int]]:
-    """Return what one pod of each role requests, with 1 of ``pods``; empty if the group does not tell.
-
-    ``EVERY_ROLE`` stands for all members of a group that has one list of resources for them.
-    """
-    text = group.metadata.annotations.get(MEMBER_REQUESTS)
-    by_role: Mapping[str, Resources] = {}
-    if text is not None:
-        try:
-            by_role = codec.decode(dict[str, Resources], text)
-        except msgspec.DecodeError:
-            with suppress(msgspec.DecodeError):
-                by_role = {EVERY_ROLE: codec.decode(Resources, text)}
-    return {role: in_base_units(requests) | {PODS: 1} for role, requests in by_role.items()}
 
 
 def quota_amounts(quantities: Mapping[str, Quantity]) -> Mapping[str, int]:

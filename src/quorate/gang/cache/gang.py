@@ -6,12 +6,12 @@ Counts and sums are updated when a task is added, removed or changes its status;
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition, PodGroupSpec
 from quorate.gang.admission_record import NO_ADMISSION, AdmissionRecord
-from quorate.gang.cache.quota_admission import QuotaAdmission
+from quorate.gang.cache.group_owner import NO_OWNER, UNSEEN, GroupOwner
+from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended
 from quorate.gang.cache.reported_status import TO_BE_COMPUTED, ReportedStatus
 from quorate.gang.cache.request_sums import RequestSums
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
@@ -21,7 +21,18 @@ from quorate.placement.cluster.occupants import NO_ROOM, HeldRoom
 from quorate.placement.shapes import NodeGroupRule, Shape
 from quorate.quota.amount import PODS
 
-UNSEEN: Final = Uid("")
+
+@dataclass(slots=True, eq=False)
+class GangRooms:
+    """The room that nodes hold for a gang beside that of its tasks."""
+
+    held: HeldRoom = NO_ROOM  # for members that have no node yet, as the admission of its workload has them
+    lost: HeldRoom = NO_ROOM  # for the replacements of members that it lost
+    unreadable: HeldRoom = NO_ROOM  # of its pods that cannot be read: no tasks, but usage of its queue
+
+    def for_members(self, resource: str) -> int:
+        """Return what is held of ``resource`` for members that have no node."""
+        return self.held.amounts.get(resource, 0) + self.lost.amounts.get(resource, 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -34,26 +45,18 @@ class Gang:
 
     key: Key
     uid: Uid = UNSEEN
-    owner: Uid = UNSEEN  # of its job, or its own: the owner of its workload, if a cluster queue admits it
-    held: HeldRoom = NO_ROOM  # what nodes hold for its members that have no node yet
-    exists: bool = False  # whether the pod group has been seen; without it its pods wait
-    is_suspended: bool = False  # whether it waits for quota of a cluster queue
+    owner: GroupOwner = NO_OWNER
+    rooms: GangRooms = field(default_factory=GangRooms)
     quota_admission: QuotaAdmission | None = None  # by a cluster queue; None: it names none
     is_terminating: bool = False  # whether it is being deleted: nothing is reserved for it any more
-    spec: PodGroupSpec | None = None  # of the object; the fields that are read from it follow
+    # Of the object; the fields that are read from it follow.  None: it was not seen, and its pods wait.
+    spec: PodGroupSpec | None = None
     queue: str = "default"
     min_member: int = 0
-    min_task_member: Mapping[str, int] = field(default_factory=dict)
     min_resources: Mapping[str, int] | None = None  # in base units; None: no reservation is made
-    has_equal_members: bool = False  # whether all members have one template, which is known of some owners
-    member_requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by role, if known
-    is_recreated: bool = False  # whether a controller owns it, which creates missing members
-    replaces_failed: bool = True  # whether members that failed are replaced
-    left_room: Mapping[str, int] = field(default_factory=dict)  # what nodes hold for their replacements
     quota_minimum: Mapping[str, int] = field(default_factory=dict)  # minResources, by the names of quotas
     topology: GangTopology | None = None  # None: its members may be anywhere, and it has no sub groups
     sub_groups: SubGroups | None = None  # of its tasks; None without policies
-    priority_class: str = ""
     priority: int = 0
     preemptable: bool = True  # whether it may be evicted as a whole
     created: float = 0.0
@@ -71,8 +74,6 @@ class Gang:
     ended: int = 0  # members that had finished and were deleted since the last session
     roles: dict[str, TaskCounts] = field(default_factory=dict)
     requests: RequestSums = field(default_factory=RequestSums)
-    # The requests of its pods that hold a node and cannot be used: no tasks, but usage of its queue.
-    unreadable: dict[Key, Mapping[str, int]] = field(default_factory=dict)
     generation: int = 0  # incremented when a sum or ``unreadable`` changes
 
     def set_status(self, status: GangStatus) -> None:
@@ -112,14 +113,6 @@ class Gang:
         if self.sub_groups is not None:
             self.sub_groups.move(task, status)
 
-    def set_unreadable(self, pod: Key, request: Mapping[str, int]) -> None:
-        self.unreadable[pod] = request
-        self.generation += 1
-
-    def remove_unreadable(self, pod: Key) -> None:
-        if self.unreadable.pop(pod, None) is not None:
-            self.generation += 1
-
     def _count(self, task: Task, amount: int) -> None:
         self.generation += 1
         self.task_counts.add(task, amount)
@@ -146,7 +139,7 @@ class Gang:
     @property
     def occupied(self) -> Counter[str]:
         """The requests of its pods that have or await a node, also of unreadable ones; its own copy."""
-        return sum(map(Counter, self.unreadable.values()), self.requests.charged)
+        return self.requests.charged + Counter(self.rooms.unreadable.amounts)
 
     def has_quota_for(self, task: Task) -> bool:
         """Return True if the cluster queue that admitted the gang counted a place for ``task``, too.
@@ -165,6 +158,20 @@ class Gang:
             resource == PODS or allocated[resource] + pipelined[resource] + amount <= limits.get(resource, 0)
             for resource, amount in task.request.items()
         )
+
+    @property
+    def exists(self) -> bool:
+        """Whether its pod group has been seen."""
+        return self.spec is not None
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether it waits for quota of a cluster queue, or was evicted."""
+        return is_suspended(self.annotations)
+
+    @property
+    def min_task_member(self) -> Mapping[str, int]:
+        return {} if self.spec is None else self.spec.min_task_member
 
     @property
     def is_pending(self) -> bool:
@@ -192,7 +199,7 @@ class Gang:
     @property
     def failed_to_replace(self) -> Sequence[Task]:
         """The failed members without which it is short, if they are replaced; else none."""
-        is_replaced = self.task_counts.ready < self.min_member and self.replaces_failed
+        is_replaced = self.task_counts.ready < self.min_member and self.owner.replaces_failed
         return self.with_status(TaskStatus.FAILED) if is_replaced else ()
 
     @property

@@ -23,11 +23,13 @@ class LeftRoom(RoomForGangs):
     """The room of lost members, of gangs that belong to a controller."""
 
     def _next_room(self, gang: Gang) -> Iterator[tuple[Shape, str]]:
-        if not (gang.is_recreated and gang.is_short) or gang.held.pods or not missing_claim_of(gang):
+        if not (gang.owner.creates_members and gang.is_short) or gang.rooms.held.pods:
+            return
+        if not missing_claim_of(gang):
             return
         for shape, preferred in _lost_members(gang):
             if node := self._node_for(shape, preferred):
-                gang.left_room = self._room_of(gang).amounts
+                gang.rooms.lost = self._room_of(gang)
                 yield shape, node
 
     def _node_for(self, shape: Shape, preferred: str) -> str:
@@ -56,5 +58,5 @@ def _lost_members(gang: Gang) -> Iterator[tuple[Shape, str]]:
             yield task.shape, task.node
     number = missing.total()
     for role in missing.elements():
-        known = gang.member_requests.get(role) or {name: n // number for name, n in claim.items()}
+        known = gang.owner.requests_of(role) or {name: n // number for name, n in claim.items()}
         yield Shape(amounts={**known, PODS: 1}, tolerations=TOLERATES_ALL), ""

@@ -92,8 +92,7 @@ class Model:
         self._foreign_pods: dict[Key, Pod] = {}  # all other pods
         self._set_aside: set[Key] = set()  # gangs that sessions leave out until an object of theirs changes
         self._unreadable_groups: dict[Key, str] = {}  # pod groups that cannot be read, with their queue
-        self._unreadable_pods = UnreadablePods(self.cluster, self.constraints)
-        self._gang_of_unreadable: dict[Key, Key] = {}  # of such pods that were tasks
+        self._unreadable_pods = UnreadablePods(self.cluster, self.constraints, self._shapes.shapes)
         self._removed_task: Task | None = None  # the last one: its pod may follow as one that cannot be read
         self.priority_classes = PriorityClasses()
         self._assumed = AssumedDecisions()
@@ -113,8 +112,7 @@ class Model:
         rows = self.cluster.rows_version
         self.cluster.set_node(node)
         if self.cluster.rows_version != rows:
-            for key in self._unreadable_pods.large:
-                self._replace_pod(key, self._unreadable_pods.counted(key))
+            self._unreadable_pods.recount()
         self._held.set_host(node.metadata.labels.get(HOSTNAME, ""), node.metadata.name)
 
     def remove_node(self, name: str) -> None:
@@ -143,18 +141,18 @@ class Model:
 
     def _set_held(self, gang: Gang) -> None:
         """Set what is held for the owner of ``gang``, and let its members on nodes take their places."""
-        gang.held = self._held.room_of(gang.owner)
-        if gang.held is NO_ROOM:
+        gang.rooms.held = self._held.room_of(gang.owner.uid)
+        if gang.rooms.held is NO_ROOM:
             return
-        with self._held.lent_to(gang.owner):  # the places are divided once, afterwards
+        with self._held.lent_to(gang.owner.uid):  # the places are divided once, afterwards
             for task in gang.tasks.values():
-                self._held.set_pod(task.key, task.pod, task.node, gang.owner)
+                self._held.set_pod(task.key, task.pod, task.node, gang.owner.uid)
 
     def room_lent_to(self, gang: Gang) -> AbstractContextManager[None]:
         """Leave the room free that nodes hold for members of ``gang``, while nodes are chosen for them."""
-        if gang.held.pods:
-            return self._held.lent_to(gang.owner)
-        return self.left_room.lent_to(gang) if gang.left_room else nullcontext()
+        if gang.rooms.held.pods:
+            return self._held.lent_to(gang.owner.uid)
+        return self.left_room.lent_to(gang) if gang.rooms.lost.pods else nullcontext()
 
     def node_finder(self, predicates: PredicateArguments, scoring: Scoring) -> NodeFinder:
         """Return the filtered and scored nodes, which are kept up to date from session to session."""
@@ -177,7 +175,7 @@ class Model:
         if task is None:
             self._held.set_pod(key, pod, pod.node_name)
         else:
-            self._held.set_pod(key, pod, task.node, self.gangs[task.gang].owner)
+            self._held.set_pod(key, pod, task.node, self.gangs[task.gang].owner.uid)
 
     def _replace_pod(self, key: Key, pod: Pod) -> None:
         self._remove_pod(key)
@@ -215,20 +213,20 @@ class Model:
         """
         task = self._tasks.get(key) or self._removed_task
         self.remove_pod(key)
-        if node:
-            if task is not None and task.key == key and task.status in ALLOCATED_STATUSES:
-                self._gang(task.gang).set_unreadable(key, task.request)
-                self._gang_of_unreadable[key] = task.gang
-            self._unreadable_pods.add(key, node, requests)
-            if requests is not None:
-                self._replace_pod(key, self._unreadable_pods.counted(key))
+        if not node:
+            return
+        if task is not None and (task.key != key or task.status not in ALLOCATED_STATUSES):
+            task = None
+        self._unreadable_pods.add(key, node, requests, task)
+        if task is not None:
+            gang = self._gang(task.gang)
+            gang.rooms.unreadable = self._unreadable_pods.room_of(gang.key)
+            gang.generation += 1
 
     def remove_unreadable_pod(self, key: Key) -> None:
-        if self._unreadable_pods.remove(key):
-            self._remove_pod(key)
-        gang = self.gangs.get(self._gang_of_unreadable.pop(key, _NO_KEY))
+        gang = self.gangs.get(self._unreadable_pods.remove(key) or _NO_KEY)
         if gang is not None:
-            gang.remove_unreadable(key)
+            gang.generation += 1
             self._drop_if_empty(gang)
 
     def shape_of(self, key: Key) -> Shape | None:
@@ -257,6 +255,7 @@ class Model:
                 if is_distinguished(pod.metadata.labels, added):
                     self._replace_pod(key, pod)
             self._held.refresh_shapes(added)
+            self._unreadable_pods.recount()
         tasks = (task.pod for task in self._tasks.values())
         self._shapes.drop_unused_keys(chain(tasks, self._foreign_pods.values(), self._held.pods))
 
@@ -342,7 +341,7 @@ class Model:
         gang = self.gangs[task.gang]
         self._on_nodes.move(task, status, node, gang)
         if not self._held.is_empty:
-            self._held.set_pod(task.key, task.pod, node, gang.owner)
+            self._held.set_pod(task.key, task.pod, node, gang.owner.uid)
 
     def assume_bound(self, task: Task) -> None:
         """Assume the bind of ``task`` to its node, which is being written."""
@@ -363,10 +362,10 @@ class Model:
         recreated = gang.exists and gang.uid != group.metadata.uid
         spec_changed = gang.exists and not recreated and gang.spec != group.spec
         set_group_fields(gang, group)
-        self._gang_of_owner[gang.owner] = gang.key
+        self._gang_of_owner[gang.owner.uid] = gang.key
         self._set_held(gang)
         gang.reported.generation = TO_BE_COMPUTED
-        gang.priority = self.priority_classes.value(gang.priority_class)
+        gang.priority = self.priority_classes.value(group.spec.priority_class_name)
         self._set_quota_admission(gang, quota_admission(group))
         if recreated:
             self._assumed.drop_status(gang.key)
@@ -400,11 +399,11 @@ class Model:
         self._set_aside.discard(key)
         self._unreadable_groups.pop(key, None)
         gang = self.gangs.pop(key, None)
-        if gang is not None and self._gang_of_owner.get(gang.owner) == key:
-            del self._gang_of_owner[gang.owner]
-        if gang is not None and (gang.tasks or gang.unreadable):
+        if gang is not None and self._gang_of_owner.get(gang.owner.uid) == key:
+            del self._gang_of_owner[gang.owner.uid]
+        if gang is not None and (gang.tasks or gang.rooms.unreadable.pods):
             orphaned = self._gang(key)
-            orphaned.queue, orphaned.unreadable = gang.queue, gang.unreadable
+            orphaned.queue, orphaned.rooms.unreadable = gang.queue, gang.rooms.unreadable
             orphaned.node_groups = gang.node_groups
             for task in gang.tasks.values():
                 orphaned.add(task)
@@ -430,7 +429,7 @@ class Model:
         return self.gangs[key]
 
     def _drop_if_empty(self, gang: Gang) -> None:
-        if not gang.exists and not gang.tasks and not gang.unreadable:
+        if not gang.exists and not gang.tasks and not gang.rooms.unreadable.pods:
             del self.gangs[gang.key]
 
     def participating_gangs(self) -> Iterator[Gang]:
@@ -494,7 +493,8 @@ class Model:
     def _update_priorities(self) -> None:
         self.revision += 1
         for gang in self.gangs.values():
-            gang.priority = self.priority_classes.value(gang.priority_class)
+            if gang.spec is not None:
+                gang.priority = self.priority_classes.value(gang.spec.priority_class_name)
 
 
 _NO_KEY: Final = Key("", "")

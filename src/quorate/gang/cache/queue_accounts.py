@@ -132,7 +132,7 @@ class _Entry:
             and self.queue == gang.queue
             and self.min_member == gang.min_member
             and self.is_terminating == gang.is_terminating
-            and self.replaces_failed == gang.replaces_failed
+            and self.replaces_failed == gang.owner.replaces_failed
         )
 
 
@@ -169,7 +169,7 @@ class Ledger:
             gang.min_member,
             gang.min_resources,
             gang.is_terminating,
-            gang.replaces_failed,
+            gang.owner.replaces_failed,
             gang.generation,
             takes_part,
             part := _part_of(gang) if takes_part else _occupied_part(gang),

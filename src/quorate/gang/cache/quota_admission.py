@@ -5,6 +5,7 @@ Pending.  Then the record has what admission adds to its pods, which may exist a
 the node labels and tolerations of the flavor.  The scheduler places the pods as if they had them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -48,9 +49,9 @@ class QuotaAdmission:
         return msgspec.structs.replace(pod, spec=spec)
 
 
-def is_suspended(group: PodGroup) -> bool:
-    """Return True if the group waits for quota, or was evicted."""
-    return group.metadata.annotations.get(SUSPENDED) == "true"
+def is_suspended(annotations: Mapping[str, str]) -> bool:
+    """Return True if the group with ``annotations`` waits for quota, or was evicted."""
+    return annotations.get(SUSPENDED) == "true"
 
 
 def quota_admission(group: PodGroup) -> QuotaAdmission | None:

@@ -31,16 +31,16 @@ def node_claim_of(gang: Gang) -> Mapping[str, int]:
     resources.  Places for pods are not reserved.  What nodes hold for it is in their used amounts, as that
     of members is.
     """
-    minimum, held = gang.min_resources, gang.held.amounts
+    minimum, rooms = gang.min_resources, gang.rooms
     if not minimum or gang.is_terminating:
         return NOTHING
-    if not (gang.tasks or held):
+    if not (gang.tasks or rooms.held.pods):
         return {name: amount for name, amount in minimum.items() if amount > 0 and name != PODS}
     claim = {}
-    requests, failed, left_room = gang.requests, _failed_request(gang), gang.left_room
+    requests, failed = gang.requests, _failed_request(gang)
     for name, amount in minimum.items():
         used = requests.allocated.get(name, 0) + requests.finished.get(name, 0) - failed.get(name, 0)
-        left = amount - used - held.get(name, 0) - left_room.get(name, 0)
+        left = amount - used - rooms.for_members(name)
         if left > 0 and name != PODS:
             claim[name] = left
     return claim
@@ -80,7 +80,8 @@ def quota_claim_of(gang: Gang) -> Mapping[str, int]:
 
 def scope_attributes_of(gang: Gang) -> ScopeAttributes:
     """Return what the scopes of quotas can evaluate for pods that may not exist yet."""
-    return ScopeAttributes(gang.priority_class)
+    assert gang.spec is not None, f"{gang.key} has no pod group"
+    return ScopeAttributes(gang.spec.priority_class_name)
 
 
 # Queues.
@@ -127,7 +128,7 @@ def without_gated(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
 
 def without_held(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
     """Return ``amounts`` without what nodes hold for members of ``gang``: their used amounts have it."""
-    return _minus(amounts, gang.held.amounts) if gang.held.pods else amounts
+    return _minus(amounts, gang.rooms.held.amounts) if gang.rooms.held.pods else amounts
 
 
 def elastic_of(gang: Gang) -> Mapping[str, int]:

@@ -1,70 +1,88 @@
 """Pods on nodes that cannot be read: too large, or with an error.
 
-What a large pod requests is known, and counts as a pod of another scheduler.  A node with a pod of unknown
-requests takes no other pod.
+Each is an occupant of its node.  What a large pod requests is known, and takes room as a pod of another
+scheduler does.  A node with a pod of unknown requests takes no other pod.  What such a pod requested when it
+was read last takes room on no node, but counts for its gang, as the requests of large pods do.
 """
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Hashable
+from typing import Final, NamedTuple
 
 from quorate.api.core import ResourceRequirements
 from quorate.api.core.pod import Pod, PodMeta
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Container, PodSpec
-from quorate.api.meta import Key, Uid
+from quorate.api.meta import Key
+from quorate.gang.cache.task import Task
 from quorate.placement.cluster import Cluster
+from quorate.placement.cluster.occupants import HeldRoom
 from quorate.placement.filters.engine import ConstraintEngine
+from quorate.placement.shapes import Shape, Shapes
+
+_NO_NODE: Final = ""
 
 
-class LargePod(NamedTuple):
-    """A bound pod that requests so many resources that it is not read."""
-
+class _UnreadablePod(NamedTuple):
     node: str
-    requests: EncodedRequests
-
-    def foreign_pod(self, key: Key, resources: Collection[str]) -> Pod:
-        """Return a pod of another scheduler that takes the same of ``resources``."""
-        requests = ResourceRequirements(requests=self.requests.of_resources(resources))
-        return Pod(
-            metadata=PodMeta(name=key.name, namespace=key.namespace, uid=Uid(f"large pod {key}")),
-            spec=PodSpec(containers=(Container(resources=requests),)),
-            node_name=self.node,
-        )
+    requests: EncodedRequests | None  # of a large pod; None: they are not known
+    gang: Key | None  # for which it counts
 
 
 class UnreadablePods:
-    """Counts large pods with their requests, and closes nodes with pods of unknown requests."""
+    """Holds the room of these pods, for their gangs, and closes nodes with pods of unknown requests."""
 
-    def __init__(self, cluster: Cluster, constraints: ConstraintEngine) -> None:
-        self._cluster, self._constraints = cluster, constraints
-        self._nodes: dict[Key, str] = {}  # of pods with unknown requests
-        self._large: dict[Key, LargePod] = {}
+    def __init__(self, cluster: Cluster, constraints: ConstraintEngine, shapes: Shapes) -> None:
+        self._cluster, self._constraints, self._shapes = cluster, constraints, shapes
+        self._pods: dict[Key, _UnreadablePod] = {}
 
-    def add(self, key: Key, node: str, requests: EncodedRequests | None) -> None:
-        """Add a pod on ``node``; ``requests``: None if they are not known."""
+    def add(self, key: Key, node: str, requests: EncodedRequests | None, task: Task | None) -> None:
+        """Add a pod on ``node``; ``task``: what it was when it was read last, if it was one with a node."""
+        self._pods[key] = _UnreadablePod(node, requests, None if task is None else task.gang)
+        if requests is not None:
+            self._hold(key, self._shape(key, requests), node)
+        elif task is not None:
+            self._hold(key, task.shape, _NO_NODE)
         if requests is None:
-            self._nodes[key] = node
             self._close(node)
-        else:
-            self._large[key] = LargePod(node, requests)
 
-    def remove(self, key: Key) -> bool:
-        """Remove a pod if it is here; return True if it was a large one."""
-        node = self._nodes.pop(key, None)
-        if node is not None:
-            self._close(node)
-        return self._large.pop(key, None) is not None
+    def remove(self, key: Key) -> Key | None:
+        """Remove a pod if it is here; return the gang for which it counted, if any."""
+        pod = self._pods.pop(key, None)
+        if pod is None:
+            return None
+        self._cluster.release((UnreadablePods, key))
+        if pod.requests is None:
+            self._close(pod.node)
+        if pod.gang is not None and not self.room_of(pod.gang).pods:
+            self._cluster.release_all(_owner(pod.gang))
+        return pod.gang
+
+    def recount(self) -> None:
+        """Hold the room of large pods anew: they take only resources that nodes offer."""
+        for key, pod in self._pods.items():
+            if pod.requests is not None:
+                self._hold(key, self._shape(key, pod.requests), pod.node)
+
+    def room_of(self, gang: Key) -> HeldRoom:
+        """Return what the unreadable pods of ``gang`` take, kept up to date."""
+        return self._cluster.room_of(_owner(gang))
+
+    def _hold(self, key: Key, shape: Shape, node: str) -> None:
+        gang = self._pods[key].gang
+        self._cluster.hold((UnreadablePods, key), shape, node, 1, None if gang is None else _owner(gang))
+
+    def _shape(self, key: Key, requests: EncodedRequests) -> Shape:
+        of_nodes = ResourceRequirements(requests=requests.of_resources(self._cluster.rows))
+        spec = PodSpec(containers=(Container(resources=of_nodes),))
+        pod = Pod(metadata=PodMeta(name=key.name, namespace=key.namespace), spec=spec)
+        return self._shapes.of(pod)
 
     def _close(self, node: str) -> None:
-        """Keep other pods from ``node`` while it has such a pod; the first one is the reason."""
-        first = min((key for key, name in self._nodes.items() if name == node), default=None)
+        """Keep other pods from ``node`` while it has a pod of unknown requests; the first is the reason."""
+        unknown = (key for key, pod in self._pods.items() if pod.node == node and pod.requests is None)
+        first = min(unknown, default=None)
         self._constraints.set_unreadable_pod(node, "" if first is None else str(first))
 
-    @property
-    def large(self) -> Collection[Key]:
-        """The pods with requests that count."""
-        return self._large.keys()
 
-    def counted(self, key: Key) -> Pod:
-        """Return what takes the place of a large pod: it has only resources that nodes offer."""
-        return self._large[key].foreign_pod(key, self._cluster.rows)
+def _owner(gang: Key) -> Hashable:
+    return UnreadablePods, gang

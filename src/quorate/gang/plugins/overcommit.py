@@ -30,7 +30,7 @@ def overcommit(session: Session, entry: PluginEntry) -> PluginCallbacks:
     for queue in session.queue_accounts.values():
         add(account.reserved, queue.reserved_in_full)
     for gang in session.gangs:
-        if gang.held.pods and gang.phase == INQUEUE:
+        if gang.rooms.held.pods and gang.phase == INQUEUE:
             reserved = reserved_on_admission(gang)
             add(account.reserved, reserved, -1)
             add(account.reserved, without_held(gang, reserved))  # the other part is used already
