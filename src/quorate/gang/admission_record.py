@@ -54,28 +54,20 @@ class AdmissionRecord:
     def partially_bound(self, since: float | None) -> "AdmissionRecord":
         return self if self.partial_since == since else replace(self, partial_since=since)
 
-    def rolled_back(self, spec: PodGroupSpec, now: float, rules: EnqueueArguments) -> "AdmissionRecord":
-        """Return the record after an admission of ``spec`` that failed, with the next back-off."""
-        attempts = self.attempts + 1
-        backoff_s = min(rules.backoff_max_s, rules.backoff_base_s * 2.0 ** min(attempts - 1, _MAX_DOUBLINGS))
-        return replace(
-            self,
-            inqueue_since=None,
-            not_before=now + backoff_s,
-            attempts=attempts,
-            attempted_spec=spec_digest(spec),
-        )
+    def rolled_back(self, spec: PodGroupSpec, not_before: float) -> "AdmissionRecord":
+        """Return the record after an admission of ``spec`` that failed."""
+        return AdmissionRecord(None, not_before, self.attempts + 1, spec_digest(spec), self.partial_since)
+
+    def next_backoff_s(self, rules: EnqueueArguments) -> float:
+        return min(rules.backoff_max_s, rules.backoff_base_s * 2.0 ** min(self.attempts, _MAX_DOUBLINGS))
 
     def without_attempts(self) -> "AdmissionRecord":
         return replace(self, attempts=0) if self.attempts else self
 
     def has_run(self) -> "AdmissionRecord":
         """Return the record of a group that runs: its next back-off is the first one."""
-        return (
-            self
-            if self.not_before is None and not self.attempts
-            else replace(self, attempts=0, not_before=None)
-        )
+        is_same = self.not_before is None and not self.attempts
+        return self if is_same else replace(self, attempts=0, not_before=None)
 
     def is_of_other(self, spec: PodGroupSpec) -> bool:
         """Return True if the attempts were made with another spec than ``spec``."""

@@ -171,10 +171,8 @@ class EnqueuePass:
     def _roll_back(self, gang: Gang, reason: PendingReason) -> None:
         session = self._session
         assert gang.spec is not None, f"{gang.key} is in a session without a pod group"
-        gang.phase = PENDING
-        gang.admission = gang.admission.rolled_back(gang.spec, session.now, self._rules)
-        not_before = gang.admission.not_before
-        assert not_before is not None, f"{gang.key} was rolled back without a back-off"
+        not_before = session.now + gang.admission.next_backoff_s(self._rules)
+        gang.phase, gang.admission = PENDING, gang.admission.rolled_back(gang.spec, not_before)
         session.pending_reasons[gang.key] = reason
         session.rolled_back.append(RefusedGang(gang.key, gang.queue, reason.reason))
         self._rolled_back.add(gang)

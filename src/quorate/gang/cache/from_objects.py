@@ -249,6 +249,7 @@ def has_status(group: PodGroup, status: GangStatus) -> bool:
 def set_group_fields(gang: Gang, group: PodGroup) -> None:
     """Set the fields of ``gang`` that follow from the metadata and spec of its pod group alone."""
     metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
+    gang.generation += 1
     gang.uid, gang.spec, gang.owner = metadata.uid, spec, group_owner(group)
     gang.is_terminating = metadata.deletion_timestamp is not None
     gang.queue = spec.queue or "default"

@@ -12,7 +12,7 @@ from quorate.api.volcano import PodGroupCondition, PodGroupSpec
 from quorate.gang.admission_record import NO_ADMISSION, AdmissionRecord
 from quorate.gang.cache.group_owner import NO_OWNER, UNSEEN, GroupOwner
 from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended
-from quorate.gang.cache.reported_status import TO_BE_COMPUTED, ReportedStatus
+from quorate.gang.cache.reported_status import ReportedStatus
 from quorate.gang.cache.request_sums import RequestSums
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskCounts, TaskStatus
@@ -74,11 +74,11 @@ class Gang:
     ended: int = 0  # members that had finished and were deleted since the last session
     roles: dict[str, TaskCounts] = field(default_factory=dict)
     requests: RequestSums = field(default_factory=RequestSums)
-    generation: int = 0  # incremented when a sum or ``unreadable`` changes
+    generation: int = 0  # incremented when a task, the pod group or ``rooms.unreadable`` changes
 
     def set_status(self, status: GangStatus) -> None:
         """Set the status that the API has."""
-        self.reported.written, self.reported.generation = status, TO_BE_COMPUTED
+        self.reported.written = status
         self.phase, self.conditions, self.admission = status.phase, status.conditions, status.admission
 
     def add(self, task: Task) -> None:

@@ -43,7 +43,6 @@ from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.queue_accounts import Account, Ledger
 from quorate.gang.cache.quota_admission import QuotaAdmission, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
-from quorate.gang.cache.reported_status import TO_BE_COMPUTED
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.cache.unreadable_pods import UnreadablePods
 from quorate.gang.namespace_quota.quota import NamespaceQuota
@@ -172,10 +171,8 @@ class Model:
         else:
             self._replace_pod(key, pod)
         task = self._tasks.get(key)
-        if task is None:
-            self._held.set_pod(key, pod, pod.node_name)
-        else:
-            self._held.set_pod(key, pod, task.node, self.gangs[task.gang].owner.uid)
+        owner = None if task is None else self.gangs[task.gang].owner.uid
+        self._held.set_pod(key, pod, pod.node_name if task is None else task.node, owner)
 
     def _replace_pod(self, key: Key, pod: Pod) -> None:
         self._remove_pod(key)
@@ -364,7 +361,6 @@ class Model:
         set_group_fields(gang, group)
         self._gang_of_owner[gang.owner.uid] = gang.key
         self._set_held(gang)
-        gang.reported.generation = TO_BE_COMPUTED
         gang.priority = self.priority_classes.value(group.spec.priority_class_name)
         self._set_quota_admission(gang, quota_admission(group))
         if recreated:
@@ -418,6 +414,7 @@ class Model:
         self._unreadable_groups[key] = queue or ("default" if known is None else known.queue)
         if (gang := self.gangs.get(key)) is not None:
             gang.queue = self._unreadable_groups[key]
+            gang.generation += 1
 
     def remove_unreadable_group(self, key: Key) -> None:
         self.revision += 1

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 from quorate.api.meta import Key
 from quorate.api.volcano import INQUEUE
@@ -107,32 +108,22 @@ class ResourceLimits:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """The part of one gang in its queue's account, and the fields it was computed from."""
+class _Entry(NamedTuple):
+    """The part of one gang in the account of ``queue``, and what it was computed from."""
 
     gang: Gang  # compared by identity: a gang that was created anew is another one
-    queue: str
-    phase: str
-    min_member: int
-    min_resources: Mapping[str, int] | None
-    is_terminating: bool
-    replaces_failed: bool
     generation: int
+    phase: str
     takes_part: bool
+    queue: str
     part: Account
 
     def is_current(self, gang: Gang, *, takes_part: bool) -> bool:
         return (
             self.gang is gang
-            and self.takes_part == takes_part
             and self.generation == gang.generation
             and self.phase == gang.phase
-            and self.min_resources is gang.min_resources
-            and self.queue == gang.queue
-            and self.min_member == gang.min_member
-            and self.is_terminating == gang.is_terminating
-            and self.replaces_failed == gang.owner.replaces_failed
+            and self.takes_part == takes_part
         )
 
 
@@ -162,18 +153,8 @@ class Ledger:
 
     def _update(self, gang: Gang, *, takes_part: bool) -> None:
         old = self._entries.get(gang.key)
-        self._entries[gang.key] = _Entry(
-            gang,
-            gang.queue,
-            gang.phase,
-            gang.min_member,
-            gang.min_resources,
-            gang.is_terminating,
-            gang.owner.replaces_failed,
-            gang.generation,
-            takes_part,
-            part := _part_of(gang) if takes_part else _occupied_part(gang),
-        )
+        part = _part_of(gang) if takes_part else _occupied_part(gang)
+        self._entries[gang.key] = _Entry(gang, gang.generation, gang.phase, takes_part, gang.queue, part)
         self._accounts.setdefault(gang.queue, Account()).add(part)
         if old is not None:
             self._subtract(old)
