@@ -12,7 +12,7 @@ from quorate.api.meta import Key
 from quorate.queueing.nodes.audit import ConstraintMismatch, PlaceSums, audit_pods, held_differences
 from quorate.queueing.nodes.constraint_view import ConstraintView
 from quorate.queueing.nodes.model import TopologyModel
-from quorate.queueing.nodes.places import NO_PLACES, Places
+from quorate.queueing.nodes.places import NO_PLACES, Place, Places
 from quorate.queueing.nodes.pod_templates import Template
 from tests.queueing.notation import Json
 from tests.steps import steps_of
@@ -180,6 +180,34 @@ def test_a_change_between_two_parts_counts(
     assert [each for each in between.differences() if each.of not in {host for host, _ in held}] == [
         each for each in before.differences() if each.of not in {host for host, _ in held}
     ]
+
+
+def test_the_places_of_a_host_are_on_the_node_that_has_its_name() -> None:
+    cluster = Cluster()
+    cluster.put_node("x", host="h")
+    cluster.constraints.expect(WEB)
+    cluster.prepared()
+    cluster.constraints.hold("h", WEB, 2)
+    assert cluster.counted() == {"x": {"web": 2}}
+    cluster.put_node("x", host="other")
+    assert cluster.counted() == {"x": {}}
+    cluster.put_node("y", host="h")
+    assert cluster.counted() == {"x": {}, "y": {"web": 2}}
+
+
+def test_the_filters_read_the_pods_and_the_new_places_of_a_model_that_is_replaced() -> None:
+    cluster = Cluster(nodes=2, pods=2)
+    cluster.constraints.expect(WEB)
+    cluster.prepared()
+    cluster.constraints.hold("n0", WEB, 2)
+    fresh = TopologyModel(None)
+    fresh.constraints.hold("n1", WEB, 1)
+    fresh.take_nodes(cluster.model)
+    cluster.model = fresh
+    assert fresh.constraints is cluster.constraints, "feeds keep its methods"
+    assert cluster.counted() == {"n0": {"app0": 1}, "n1": {"app1": 1, "web": 1}}
+    place = Place((), ("n1",), True, {}, 1, WEB)
+    assert cluster.differences(Places(None, (place,))) == []
 
 
 def test_the_sums_tell_pods_with_other_labels_apart() -> None:
