@@ -1,5 +1,7 @@
 """A forecast of a cluster that changes, refreshed with a bounded amount of work."""
 
+import gc
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -10,6 +12,7 @@ from quorate.api import codec
 from quorate.api.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
 from quorate.api.meta import at_epoch, epoch
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
+from quorate.queueing.state import State
 from quorate.simulate.estimates.rolling_forecast import RollingForecast, WaitingStart
 from quorate.simulate.inputs.world import RESOURCES
 from quorate.simulate.limits import PLAYS
@@ -20,10 +23,12 @@ BEGAN = epoch(at_epoch(1_772_366_400.0))  # 2026-03-01T12:00:00Z
 WAITS = "!QuotaReserved=11:58:00 Pending"
 
 
-def a_forecast(*documents: str, step_s: float = 0.0) -> RollingForecast:
+def a_forecast(
+    *documents: str, step_s: float = 0.0, after_run: Callable[[], object] = lambda: None
+) -> RollingForecast:
     """Return a forecast with these objects; each look at the processor time adds ``step_s``."""
     ticks = count()
-    forecast = RollingForecast(lambda: next(ticks) * step_s)
+    forecast = RollingForecast(lambda: next(ticks) * step_s, after_run)
     for (api_version, kind, _), obj in world_of(existing(), *documents).objects.items():
         forecast.put(RESOURCES[api_version, kind], with_uid(obj))
     return forecast
@@ -48,6 +53,21 @@ def test_an_estimate_is_a_moment_with_its_runs_and_the_origin_of_run_times() -> 
     assert (b.p50, b.p90) == (BEGAN, BEGAN)
     assert (c.p50, c.p90, c.runs) == (BEGAN + 3600, BEGAN + 3600, PLAYS)
     assert c.run_times == "default/q: no workload has finished; 3600 s is assumed"
+
+
+def test_a_run_is_over_when_its_memory_can_be_freed() -> None:
+    """A collection after each run leaves no model of an earlier one."""
+    models: list[int] = []
+
+    def after_run() -> None:
+        gc.collect()
+        models.append(sum(isinstance(obj, State) for obj in gc.get_objects()) - before)
+
+    gc.collect()
+    before = sum(isinstance(obj, State) for obj in gc.get_objects())
+    forecast = a_forecast(queue("q", 1), workload("b", "11:58:00", WAITS), after_run=after_run)
+    forecast.refresh(BEGAN, 1e9)
+    assert models == [0] * PLAYS
 
 
 def test_a_budget_bounds_the_runs_of_a_refresh_and_later_ones_add_to_them() -> None:

@@ -4,6 +4,7 @@ It is apart from the server, which answers meanwhile, and has bounds of processo
 It reads with the credentials of the dashboard, and what it answers is cut to what the user may see.
 """
 
+import gc
 import os
 import resource
 import sys
@@ -116,7 +117,8 @@ def _forecast(live: LiveCluster, budget_s: float) -> Forecast:
     def is_over() -> bool:
         return time.process_time() >= begin_s + budget_s
 
-    found = bounded_forecast(with_expected(_world(live), live.expected), PLAYS, is_over)
+    world = with_expected(_world(live), live.expected)
+    found = bounded_forecast(world, PLAYS, is_over, lambda _: gc.collect())  # the model of a run is in cycles
     return Forecast(
         at=at_epoch(live.now),
         plays=found.plays,

@@ -4,6 +4,7 @@ It ends with its standard input, and whatever it computes with the process PAREN
 outlives the controllers.
 """
 
+import gc
 import os
 import sys
 import time
@@ -24,7 +25,8 @@ def main() -> None:
     Thread(target=_end_with_parent, args=(int(sys.argv[1]),), daemon=True).start()
     os.nice(_NICENESS)
     tune_garbage_collection()
-    forecast = RollingForecast(time.process_time)
+    gc.freeze()  # collections need not visit what has been imported
+    forecast = RollingForecast(time.process_time, after_run=gc.collect)
     while (message := read_message(sys.stdin.buffer)) is not None:
         match message:
             case Configure(text):

@@ -55,9 +55,15 @@ class _Run(NamedTuple):
 class RollingForecast:
     """Holds the objects of a cluster, what their past teaches, and the latest runs."""
 
-    def __init__(self, processor_s: Callable[[], float]) -> None:
-        """``processor_s`` returns the processor time of this process."""
+    def __init__(
+        self, processor_s: Callable[[], float], after_run: Callable[[], object] = lambda: None
+    ) -> None:
+        """``processor_s`` returns the processor time of this process; ``after_run`` is called after each run.
+
+        The model of a run refers to itself, so that only a garbage collection frees it.
+        """
         self._processor_s = processor_s
+        self._after_run = after_run
         self._reported_s = processor_s()
         self._configuration = default_configuration()
         self._objects: dict[Resource[Any], dict[Key, Any]] = {}
@@ -116,6 +122,7 @@ class RollingForecast:
             if played and used_s() + run_s > budget_s:
                 break
             run = play_waiting(world, waiting, self._seed, lambda: used_s() > budget_s)
+            self._after_run()
             is_cut = used_s() > budget_s
             if is_cut and played:
                 break
