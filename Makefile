@@ -21,7 +21,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients screenshots clean
+.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-scale bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -161,6 +161,9 @@ bench-simulate: $(STAMP) ## measure simulations of up to a million jobs, and hol
 
 bench-binding: $(STAMP) ## measure how fast gangs are bound over HTTP, beside bare bind calls (a minute)
 	@$(BIN)/python -m bench.binding
+
+bench-scale: $(STAMP) ## measure the processes with 5,000 nodes and 150,000 pods, and hold them to their limits (minutes)
+	@$(BIN)/python -m bench.scale
 
 crds: $(STAMP) ## write deploy/crds/ from the field lists and their descriptions
 	@$(BIN)/quorate crds --conversion-webhook --output deploy/crds

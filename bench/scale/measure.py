@@ -51,7 +51,7 @@ NODE_CHANGES: Final = 200
 DECISIONS: Final = 2_000
 CALM_S: Final = 0.05  # of CPU in a second: the process has no work left
 QUIET_S: Final = 2
-PATIENCE_S: Final = 120.0
+SETTLE_WITHIN_S: Final = 120.0
 WITHIN_S: Final = 3600.0
 POLL_S: Final = 0.2
 
@@ -104,10 +104,10 @@ class _Run:
         return Usage(cpu_s, _resident_bytes("self") - self.client.written_bytes)
 
     async def settled(self) -> None:
-        """Return once the process has had no work for some seconds, or after ``PATIENCE_S``."""
+        """Return once the process has had no work for some seconds, or after ``SETTLE_WITHIN_S``."""
         quiet = 0
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(SETTLE_WITHIN_S):
                 while quiet < QUIET_S:
                     before = process_time()
                     await asyncio.sleep(1.0)
