@@ -2,6 +2,7 @@
 
 The process starts once something has waited for a while, gets every object that changes, and is asked for a
 refresh from time to time: it never uses more than its share of one core over time, and has a low priority.
+It ends once nothing has waited for a while; the next one learns from the finished workloads that still exist.
 The event loop of the controllers only encodes the objects, in short slices.
 """
 
@@ -34,6 +35,7 @@ from quorate.simulate.estimates.rolling_forecast import Refresh
 FIRST_AFTER_S: Final = 10.0  # of waiting: most workloads of a cluster with room start sooner
 INTERVAL_S: Final = 10.0  # between refreshes, at least
 BUDGET_S: Final = 10.0  # of processor time, for one refresh
+IDLE_S: Final = 600.0  # without a waiting workload, after which the process ends and frees its memory
 DEADLINE_S: Final = 300.0  # of one refresh: it is starved of processor time, or does not end
 SLICE_S: Final = 0.005  # of work on the event loop
 _POLL_S: Final = 1.0
@@ -50,16 +52,17 @@ async def run_estimation(
         view = await _something_waits(replica, clock)
         if changes is None or changes.view is not view:
             changes = _Changes(view)
-        else:
-            changes.resend()
+        changes.start()
         began_s = time.monotonic()
         try:
             async with _worker() as worker:
-                await _refresh_while_current(worker, changes, replica, in_force, clock, rules)
+                await _refresh_while_needed(worker, changes, replica, in_force, clock, rules)
         except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError, TimeoutError):
             failures = 1 if time.monotonic() - began_s > _RESTART.cap_s else failures + 1
             logger(__name__).warning("process of the estimates ended", failures=failures)
             await clock.sleep_until(clock.now() + _RESTART.delay_s(failures))
+        finally:
+            changes.stop()
 
 
 async def _something_waits(replica: Replica, clock: Clock) -> View:
@@ -74,7 +77,7 @@ async def _something_waits(replica: Replica, clock: Clock) -> View:
         await clock.sleep_until(clock.now() + _POLL_S)
 
 
-async def _refresh_while_current(
+async def _refresh_while_needed(
     worker: Process,
     changes: "_Changes",
     replica: Replica,
@@ -82,13 +85,18 @@ async def _refresh_while_current(
     clock: Clock,
     rules: EstimateRules,
 ) -> None:
-    """Refresh until the replica has another view: the role or the Configuration has changed."""
+    """Refresh until the replica has another view, or until nothing has waited for ``IDLE_S``.
+
+    The view is another one if the role or the Configuration has changed.
+    """
     assert worker.stdin is not None
     assert worker.stdout is not None
     worker.stdin.write(frame(Configure(in_force.text)))
-    while replica.view is changes.view:
+    waited_at = clock.now()  # when something last waited
+    while replica.view is changes.view and clock.now() - waited_at < IDLE_S:
         await changes.send(worker.stdin)
         if changes.view.state.ledger.entries:
+            waited_at = clock.now()
             worker.stdin.write(frame(Play(clock.now(), BUDGET_S)))
             async with asyncio.timeout(DEADLINE_S):
                 await worker.stdin.drain()
@@ -142,17 +150,25 @@ class _Changes:
             if (each.resource.api_version, each.resource.kind) in kinds
         }
         self._changed: dict[tuple[int, Key], Any] = {}  # None: it was deleted
+        self._has_process = False  # otherwise changes are not noted: a new process gets all objects
         for number, informer in self._informers.items():
             informer.subscribe(partial(self._note, number))
 
     def _note(self, number: int, change: Change[Any]) -> None:
-        self._changed[number, change.key] = change.new
+        if self._has_process:
+            self._changed[number, change.key] = change.new
 
-    def resend(self) -> None:
-        """Send all objects again, to a new process."""
+    def start(self) -> None:
+        """Send all objects to a new process, and then each change."""
+        self._has_process = True
         for number, informer in self._informers.items():
             for obj in informer:
                 self._changed[number, metadata_of(obj).key] = obj
+
+    def stop(self) -> None:
+        """Note no changes until the next process starts."""
+        self._has_process = False
+        self._changed.clear()
 
     async def send(self, stream: asyncio.StreamWriter) -> None:
         began_s = time.monotonic()

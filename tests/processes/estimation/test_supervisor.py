@@ -1,0 +1,75 @@
+"""The process of the estimates exists while something waits."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bench.scale.objects import Size, controllers_series
+from bench.scale.synthetic_client import SyntheticClient
+
+from quorate.api.configuration import default_configuration
+from quorate.api.configuration.process import EstimateRules
+from quorate.controllers.process import follow
+from quorate.kube.resources import WORKLOADS, Json
+from quorate.observe.replica import Replica
+from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.estimation.supervisor import run_estimation
+from quorate.queueing.state import State
+from tests.e2e.test_refused_changes import FastClock
+
+DEADLINE_S = 120.0
+
+
+def children() -> list[str]:
+    """Return the commands of the children of this process that run the estimates."""
+    pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    commands = (Path(f"/proc/{pid}/cmdline").read_bytes().decode() for pid in pids)
+    return [command for command in commands if "estimation.worker" in command]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():  # noqa: ASYNC110  the kernel tells when a process ends
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
+def test_the_process_ends_when_nothing_waits_and_another_one_starts_when_something_does() -> None:
+    asyncio.run(_story())
+
+
+async def _story() -> None:
+    client = SyntheticClient(controllers_series(Size(1, 0, 0)), (), lambda path, method, content: None)
+    clock, replica = FastClock(), Replica("follower")
+    in_force = ConfigurationInForce(None, "", default_configuration())
+
+    def finish(name: str) -> None:
+        condition: Json = {"type": "Finished", "status": "True", "lastTransitionTime": "2026-11-01T00:00:00Z"}
+        client.change(WORKLOADS.path(), name, {"status": {"conditions": [condition]}})
+
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(follow(client, clock, in_force.configured, replica))
+        estimating = tasks.create_task(run_estimation(replica, in_force, clock, EstimateRules()))
+        await until(lambda: replica.estimates.processor_s > 0)
+        assert len(children()) == 1
+        finish("first-0")
+        await until(lambda: not children())
+        await client.add(WORKLOADS, "large", range(2))
+        finish("large-0")
+        await until(lambda: len(children()) == 1)
+        await until(
+            lambda: (
+                [item.metadata.name for item in replica.estimates.in_namespace(_state(replica), "").items]
+                == ["large-1"]
+            )
+        )
+        following.cancel()
+        estimating.cancel()
+
+
+def _state(replica: Replica) -> State:
+    assert replica.view is not None
+    return replica.view.state
