@@ -18,6 +18,7 @@ from quorate.kube.resources import Resource
 class ServedResource(Struct):
     name: str  # plural; "plural/subresource" for a subresource
     kind: str = ""
+    namespaced: bool = False
 
 
 class _ResourceList(Struct):

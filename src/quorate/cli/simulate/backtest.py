@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from quorate.api.human_duration import human_duration
+from quorate.cli.simulate.run_times import progress_bar
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
 from quorate.inspect.configuration_files import InvalidFiles
@@ -45,28 +44,25 @@ def backtest(
         world = read_world(scenario)
     except InvalidWorld as error:
         raise InvalidFiles(error.findings) from error
-    columns = (TextColumn("forecasting"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("forecasting", total=samples)
-        found = backtests.backtest(world, samples, plays, lambda done: progress.update(task, completed=done))
+    with progress_bar("forecasting", samples) as show:
+        result = backtests.backtest(world, samples, plays, show)
     if as_json:
-        print_value(found, Output.JSON)
+        print_value(result, Output.JSON)
     else:
-        typer.echo(_text(found))
+        typer.echo(_text(result))
 
 
-def _text(found: Backtest) -> str:
-    count = len(found.estimates)
-    head = f"{found.submissions} submissions: {found.started_at_once} started at once, {count} waited"
-    if found.coverage is None:
+def _text(result: Backtest) -> str:
+    count = len(result.estimates)
+    head = f"{result.submissions} submissions: {result.started_at_once} started at once, {count} waited"
+    if result.coverage is None:
         return f"{head}; there was nothing to estimate"
-    error = "unknown" if found.error_s is None else human_duration(found.error_s)
-    wait = human_duration(found.median_wait_s) if found.median_wait_s is not None else "unknown"
-    cold = sum(not each.learned_from for each in found.estimates)
+    error = "unknown" if result.error_s is None else human_duration(result.error_s)
+    wait = human_duration(result.median_wait_s) if result.median_wait_s is not None else "unknown"
+    cold = sum(not estimate.learned_from for estimate in result.estimates)
     if cold:
         head += f"; before {cold} of them no job of their queue had ended"
     return (
-        f"{head}\np90 held for {found.coverage:.0%} of them (85% to 95% is honest)\n"
+        f"{head}\np90 held for {result.coverage:.0%} of them (85% to 95% is honest)\n"
         f"the median error of p50 is {error}, of a median wait of {wait}"
     )

@@ -6,13 +6,11 @@ from typing import Annotated, Final
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from quorate.api.human_duration import human_duration
 from quorate.api.meta import Key, at_epoch
 from quorate.cli.configuration_options import Config
-from quorate.cli.simulate.run_times import Runs, report_origins
+from quorate.cli.simulate.run_times import Runs, progress_bar, report_origins
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import print_rows, print_value
@@ -70,22 +68,16 @@ def forecast(
     chosen = _local_queues(live, queue)
     world = snapshot_world(live.objects, live.times, live.now, live.effective.configuration)
     world = with_expected(world, live.expected)
-    columns = (TextColumn("playing"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("playing", total=plays)
-        starts = forecasts.forecast(world, plays, lambda played: progress.update(task, completed=played))
-    shown = [each for each in starts if chosen is None or Key(each.namespace, each.queue) in chosen]
+    with progress_bar("playing", plays) as show:
+        starts = forecasts.forecast(world, plays, show)
+    shown = [start for start in starts if chosen is None or Key(start.namespace, start.queue) in chosen]
     if as_json:
         print_value(Answer(at_epoch(live.now), tuple(shown)), o.Output.JSON)
     elif shown:
         print_rows(("WITHIN", "STARTED P50", "STARTED P90", "WAITING P50"), list(_hours(shown)))
         typer.echo()
-        rows = [
-            (each.namespace, each.name, each.queue, _after(each.p50_s), _after(each.p90_s), _share(each))
-            for each in shown
-        ]
-        print_rows(("NAMESPACE", "WORKLOAD", "QUEUE", "STARTS P50", "P90", "STARTED IN"), rows)
+        titles = ("NAMESPACE", "WORKLOAD", "QUEUE", "STARTS P50", "P90", "STARTED IN")
+        print_rows(titles, list(map(_cells, shown)))
     else:
         typer.echo("no workload waits", err=True)
     report_origins(live.times)
@@ -99,25 +91,27 @@ def _local_queues(live: LiveCluster, written: str) -> frozenset[Key] | None:
     queues = live.objects[LOCAL_QUEUES]
     if kind in ("lq", "localqueue", "localqueues"):
         key = Key(live.namespace, name)
-        if all(each.metadata.key != key for each in queues):
+        if all(local_queue.metadata.key != key for local_queue in queues):
             raise UsageError(f"LocalQueue {key} does not exist (name its namespace with -n)")
         return frozenset((key,))
     if kind not in ("", "cq", "clusterqueue", "clusterqueues"):
         raise UsageError(f"{written}: is no queue (write NAME, cq/NAME or lq/NAME)")
-    if all(each.metadata.name != name for each in live.objects[CLUSTER_QUEUES]):
+    if all(cluster_queue.metadata.name != name for cluster_queue in live.objects[CLUSTER_QUEUES]):
         raise UsageError(f"ClusterQueue {name} does not exist (write lq/{name} for a local queue)")
-    return frozenset(each.metadata.key for each in queues if each.spec.cluster_queue == name)
+    return frozenset(
+        local_queue.metadata.key for local_queue in queues if local_queue.spec.cluster_queue == name
+    )
 
 
 def _hours(starts: Sequence[StartTime]) -> Iterator[tuple[str, ...]]:
     """Yield for equal steps of time how many have started in half and in nine of ten runs."""
-    last_s = max((each.p90_s for each in starts if each.p90_s is not None), default=0.0)
-    step_s = next((each for each in _STEPS_S if last_s <= each * _MOST_STEPS), _STEPS_S[-1])
+    last_s = max((start.p90_s for start in starts if start.p90_s is not None), default=0.0)
+    step_s = next((step for step in _STEPS_S if last_s <= step * _MOST_STEPS), _STEPS_S[-1])
     for number in range(1, min(_MOST_STEPS, int(last_s // step_s) + 1) + 1):
         until_s = number * step_s
         half, most = (
             sum(seconds is not None and seconds <= until_s for seconds in several)
-            for several in ([each.p50_s for each in starts], [each.p90_s for each in starts])
+            for several in ([start.p50_s for start in starts], [start.p90_s for start in starts])
         )
         yield human_duration(until_s), str(half), str(most), str(len(starts) - half)
 
@@ -126,5 +120,6 @@ def _after(seconds: float | None) -> str:
     return "later" if seconds is None else f"in {human_duration(seconds)}"
 
 
-def _share(start: StartTime) -> str:
-    return f"{start.started} of {start.plays} runs"
+def _cells(start: StartTime) -> tuple[str, ...]:
+    times = _after(start.p50_s), _after(start.p90_s)
+    return start.namespace, start.name, start.queue, *times, f"{start.started} of {start.plays} runs"

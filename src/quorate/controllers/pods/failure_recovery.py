@@ -9,17 +9,17 @@ from typing import Final
 
 from quorate.api.core import Node
 from quorate.api.core.pod import Pod
-from quorate.api.meta import Key, at_epoch, epoch
+from quorate.api.meta import Key, epoch
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import Plan, PlanExecutor, warning_event
 from quorate.controllers.limits import RECOVERY_GRACE_S, WORKERS
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.pod_writes import FIELD_MANAGER
+from quorate.controllers.pods.pod_writes import set_condition
 from quorate.controllers.pods.queued_pod import is_forcefully_deletable
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import PLACEABLE_PODS, Json, reference_to
+from quorate.kube.resources import PLACEABLE_PODS, reference_to
 from quorate.kube.selection import Selection
-from quorate.kube.writes import Apply, Delete
+from quorate.kube.writes import Delete
 
 CONDITION: Final = "KueueFailureRecovery"
 REASON: Final = "KueueForcefullyDeleted"
@@ -42,21 +42,9 @@ def recovery_plan(pod: Pod, node: Node | None, now: float) -> Plan:
         f"Pod forcefully terminated after {RECOVERY_GRACE_S:.0f}s grace period due to unreachable node "
         f"`{node.metadata.name}` (triggered by `{constants.FORCEFULLY}` annotation)"
     )
-    condition: Json = {
-        "type": CONDITION,
-        "status": "True",
-        "reason": REASON,
-        "message": message,
-        "lastTransitionTime": at_epoch(now),
-    }
-    status: Json = {"conditions": [condition]}
-    if not pod.has_ended:
-        status = {"phase": "Failed", **status}
-    metadata = pod.metadata
-    body: Json = {"metadata": {"uid": metadata.uid}, "status": status}
     writes = (
-        Apply(PLACEABLE_PODS, metadata.key, body, FIELD_MANAGER, "status"),
-        Delete(PLACEABLE_PODS, metadata.key, metadata.uid, grace_period_s=0),
+        set_condition(pod, CONDITION, REASON, message, now, failed=not pod.has_ended),
+        Delete(PLACEABLE_PODS, pod.metadata.key, pod.metadata.uid, grace_period_s=0),
     )
     return Plan(
         concurrent=(writes,),

@@ -1,6 +1,6 @@
 """Writes to pods: ungating with injection, termination, deletion, finalizers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -63,20 +63,27 @@ def _group_index(pod: Pod) -> dict[str, str]:
     return {GROUP_POD_INDEX: labels[named]} if named in labels and GROUP_POD_INDEX not in labels else {}
 
 
-def terminate(pod: Pod, reason: str, message: str, now: float) -> tuple[Write, ...]:
-    """Report the reason in the condition TerminationTarget, then delete the pod."""
-    metadata = pod.metadata
-    condition: Mapping[str, object] = {
-        "type": constants.TERMINATION_TARGET,
+def set_condition(
+    pod: Pod, type_: str, reason: str, message: str, now: float, *, failed: bool = False
+) -> Apply:
+    """Return the write of a true condition of the pod; ``failed``: and of its phase."""
+    condition: Json = {
+        "type": type_,
         "status": "True",
         "reason": reason,
         "message": message,
         "lastTransitionTime": at_epoch(now),
     }
-    body = {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}}
+    status: Json = {"phase": "Failed"} if failed else {}
+    body: Json = {"metadata": {"uid": pod.metadata.uid}, "status": {**status, "conditions": [condition]}}
+    return Apply(PLACEABLE_PODS, pod.metadata.key, body, FIELD_MANAGER, "status")
+
+
+def terminate(pod: Pod, reason: str, message: str, now: float) -> tuple[Write, ...]:
+    """Report the reason in the condition TerminationTarget, then delete the pod."""
     return (
-        Apply(PLACEABLE_PODS, metadata.key, body, FIELD_MANAGER, "status"),
-        Delete(PLACEABLE_PODS, metadata.key, metadata.uid),
+        set_condition(pod, constants.TERMINATION_TARGET, reason, message, now),
+        Delete(PLACEABLE_PODS, pod.metadata.key, pod.metadata.uid),
     )
 
 
@@ -99,6 +106,6 @@ def delete_pods(pods: Iterable[Pod]) -> tuple[tuple[Write, ...], ...]:
 
 def _without_finalizer(pod: Pod) -> Patch:
     metadata = pod.metadata
-    left = tuple(each for each in metadata.finalizers if each != constants.MANAGED)
+    left = tuple(finalizer for finalizer in metadata.finalizers if finalizer != constants.MANAGED)
     body = {"metadata": {"finalizers": left or None}}
     return Patch(PLACEABLE_PODS, metadata.key, metadata.resource_version, body)

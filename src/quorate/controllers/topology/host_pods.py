@@ -6,9 +6,8 @@ from typing import Final
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import TOPOLOGY_GATE
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.meta import at_epoch, epoch
-from quorate.controllers.pods.pod_writes import FIELD_MANAGER
-from quorate.kube.resources import PLACEABLE_PODS, Json
+from quorate.api.meta import epoch
+from quorate.controllers.pods.pod_writes import set_condition
 from quorate.kube.writes import Apply
 from quorate.queueing.topology.node_failures import HostState
 
@@ -39,19 +38,7 @@ def termination_message(pod: Pod) -> str:
 
 
 def termination(pod: Pod, now: float) -> Apply:
-    metadata = pod.metadata
-    condition: Json = {
-        "type": CONDITION,
-        "status": "True",
-        "reason": REASON,
-        "message": termination_message(pod),
-        "lastTransitionTime": at_epoch(now),
-    }
-    body: Json = {
-        "metadata": {"uid": metadata.uid},
-        "status": {"phase": "Failed", "conditions": [condition]},
-    }
-    return Apply(PLACEABLE_PODS, metadata.key, body, FIELD_MANAGER, "status")
+    return set_condition(pod, CONDITION, REASON, termination_message(pod), now, failed=True)
 
 
 def refusing_states(pods: Iterable[Pod], now: float) -> dict[str, HostState]:

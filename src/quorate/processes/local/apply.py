@@ -13,7 +13,8 @@ from quorate.api.findings import Finding
 from quorate.api.meta import Condition, Key, Struct, is_true
 from quorate.inspect.configuration_files import InvalidFiles, compiler_lines
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, NotFound
+from quorate.kube.discovery import ServedResource, served_resources
+from quorate.kube.errors import ApiError
 from quorate.kube.resources import Json, Resource, untyped
 from quorate.processes.local.manifests import Manifest, document_finding
 
@@ -24,16 +25,6 @@ DEFINITIONS: Final = untyped(
 PROVIDED: Final = "local.quorate.dev/provided"
 _KUBECTL: Final = "kubectl"  # the field manager of kubectl apply --server-side
 _SERVED_WITHIN_S: Final = 10.0
-
-
-class _Served(Struct):
-    name: str
-    kind: str
-    namespaced: bool
-
-
-class _ServedList(Struct):
-    resources: tuple[_Served, ...] = ()
 
 
 class _Names(Struct):
@@ -141,7 +132,7 @@ async def _send(
     manifests: Sequence[Manifest],
     send: Callable[[Resource[Json], Manifest], Awaitable[Json]],
 ) -> tuple[Json, ...]:
-    served: dict[str, tuple[_Served, ...]] = {}
+    served: dict[str, tuple[ServedResource, ...]] = {}
     refusals: list[str] = []
     stored: list[Json] = []
     for manifest in manifests:
@@ -162,26 +153,22 @@ async def _send(
     return tuple(stored)
 
 
-async def _served(client: Client, api_version: str) -> tuple[_Served, ...]:
+async def _served(client: Client, api_version: str) -> tuple[ServedResource, ...]:
     """Return the kinds of a group version without subresources; none if it is not served."""
-    root = "/apis" if "/" in api_version else "/api"
-    try:
-        answer = await client.request("GET", f"{root}/{api_version}")
-    except NotFound:
-        return ()
-    return tuple(each for each in codec.decode(_ServedList, answer).resources if "/" not in each.name)
+    return tuple(kind for kind in await served_resources(client, api_version) if "/" not in kind.name)
 
 
-def _resource(manifest: Manifest, served: Sequence[_Served]) -> Resource[dict[str, Any]] | Finding:
+def _resource(manifest: Manifest, served: Sequence[ServedResource]) -> Resource[dict[str, Any]] | Finding:
     group, _, version = manifest.api_version.rpartition("/")
-    for each in served:
-        if each.kind == manifest.kind:
-            return untyped(group, version, each.name, each.kind, each.namespaced)
+    for kind in served:
+        if kind.kind == manifest.kind:
+            return untyped(group, version, kind.name, kind.kind, kind.namespaced)
     if not served:
         rule = "is not served by this cluster (check group and version)"
         return document_finding(manifest.document, "apiVersion", manifest.api_version, rule)
-    near = get_close_matches(manifest.kind, [each.kind for each in served], n=1)
-    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(each.kind for each in served))}"
+    kinds = sorted(kind.kind for kind in served)
+    near = get_close_matches(manifest.kind, kinds, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(kinds)}"
     rule = f"is no kind of {manifest.api_version} ({hint})"
     return document_finding(manifest.document, "kind", manifest.kind, rule)
 
@@ -204,6 +191,6 @@ async def _is_listed(client: Client, spec: _Spec) -> bool:
     for version in spec.versions:
         if version.served:
             listed = await _served(client, f"{spec.group}/{version.name}")
-            if spec.names.plural not in {each.name for each in listed}:
+            if spec.names.plural not in {kind.name for kind in listed}:
                 return False
     return True

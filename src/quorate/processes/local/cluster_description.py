@@ -32,7 +32,7 @@ from quorate.api.decoding.strict import (
 )
 from quorate.api.findings import Finding
 from quorate.api.quantity import PODS, Quantity, parse_quantity
-from quorate.inspect.configuration_files import InvalidFiles, compiler_lines
+from quorate.inspect.configuration_files import InvalidFiles, compiler_lines, read_text
 from quorate.local.nodes import NodePool
 from quorate.processes.local.node_pools import (
     NodePoolDescription,
@@ -80,13 +80,9 @@ def read_description(document: Document) -> tuple[ClusterDescription, list[Findi
 def read_description_file(path: Path) -> ClusterDescription:
     """Return the description in a file.  Raises ``InvalidFiles``."""
     try:
-        documents = read_documents(path.read_text())
+        documents = read_documents(read_text(path))
     except InvalidYaml as error:
         raise InvalidFiles([f"{path}:{error.line}: {error.problem}"]) from error
-    except UnicodeDecodeError as error:
-        raise InvalidFiles([f"{path}:1: byte {error.start} is not UTF-8 (save the file as UTF-8)"]) from error
-    except OSError as error:
-        raise InvalidFiles([f"{path}: {(error.strerror or str(error)).lower()}"]) from error
     if len(documents) != 1:
         raise InvalidFiles([f"{path}: has {len(documents)} documents (write one, of kind Cluster)"])
     description, findings = read_description(documents[0])
