@@ -54,11 +54,11 @@ def copy(
     [b]Example:[/b] quorate examples copy all-or-nothing && quorate local run examples/all-or-nothing
     """
     with as_file(files("quorate") / "examples") as root:
-        known = _names(root)
-        chosen = names or known
+        present = _names(root)
+        chosen = names or present
         for name in chosen:
-            if name not in known:
-                raise UsageError(f"{name!r} is no example (quorate examples list shows {', '.join(known)})")
+            if name not in present:
+                raise UsageError(f"{name!r} is no example (quorate examples list shows {', '.join(present)})")
         contents = {
             output / path.relative_to(root): path.read_bytes()
             for name in chosen

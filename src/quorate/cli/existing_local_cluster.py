@@ -134,7 +134,7 @@ def import_(
     typer.echo(f"imported: {_counts(uvloop.run(store()))}")
     if snapshot.skipped:
         typer.echo(f"skipped: {_counts(snapshot.skipped)}")
-    for check in (each for each in snapshot.objects if each.resource.kind == "AdmissionCheck"):
+    for check in (obj for obj in snapshot.objects if obj.resource.kind == "AdmissionCheck"):
         controller = check.body["spec"]["controllerName"]
         typer.echo(
             f"warning: {check}: nothing answers for {controller} in a local cluster, so that ClusterQueues "

@@ -26,7 +26,7 @@ _CURRENT: Final = "current-context"
 
 def user_kubeconfigs(environment: Mapping[str, str], own: Path) -> tuple[Path, ...]:
     """Return the kubeconfig files of the user in order, without the cluster's ``own``."""
-    listed = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    listed = [Path(path) for path in environment.get("KUBECONFIG", "").split(os.pathsep) if path]
     others = tuple(path for path in listed if path.absolute() != own.absolute())
     return others or (Path("~/.kube/config").expanduser(),)
 
@@ -144,7 +144,7 @@ class _Document:
     def put(self, field: str, entry: Json) -> None:
         """Replace the entry with that name, or append it."""
         entries = self.content.get(field) or []
-        names = [each.get("name") if isinstance(each, dict) else None for each in entries]
+        names = [entry.get("name") if isinstance(entry, dict) else None for entry in entries]
         node = self._value(field)
         if entry["name"] in names:
             at = names.index(entry["name"])

@@ -20,14 +20,14 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> TyperCommand | TyperGroup:
         module, _, name = self._target.partition(":")
-        found = getattr(_imported(module), name)
-        if isinstance(found, typer.Typer):
-            loaded: Any = typer.main.get_group(found)
-        elif isinstance(found, TyperCommand):
-            loaded = found
+        target = getattr(_imported(module), name)
+        if isinstance(target, typer.Typer):
+            loaded: Any = typer.main.get_group(target)
+        elif isinstance(target, TyperCommand):
+            loaded = target
         else:
             single = typer.Typer(rich_markup_mode="rich", add_completion=False)
-            single.command()(found)
+            single.command()(target)
             loaded = typer.main.get_command(single)
         assert isinstance(loaded, TyperCommand | TyperGroup), f"{self._target} is no command"
         loaded.name = self.name

@@ -150,12 +150,12 @@ def _forecasts(
     model: DashboardModel, sessions: Sessions, options: Options, client: Client, clock: Clock
 ) -> Forecasts:
     def local_queue_of(workload: Key) -> str:
-        found = model.data.workloads.by_key.get(workload)
-        return found.group.local_queue.name if found is not None else ""
+        listed = model.data.workloads.by_key.get(workload)
+        return listed.group.local_queue.name if listed is not None else ""
 
     def cluster_queue_of(local_queue: Key) -> str:
-        found = model.data.ledger.local_queues.get(local_queue)
-        return found.cluster_queue if found is not None else ""
+        queue = model.data.ledger.local_queues.get(local_queue)
+        return queue.cluster_queue if queue is not None else ""
 
     return Forecasts(
         options.cluster,

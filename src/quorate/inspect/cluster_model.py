@@ -58,12 +58,14 @@ async def effective_configuration(client: Client, path: Path | None) -> Effectiv
             continue
         try:
             text = data.get(CONFIGURATION_FILE, "")
-            found = load_configuration(text).configuration
+            configuration = load_configuration(text).configuration
         except InvalidConfiguration as error:
             problems.append(f"ConfigMap {key}: {error.findings[0]}")
             break
         remarks = "; ".join([*problems, *(_remarks(data) if key == IN_FORCE_KEY else ())])
-        return EffectiveConfiguration(found, f"ConfigMap {key}{f' ({remarks})' if remarks else ''}", text)
+        return EffectiveConfiguration(
+            configuration, f"ConfigMap {key}{f' ({remarks})' if remarks else ''}", text
+        )
     reason = "; ".join(problems) or f"no ConfigMap {CONFIG_MAPS_TO_TRY[0]}"
     return EffectiveConfiguration(
         default_configuration(), f"the defaults ({reason}; --config FILE sets another)"

@@ -34,9 +34,9 @@ KNOWN: Final = {
 def user_message(error: BaseException) -> str | None:
     """Return the message for the user; None for a bug, which needs a traceback."""
     if isinstance(error, BaseExceptionGroup):
-        messages = [user_message(each) for each in error.exceptions]
-        known = [message for message in messages if message is not None]
-        return "\n".join(known) if len(known) == len(messages) else None
+        messages = [user_message(exception) for exception in error.exceptions]
+        texts = [message for message in messages if message is not None]
+        return "\n".join(texts) if len(texts) == len(messages) else None
     for kind in type(error).__mro__:
         remedy = KNOWN.get(f"{kind.__module__}.{kind.__qualname__}")
         if remedy is not None:

@@ -35,12 +35,12 @@ async def named_workloads(connection: Connection, written: str) -> tuple[Workloa
         return (await connection.client.get(WORKLOADS, Key(connection.namespace, name)),)
     belongs = await job_filter(connection, written)
     listed = await connection.client.list(WORKLOADS, connection.namespace)
-    found = tuple(each for each in listed.items if belongs(each))
-    if not found:
+    workloads = tuple(workload for workload in listed.items if belongs(workload))
+    if not workloads:
         raise UsageError(
             f"{written} in {connection.scope} has no workload (quorate explain {written} says why)"
         )
-    return found
+    return workloads
 
 
 async def workloads_of_job(client: Client, namespace: str, uid: Uid) -> list[Workload]:
@@ -49,7 +49,7 @@ async def workloads_of_job(client: Client, namespace: str, uid: Uid) -> list[Wor
         listed = await client.list(WORKLOADS, namespace)
     except NotFound:
         return []
-    return [each for each in listed.items if _belongs(each, uid)]
+    return [workload for workload in listed.items if _belongs(workload, uid)]
 
 
 async def job_uids(connection: Connection, written: str) -> tuple[Uid, ...]:
@@ -130,12 +130,12 @@ async def _kind_and_name(connection: Connection, written: str) -> tuple[Resource
 
 async def resource_of(client: Client, written: str) -> Resource[Json]:
     """Return the namespaced kind with that name, singular, plural or short; the core group comes first."""
-    found = await find_kind(client, written, only_namespaced=True)
-    if found is None:
+    kind = await find_kind(client, written, only_namespaced=True)
+    if kind is None:
         raise UsageError(
             f"{client.config.server} serves no namespaced kind {written!r} (kubectl api-resources lists them)"
         )
-    return found
+    return kind
 
 
 class _MetadataOnly(Struct):
@@ -186,7 +186,7 @@ class OwnerResolver:
             return None
         metadata_only = Resource(kind.group, kind.version, kind.plural, kind.kind, True, _MetadataOnly)
         try:
-            found = (await self._client.get(metadata_only, Key(namespace, owner.name))).metadata
+            metadata = (await self._client.get(metadata_only, Key(namespace, owner.name))).metadata
         except NotFound:
             return None
-        return found if found.uid == owner.uid else None  # another object has its name
+        return metadata if metadata.uid == owner.uid else None  # another object has its name

@@ -46,19 +46,19 @@ def read_cluster(cluster_options: ClusterOptions, config: Path | None, runs: str
     async def read(connection: Connection) -> LiveCluster:
         client = connection.client
         effective = await effective_configuration(client, config)
-        found: Objects = {}
+        by_resource: Objects = {}
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         console = Console(stderr=True)
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task("reading", total=len(KINDS))
             async for resource, objects in read_objects(client):
                 progress.update(task, description=f"read {resource.plural}", advance=1)
-                found[resource] = objects
-        workloads = found[WORKLOADS]
-        waiting = sum(not (c.is_admitted(each) or c.is_finished(each)) for each in workloads)
+                by_resource[resource] = objects
+        workloads = by_resource[WORKLOADS]
+        waiting = sum(not (c.is_admitted(workload) or c.is_finished(workload)) for workload in workloads)
         expected = arrivals_of(workloads).expected(learned_from(workloads), now, assumed_s, waiting)
         times = list(run_times(workloads, assumed_s))
-        return LiveCluster(found, times, expected, now, effective, connection.namespace)
+        return LiveCluster(by_resource, times, expected, now, effective, connection.namespace)
 
     return with_cluster(cluster_options, read)
 
@@ -78,5 +78,5 @@ async def read_objects(client: Client) -> AsyncIterator[tuple[Resource[Any], lis
             needed = f"list {resource.plural} of all namespaces"
             raise UsageError(f"this needs the permission to {needed}: {error}") from error
         if resource is RESOURCE_FLAVORS:
-            has_topologies = any(each.spec.topology_name for each in objects)
+            has_topologies = any(obj.spec.topology_name for obj in objects)
         yield resource, objects

@@ -78,7 +78,7 @@ def _flavor(
     if tree is None or empty is None or not tree.leaf_count:
         return FlavorReport(name=name, node_labels=labels, domains=(), excluded_nodes=excluded)
     amounts = [leaf_amounts(resource, tree, empty) for resource in resources]
-    present = [each for each in amounts if each.capacity.any()]
+    present = [amount for amount in amounts if amount.capacity.any()]
     domains = tuple(_domain(tree, 0, at, present) for at in range(len(tree.paths[0])))
     return FlavorReport(name=name, node_labels=labels, domains=domains, excluded_nodes=excluded)
 
@@ -105,22 +105,23 @@ def leaf_amounts(resource: str, tree: DomainTree, empty: DomainTree) -> LeafAmou
 def _domain(tree: DomainTree, level: int, domain: int, amounts: Sequence[LeafAmounts]) -> DomainReport:
     leaves = tree.leaves_below(level, domain)
     is_leaf = level + 1 == len(tree.levels)
-    below = [domain] if is_leaf else [int(each) for each in tree.children(level, domain)]
+    below = [domain] if is_leaf else [int(child) for child in tree.children(level, domain)]
     below_level = level if is_leaf else level + 1
     path = tree.paths[level][domain]
     return DomainReport(
         name=path[-1],
         path=path,
         leaves=leaves.stop - leaves.start,
-        capacity=_sums(amounts, [each.capacity for each in amounts], leaves),
-        used=_sums(amounts, [each.used for each in amounts], leaves),
-        others=_sums(amounts, [each.others for each in amounts], leaves),
-        free=_sums(amounts, [each.free for each in amounts], leaves),
+        capacity=_sums(amounts, [amount.capacity for amount in amounts], leaves),
+        used=_sums(amounts, [amount.used for amount in amounts], leaves),
+        others=_sums(amounts, [amount.others for amount in amounts], leaves),
+        free=_sums(amounts, [amount.free for amount in amounts], leaves),
         largest_free={
-            each.resource: as_quantity(
-                each.resource, max(int(each.free[tree.leaves_below(below_level, at)].sum()) for at in below)
+            amount.resource: as_quantity(
+                amount.resource,
+                max(int(amount.free[tree.leaves_below(below_level, at)].sum()) for at in below),
             )
-            for each in amounts
+            for amount in amounts
         },
         domains=() if is_leaf else tuple(_domain(tree, level + 1, at, amounts) for at in below),
     )
@@ -128,8 +129,8 @@ def _domain(tree: DomainTree, level: int, domain: int, amounts: Sequence[LeafAmo
 
 def _sums(amounts: Sequence[LeafAmounts], vectors: Sequence[Vector], leaves: slice) -> Resources:
     return {
-        each.resource: as_quantity(each.resource, int(vector[leaves].sum()))
-        for each, vector in zip(amounts, vectors, strict=True)
+        amount.resource: as_quantity(amount.resource, int(vector[leaves].sum()))
+        for amount, vector in zip(amounts, vectors, strict=True)
     }
 
 

@@ -41,7 +41,9 @@ def deletion_policy() -> Iterator[Json]:
     With a definition every object of its kind is deleted.  A policy needs no server that can be down, and
     sees no other objects: it cannot count those of the kind.
     """
-    groups = sorted({each["spec"]["group"] for each in (*queueing_definitions(), *gang_definitions())})
+    groups = sorted(
+        {definition["spec"]["group"] for definition in (*queueing_definitions(), *gang_definitions())}
+    )
     allowed = f"oldObject.metadata.?annotations[?'{ALLOW_DELETION}'].orValue('') == 'true'"
     message = (
         "'with this definition every ' + oldObject.spec.names.kind + ' of the cluster is deleted "

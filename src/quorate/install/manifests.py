@@ -40,7 +40,7 @@ _WRITTEN_BY: Final = "# Written by `quorate manifests`; changes are lost when th
 def installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
     """Return the text of each file.  The definitions are separate files, see ``write_definitions``."""
     files = dict(_files(namespace, image))
-    definitions = [f"crds/{each['metadata']['name']}.yaml" for each in queueing_definitions()]
+    definitions = [f"crds/{definition['metadata']['name']}.yaml" for definition in queueing_definitions()]
     needed = sorted(str(name) for name in files if name.parent == PurePosixPath())
     files[PurePosixPath("kustomization.yaml")] = _kustomization([*needed, *definitions])
     optional = sorted(name.name for name in files if name.parent.name == "optional")
@@ -186,13 +186,13 @@ def _chart_definitions(definitions: Iterable[Json]) -> str:
         converted = "conversionReviewVersions" in text
         kept = f"  annotations:\n    {_KEEP}\n{_if_cert_manager(_INJECT) if converted else ''}"
         text = text.replace(f"  name: {name}\n", f"  name: {name}\n{kept}", 1)
-        found = f'lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "{name}"'
+        lookup = f'lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "{name}"'
         written = 'dig "metadata" "annotations" "meta.helm.sh/release-{}" "" $found'
         ours = " ".join(
             f"(eq ({written.format(part.lower())}) .Release.{part})" for part in ("Name", "Namespace")
         )
         parts.append(
-            f"{{{{- $found := {found} }}}}\n"
+            f"{{{{- $found := {lookup} }}}}\n"
             f"{{{{- if or (not $found) (and {ours}) }}}}\n---\n{text}{{{{- end }}}}\n"
         )
     return "".join(parts)
@@ -247,7 +247,7 @@ def _optional_readme(names: Iterable[str]) -> str:
 
 
 def _text(objects: Iterable[Json]) -> str:
-    documents = [yaml.dump(each, Dumper=_Dumper, sort_keys=False, width=110) for each in objects]
+    documents = [yaml.dump(obj, Dumper=_Dumper, sort_keys=False, width=110) for obj in objects]
     return _WRITTEN_BY + "---\n".join(documents)
 
 

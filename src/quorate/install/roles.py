@@ -124,7 +124,7 @@ def _viewer(
 
 def _with_explanation(role: Json, plural: str) -> Json:
     """Return the role with the right to read explanations, if objects of the kind have some."""
-    if plural not in {each for each, _, _ in explanation.EXPLAINED}:
+    if plural not in {explained for explained, _, _ in explanation.EXPLAINED}:
         return role
     plurals = (plural, "jobs") if plural == "workloads" else (plural,)  # jobs: those without a Workload
     rules = [*role["rules"], _explanation_rule(*plurals)]

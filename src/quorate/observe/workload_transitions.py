@@ -24,7 +24,7 @@ class Sample(msgspec.Struct, frozen=True):
 def transition_samples(old: Workload, new: Workload) -> Iterator[Sample]:
     """Yield a sample for each condition that became true from ``old`` to ``new``."""
     before, after = _true_conditions(old), _true_conditions(new)
-    became_true = {type_: each for type_, each in after.items() if type_ not in before}
+    became_true = {type_: condition for type_, condition in after.items() if type_ not in before}
     class_ref = new.spec.priority_class_ref
     class_label = {"priority_class": class_ref.name if class_ref is not None else ""}
     waiting_since = c.queued_since(new)

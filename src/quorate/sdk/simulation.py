@@ -38,7 +38,7 @@ def simulate(
     worlds = {name: _changed(world, change) for name, change in changes.items()}
     name = "scenario" if scenario.path is None else str(scenario.path)
     first = play(world, on_progress)
-    runs = {name: play(each, on_progress) for name, each in worlds.items()}
+    runs = {name: play(world, on_progress) for name, world in worlds.items()}
     results = {
         other: _result(
             other, run, msgspec.convert(compare(other, first, run), Comparison, from_attributes=True)

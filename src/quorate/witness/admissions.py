@@ -71,7 +71,9 @@ class Admissions:
 
     def keep_only(self, with_pods: set[Uid]) -> None:
         """Forget past admissions without pods."""
-        self._last = {uid: each for uid, each in self._last.items() if each.current or uid in with_pods}
+        self._last = {
+            uid: admission for uid, admission in self._last.items() if admission.current or uid in with_pods
+        }
 
     def index(self, owners: Mapping[Uid, Uid]) -> "AdmissionIndex":
         """Return the index of all admissions; ``owners``: the controller of each object that has one."""
@@ -146,11 +148,11 @@ def _names(metadata: ObjectMeta) -> tuple[str, str | None, str | None, str | Non
     return metadata.namespace, annotations.get(WORKLOAD_ANNOTATION), group, annotations.get(VOLCANO_GROUP)
 
 
-def _age(each: _Remembered) -> tuple[bool, float, float, str]:
+def _age(__remembered: _Remembered) -> tuple[bool, float, float, str]:
     """Return a key that is larger the more an admission is the present one."""
-    metadata = each.workload.metadata
+    metadata = __remembered.workload.metadata
     created = 0.0 if metadata.creation_timestamp is None else epoch(metadata.creation_timestamp)
-    return (each.current, each.workload.reserved_at, created, metadata.uid)
+    return (__remembered.current, __remembered.workload.reserved_at, created, metadata.uid)
 
 
 def assignment_of(pod: WitnessedPod, workload: WitnessedWorkload) -> PodSetAssignment | None:

@@ -236,12 +236,12 @@ def _beyond_admission(charges: Iterable[_Charge]) -> list[Difference]:
         if charge.pod.metadata.deletion_timestamp is None:
             by_workload.setdefault(charge.workload.metadata.key, []).append(charge)
     differences: list[Difference] = []
-    for key, found in sorted(by_workload.items()):
-        admitted = _admitted_amounts(found[-1].workload)
+    for key, charged in sorted(by_workload.items()):
+        admitted = _admitted_amounts(charged[-1].workload)
         for of, limit in sorted(admitted.items()):
-            used = sum(charge.amounts.get(of, 0) for charge in found)
+            used = sum(charge.amounts.get(of, 0) for charge in charged)
             if used > limit:
-                names = _newest_first(charge.pod for charge in found if charge.amounts.get(of))
+                names = _newest_first(charge.pod for charge in charged if charge.amounts.get(of))
                 place = Place("Workload", str(key), of.flavor, of.resource)
                 differences.append(Difference(place, Reason.OUTSIDE_QUOTA, used, limit, names))
     return differences
@@ -284,11 +284,11 @@ def _without_quota(pods: Iterable[WitnessedPod]) -> list[Difference]:
             if queue.name
             else Place("Namespace", queue.namespace, "", PODS),
             Reason.WITHOUT_ADMISSION,
-            len(found) * NANOS,
+            len(pods) * NANOS,
             0,
-            _newest_first(found),
+            _newest_first(pods),
         )
-        for queue, found in sorted(by_queue.items())
+        for queue, pods in sorted(by_queue.items())
     ]
 
 

@@ -83,8 +83,8 @@ def preflight(
 
     async def check(connection: Connection) -> tuple[PreflightFinding, ...]:
         used = await effective_configuration(connection.client, config)
-        found = await Preflight(connection.client, used.configuration, account).run()
-        return (*found, info("configuration", f"evaluated with {used.origin}"))
+        findings = await Preflight(connection.client, used.configuration, account).run()
+        return (*findings, info("configuration", f"evaluated with {used.origin}"))
 
     findings = by_severity(with_cluster(ClusterOptions(kubeconfig, context), check))
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
@@ -113,7 +113,7 @@ class Preflight:
     async def run(self) -> tuple[PreflightFinding, ...]:
         findings = [*version_findings(await server_version(self._client))]
         definitions = await self._list(kinds.DEFINITIONS)
-        endpoints = {each.metadata.key: each for each in await self._list(kinds.ENDPOINTS)}
+        endpoints = {endpoint.metadata.key: endpoint for endpoint in await self._list(kinds.ENDPOINTS)}
         findings += definition_findings(definitions, WANTED)
         findings += unserved_findings(definitions)
         findings += conversion_findings(definitions, endpoints)
@@ -133,8 +133,8 @@ class Preflight:
 
     async def _list(self, resource: Resource[T]) -> tuple[T, ...]:
         """Return all objects of a kind; none, with a finding, if they cannot be read."""
-        found = await self._try(resource)
-        return () if found is None else found
+        objects = await self._try(resource)
+        return () if objects is None else objects
 
     async def _try(self, resource: Resource[T]) -> tuple[T, ...] | None:
         try:

@@ -67,5 +67,5 @@ def _row(parameter: object, context: typer.Context) -> str | None:
     if record is None:
         return None
     record = _TYPE.sub("", record[0]), record[1]
-    syntax, text = (_plain(each).replace("|", "\\|").replace("\n", " ") for each in record)
+    syntax, text = (_plain(text).replace("|", "\\|").replace("\n", " ") for text in record)
     return f"| `{syntax}` | {text} |"

@@ -29,17 +29,17 @@ most 500 for lists.
 
 def page() -> str:
     rows = "".join(
-        f"| `{each.method} {each.path}` | {'yes' if each.needs_session else 'no'} | {each.summary} |\n"
-        for each in OPERATIONS
+        f"| `{op.method} {op.path}` | {'yes' if op.needs_session else 'no'} | {op.summary} |\n"
+        for op in OPERATIONS
     )
     return f"{_HEAD}{rows}{_QUERY}{''.join(_parameters())}{_TAIL}"
 
 
 def _parameters() -> Iterator[str]:
-    for each in OPERATIONS:
-        if each.parameters:
-            yield f"| `{each.method} {each.path}` | {_names(each)} |\n"
+    for operation in OPERATIONS:
+        if operation.parameters:
+            yield f"| `{operation.method} {operation.path}` | {_names(operation)} |\n"
 
 
 def _names(operation: Operation) -> str:
-    return ", ".join(f"`{each.name}`" for each in operation.parameters)
+    return ", ".join(f"`{parameter.name}`" for parameter in operation.parameters)

@@ -53,7 +53,7 @@ def gang_page() -> str:
 def _sections(definitions: tuple[Json, ...]) -> Iterator[str]:
     for definition in definitions:
         spec = definition["spec"]
-        newest = next(each for each in spec["versions"] if each["storage"])
+        newest = next(version for version in spec["versions"] if version["storage"])
         names = [spec["names"]["plural"], *spec["names"].get("shortNames", ())]
         scope = "Namespaced" if spec["scope"] == "Namespaced" else "Cluster-scoped"
         root = newest["schema"]["openAPIV3Schema"]
@@ -62,7 +62,7 @@ def _sections(definitions: tuple[Json, ...]) -> Iterator[str]:
         yield f"{scope}; names for kubectl: {', '.join(f'`{name}`' for name in names)}.\n"
         columns = newest.get("additionalPrinterColumns", [])
         if columns:
-            shown = ", ".join(f"{each['name']} (`{each['jsonPath']}`)" for each in columns)
+            shown = ", ".join(f"{column['name']} (`{column['jsonPath']}`)" for column in columns)
             yield f"Columns of `kubectl get`: {shown}.\n"
         yield "| field | type | default | rules | description |\n|---|---|---|---|---|"
         properties = root["properties"]

@@ -123,7 +123,7 @@ def run_directory(
     settings = Settings(pools, speed=speed, runtime=process_runtime)
     objects = manifests.objects
     if scheduler_name:
-        objects = tuple(with_scheduler(each, scheduler_name) for each in objects)
+        objects = tuple(with_scheduler(manifest, scheduler_name) for manifest in objects)
     gang_scheduler = GangSchedulerSettings(default_scheduler_configuration(), DEFAULT_FILE, Options())
     plan = Plan(objects, in_force, settings, timeout_s, gang_scheduler)
     if plan.jobs == 0:
@@ -141,11 +141,11 @@ def _describe_pools(pools: Sequence[NodePool]) -> str:
 
 
 def _describe_pool(pool: NodePool) -> str:
-    each = "with" if pool.count == 1 else "each with"
+    with_ = "with" if pool.count == 1 else "each with"
     nodes = plural(pool.count, "node" if pool.name == EQUAL_NODES else f"{pool.name} node")
     others = "".join(f", {resource} {amount}" for resource, amount in pool.extended.items())
     amounts = f"cpu {pool.cpu}, memory {pool.memory}{others} and {pool.pods} pods"
-    return f"{nodes} {each} {amounts}{_describe_levels(pool)}"
+    return f"{nodes} {with_} {amounts}{_describe_levels(pool)}"
 
 
 def _describe_levels(pool: NodePool) -> str:

@@ -144,7 +144,7 @@ class FirstWorkerLogs:
 
 def as_documented(without: Outcome, ready: Outcome, grouped: Outcome) -> bool:
     """Return True if the runs end as documented: a deadlock, then every job complete twice."""
-    return is_deadlock(without) and all(isinstance(each.ending, Completed) for each in (ready, grouped))
+    return is_deadlock(without) and all(isinstance(outcome.ending, Completed) for outcome in (ready, grouped))
 
 
 def is_deadlock(outcome: Outcome) -> bool:

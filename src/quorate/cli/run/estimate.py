@@ -28,11 +28,11 @@ class EstimateOfLast:
         self.start: StartTime | None = None  # None: not yet
 
     async def on_observed(self, client: Client, cluster: ObservedCluster) -> None:
-        waiting = [each for each in cluster.jobs if not each.finished and not _is_admitted(each)]
-        finished = sum(each.completed for each in cluster.jobs)
+        waiting = [job for job in cluster.jobs if not job.finished and not _is_admitted(job)]
+        finished = sum(job.completed for job in cluster.jobs)
         if self.start is not None or len(waiting) != 1 or finished < _FEWEST_FINISHED:
             return
-        objects: Objects = {resource: found async for resource, found in read_objects(client)}
+        objects: Objects = {resource: read_object async for resource, read_object in read_objects(client)}
         now = self._clock.now()
         times = run_times(objects[WORKLOADS], _ASSUMED_S)
         starts = forecast(snapshot_world(objects, times, now, default_configuration()))

@@ -122,8 +122,8 @@ def simulate(
     tune_garbage_collection()
     played = _play_all([(name, world), *variants])
     first = played[0]
-    comparisons = [compare(each, first, run) for (each, _), run in zip(variants, played[1:], strict=True)]
-    by_name = dict(zip([name, *(each for each, _ in variants)], played, strict=True))
+    comparisons = [compare(change, first, run) for (change, _), run in zip(variants, played[1:], strict=True)]
+    by_name = dict(zip([name, *(change for change, _ in variants)], played, strict=True))
     if report is not None:
         _write_report(report, by_name, comparisons)
     if jobs is not None:

@@ -44,8 +44,8 @@ def snapshot(
     [b]Example:[/b] quorate snapshot --file today.yaml && quorate simulate today.yaml --change larger-quota.yaml
     """  # noqa: E501  the example is one line, to be copied
     live = read_cluster(ClusterOptions(kubeconfig, context), config, runs)
-    found = documents(live.objects, live.times, live.now, live.effective.text)
-    text = "---\n".join(pseudonymised(found) if pseudonyms else found)
+    parts = documents(live.objects, live.times, live.now, live.effective.text)
+    text = "---\n".join(pseudonymised(parts) if pseudonyms else parts)
     if file is None:
         typer.echo(text, nl=False)
     else:

@@ -80,14 +80,14 @@ def summary_tables(summary: Summary) -> tuple[Table, ...]:
 def _nodes_table(nodes: Iterable[NodeUse]) -> Table:
     rows: list[tuple[str, ...]] = [
         (
-            each.resource,
-            str(each.nodes),
-            each.allocatable,
-            _percent(each.share),
-            _percent(each.least),
-            _percent(each.most),
+            node.resource,
+            str(node.nodes),
+            node.allocatable,
+            _percent(node.share),
+            _percent(node.least),
+            _percent(node.most),
         )
-        for each in nodes
+        for node in nodes
     ]
     return Table(("RESOURCE", "NODES", "ALLOCATABLE", "UTILISATION", "LEAST USED", "MOST USED"), rows)
 
@@ -97,10 +97,10 @@ def comparison_tables(comparison: Comparison) -> tuple[Table, ...]:
     rows = [(name, *_change_cells(change)) for name, change in comparison.by_class.items()]
     rows += [(name, *_change_cells(change)) for name, change in comparison.by_queue.items()]
     rows.append(("all", *_change_cells(comparison.jobs)))
-    shares = {_pair(each): each.share for each in comparison.before.utilisation}
+    shares = {_pair(use): use.share for use in comparison.before.utilisation}
     uses: list[tuple[str, ...]] = [
-        (*_pair(each), _arrow(_percent(shares.get(_pair(each))), _percent(each.share)))
-        for each in comparison.after.utilisation
+        (*_pair(use), _arrow(_percent(shares.get(_pair(use))), _percent(use.share)))
+        for use in comparison.after.utilisation
     ]
     return (
         Table(("CLASS OR QUEUE", "SOONER", "LATER", "WAIT P50", "P90", "P99", "SLOWDOWN", "PREEMPTED"), rows),
@@ -115,9 +115,7 @@ def waiting_headline(summary: Summary) -> str:
 
 def waiting_table(summary: Summary) -> Table:
     """Return the first jobs that wait at the end, with the reason of each."""
-    return Table(
-        ("JOB", "QUEUE", "REASON"), [(each.name, each.queue, each.reason) for each in summary.waiting]
-    )
+    return Table(("JOB", "QUEUE", "REASON"), [(job.name, job.queue, job.reason) for job in summary.waiting])
 
 
 def _waits_table(title: str, groups: Mapping[str, Waits], total: Waits | None) -> Table:
@@ -142,19 +140,19 @@ def _cells(waits: Waits) -> tuple[str, ...]:
 
 def _utilisation_table(utilisation: Iterable[Utilisation]) -> Table:
     rows: list[tuple[str, ...]] = [
-        (*_pair(each), each.nominal, _mean(each), _percent(each.share)) for each in utilisation
+        (*_pair(use), use.nominal, _mean(use), _percent(use.share)) for use in utilisation
     ]
     return Table(("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MEAN USE", "UTILISATION"), rows)
 
 
-def _mean(each: Utilisation) -> str:
+def _mean(utilisation: Utilisation) -> str:
     """Return the mean use with two decimals, of bytes in Gi."""
-    mean = parse_quantity(each.mean).milli / 1000
-    return f"{mean / 2**30:.2f}Gi" if counts_bytes(each.resource) else f"{mean:.2f}"
+    mean = parse_quantity(utilisation.mean).milli / 1000
+    return f"{mean / 2**30:.2f}Gi" if counts_bytes(utilisation.resource) else f"{mean:.2f}"
 
 
-def _pair(each: Utilisation) -> tuple[str, str, str]:
-    return each.cluster_queue, each.flavor, each.resource
+def _pair(utilisation: Utilisation) -> tuple[str, str, str]:
+    return utilisation.cluster_queue, utilisation.flavor, utilisation.resource
 
 
 def _change_cells(change: Change) -> tuple[str, ...]:

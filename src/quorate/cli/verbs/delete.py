@@ -60,15 +60,15 @@ def delete(
 
     async def find(connection: Connection) -> Sequence[Deletion]:
         if names:
-            found = [each for name in names for each in await named_workloads(connection, name)]
+            workloads = [workload for name in names for workload in await named_workloads(connection, name)]
         else:
-            found = [*(await connection.client.list(WORKLOADS, connection.namespace)).items]
-        if not found:
+            workloads = [*(await connection.client.list(WORKLOADS, connection.namespace)).items]
+        if not workloads:
             o.print_none_found(connection.namespace)
-        return await _deletions(connection, found)
+        return await _deletions(connection, workloads)
 
     deletions = with_cluster(cluster_options, find)
-    jobs = [each for each in deletions if each.is_job]
+    jobs = [deletion for deletion in deletions if deletion.is_job]
     if jobs and not yes and dry_run is o.DryRun.NONE:
         typer.echo("This also deletes:")
         for job in jobs:
@@ -76,8 +76,8 @@ def delete(
         typer.confirm("Do you want to proceed?", abort=True)
 
     async def delete_all(connection: Connection) -> None:
-        for each in deletions:
-            await _delete(connection, each, dry_run)
+        for deletion in deletions:
+            await _delete(connection, deletion, dry_run)
 
     if deletions:
         with_cluster(cluster_options, delete_all)
@@ -86,11 +86,11 @@ def delete(
 async def _deletions(connection: Connection, workloads: Iterable[Workload]) -> Sequence[Deletion]:
     """Return one deletion per object, in the order of the workloads."""
     owners = OwnerResolver(connection.client)
-    found: dict[Uid, Deletion] = {}
+    deletions: dict[Uid, Deletion] = {}
     for workload in workloads:
         metadata = workload.metadata
         if not metadata.owner_references:
-            found[metadata.uid] = Deletion(WORKLOADS, metadata.key, metadata.uid, metadata.name)
+            deletions[metadata.uid] = Deletion(WORKLOADS, metadata.key, metadata.uid, metadata.name)
         for owner in metadata.owner_references:
             kind = await owners.resource_of(owner)
             if kind is None:
@@ -99,8 +99,8 @@ async def _deletions(connection: Connection, workloads: Iterable[Workload]) -> S
                     f"{connection.client.config.server} does not serve {owner.api_version}"
                 )
             key = Key(metadata.namespace, owner.name)
-            found.setdefault(owner.uid, Deletion(kind, key, owner.uid, metadata.name))
-    return (*found.values(),)
+            deletions.setdefault(owner.uid, Deletion(kind, key, owner.uid, metadata.name))
+    return (*deletions.values(),)
 
 
 async def _delete(connection: Connection, deletion: Deletion, dry_run: o.DryRun) -> None:

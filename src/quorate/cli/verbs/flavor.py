@@ -35,9 +35,11 @@ def list_(
     """
     now = WallClock().now()
     columns: tuple[Column[ResourceFlavor], ...] = (
-        Column("NAME", lambda each: each.metadata.name),
-        Column("NODE LABELS", lambda each: ", ".join(f"{k}={v}" for k, v in each.spec.node_labels.items())),
-        Column("AGE", lambda each: age(each.metadata.creation_timestamp, now)),
+        Column("NAME", lambda flavor: flavor.metadata.name),
+        Column(
+            "NODE LABELS", lambda flavor: ", ".join(f"{k}={v}" for k, v in flavor.spec.node_labels.items())
+        ),
+        Column("AGE", lambda flavor: age(flavor.metadata.creation_timestamp, now)),
     )
 
     async def show(connection: Connection) -> None:

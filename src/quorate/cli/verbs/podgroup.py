@@ -97,17 +97,17 @@ def _age_rank(group: PodGroup) -> tuple[float, Key]:
 
 
 def _columns(now: float, *, namespaces: bool) -> tuple[Column[PodGroup], ...]:
-    where: tuple[Column[PodGroup], ...] = (Column("NAMESPACE", lambda each: each.metadata.namespace),)
+    where: tuple[Column[PodGroup], ...] = (Column("NAMESPACE", lambda group: group.metadata.namespace),)
     return (
         *(where if namespaces else ()),
-        Column("NAME", lambda each: each.metadata.name),
-        Column("QUEUE", lambda each: each.spec.queue),
-        Column("PHASE", lambda each: each.status.phase or PENDING),
-        Column("MIN", lambda each: str(each.spec.min_member)),
-        Column("RUNNING", lambda each: str(each.status.running)),
-        Column("AGE", lambda each: age(each.metadata.creation_timestamp, now)),
-        Column("REASON", lambda each: unschedulable(each)[0]),
-        Column("MESSAGE", lambda each: unschedulable(each)[1], wide=True),
+        Column("NAME", lambda group: group.metadata.name),
+        Column("QUEUE", lambda group: group.spec.queue),
+        Column("PHASE", lambda group: group.status.phase or PENDING),
+        Column("MIN", lambda group: str(group.spec.min_member)),
+        Column("RUNNING", lambda group: str(group.status.running)),
+        Column("AGE", lambda group: age(group.metadata.creation_timestamp, now)),
+        Column("REASON", lambda group: unschedulable(group)[0]),
+        Column("MESSAGE", lambda group: unschedulable(group)[1], wide=True),
     )
 
 
@@ -146,17 +146,17 @@ def explain(
         clock = WallClock()
         now = clock.now()
         groups = (await connection.client.list(POD_GROUPS, connection.namespace)).items
-        found = [each for name in names for each in await _named(connection, groups, name)]
+        chosen = [group for name in names for group in await _named(connection, groups, name)]
         model = await load_model(
             connection.client,
             clock,
             scheduler_name or SCHEDULER_NAMES,
             disruption_budgets=settings.has_plugin("pdb"),
         )
-        members = {each: len(gang.tasks) for each, gang in model.gangs.items()}
+        members = {key: len(gang.tasks) for key, gang in model.gangs.items()}
         outlooks = _outlooks(model, settings, now)
         typer.echo(f"evaluated with {origin}", err=True)
-        for group in found:
+        for group in chosen:
             key = group.metadata.key
             explanation = explain_group(group, members.get(key, 0), outlooks.get(key), settings)
             if is_structured(output):
@@ -197,17 +197,17 @@ async def _named(connection: Connection, groups: Sequence[PodGroup], written: st
     """
     if "/" in written:
         uids = await job_uids(connection, written)  # of the job, or of the pod group given as TYPE/NAME
-        found = [each for each in groups if not _uids(each.metadata).isdisjoint(uids)]
+        chosen = [group for group in groups if not _uids(group.metadata).isdisjoint(uids)]
         problem = (
             f"{written} in {connection.scope} has no pod group "
             "(check the schedulerName of its pods, and that the controllers run)"
         )
     else:
-        found = [each for each in groups if each.metadata.name == written]
+        chosen = [group for group in groups if group.metadata.name == written]
         problem = f"no pod group {written} in {connection.scope}"
-    if not found:
+    if not chosen:
         raise UsageError(problem)
-    return found
+    return chosen
 
 
 def _uids(metadata: ObjectMeta) -> set[Uid]:
@@ -308,7 +308,7 @@ def explanation_sections(explanation: PodGroupExplanation) -> tuple[Section, ...
     return (
         facts,
         TableSection(
-            "Checks", ("CHECK", "RESULT"), tuple((each.name, each.says) for each in explanation.checks)
+            "Checks", ("CHECK", "RESULT"), tuple((check.name, check.says) for check in explanation.checks)
         ),
     )
 

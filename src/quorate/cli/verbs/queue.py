@@ -153,9 +153,9 @@ def describe(
                 resource = _RESOURCES[kind]
                 print_document(resource, await connection.client.get(as_untyped(resource), key), output)
             elif kind is Kind.CLUSTER:
-                found = await connection.client.get(CLUSTER_QUEUES, key)
+                described = await connection.client.get(CLUSTER_QUEUES, key)
                 locals_ = await connection.client.list(LOCAL_QUEUES)
-                print_sections(describe_cluster_queue(found, locals_.items, now))
+                print_sections(describe_cluster_queue(described, locals_.items, now))
             else:
                 print_sections(describe_local_queue(await connection.client.get(LOCAL_QUEUES, key), now))
 

@@ -69,53 +69,53 @@ def _quotas(flavor: str, covered: Iterable[str], quotas: Amounts, limits: dict[s
 
 def amounts(option: str, written: Sequence[str]) -> Amounts:
     """Parse ``FLAVOR:cpu=8;memory=36Gi``, separated by commas or repeated."""
-    found: Amounts = {}
-    for one in (part.strip() for each in written for part in each.split(",")):
+    parsed: Amounts = {}
+    for one in (part.strip() for option_value in written for part in option_value.split(",")):
         flavor, colon, rest = one.partition(":")
         if not flavor or not colon:
             raise UsageError(
                 f"{option}: {one!r} has no flavor or no resources (write FLAVOR:cpu=8;memory=36Gi)"
             )
-        if flavor in found:
+        if flavor in parsed:
             raise UsageError(f"{option}: flavor {flavor} is given twice")
-        found[flavor] = {}
+        parsed[flavor] = {}
         for pair in rest.removesuffix(";").split(";"):
             name, equals, amount = pair.partition("=")
             if not name or not equals:
                 raise UsageError(f"{option}: {flavor}:{pair!r} is no amount (write RESOURCE=AMOUNT)")
-            if name in found[flavor]:
+            if name in parsed[flavor]:
                 raise UsageError(f"{option}: {flavor}:{name} is given twice")
             try:
-                found[flavor][name] = parse_quantity(amount)
+                parsed[flavor][name] = parse_quantity(amount)
             except InvalidQuantity as error:
                 raise UsageError(f"{option}: {flavor}:{name}: {error}") from error
-    return found
+    return parsed
 
 
 def pairs(option: str, written: Sequence[str]) -> dict[str, str]:
     """Parse ``a=b``, separated by commas or repeated."""
-    found: dict[str, str] = {}
-    for one in (part.strip() for each in written for part in each.split(",")):
+    labels: dict[str, str] = {}
+    for one in (part.strip() for option_value in written for part in option_value.split(",")):
         key, equals, value = one.partition("=")
         if not key or not equals:
             raise UsageError(f"{option}: {one!r} is no label (write KEY=VALUE)")
-        found[key] = value
-    return found
+        labels[key] = value
+    return labels
 
 
 def taints(written: Sequence[str]) -> list[Json]:
     """Parse ``gpu=yes:NoSchedule``; the value is optional."""
-    return [_taint("--node-taints", each) for each in written]
+    return [_taint("--node-taints", text) for text in written]
 
 
 def tolerations(written: Sequence[str]) -> list[Json]:
     """Parse tolerations: ``gpu=yes:NoSchedule`` is ``Equal``, ``gpu:NoSchedule`` is ``Exists``."""
-    found = []
-    for each in written:
-        taint = _taint("--tolerations", each)
+    parsed = []
+    for text in written:
+        taint = _taint("--tolerations", text)
         operator = "Equal" if "value" in taint else "Exists"
-        found.append({**taint, "operator": operator})
-    return found
+        parsed.append({**taint, "operator": operator})
+    return parsed
 
 
 def _taint(option: str, written: str) -> Json:

@@ -82,13 +82,15 @@ def list_(
 def _columns(flavors: Sequence[ResourceFlavor], now: float) -> Sequence[Column[Topology]]:
     def users(topology: Topology) -> str:
         name = topology.metadata.name
-        return ", ".join(sorted(each.metadata.name for each in flavors if each.spec.topology_name == name))
+        return ", ".join(
+            sorted(flavor.metadata.name for flavor in flavors if flavor.spec.topology_name == name)
+        )
 
     return (
-        Column("NAME", lambda each: each.metadata.name),
-        Column("LEVELS", lambda each: ", ".join(level.node_label for level in each.spec.levels)),
+        Column("NAME", lambda topology: topology.metadata.name),
+        Column("LEVELS", lambda topology: ", ".join(level.node_label for level in topology.spec.levels)),
         Column("FLAVORS", users),
-        Column("AGE", lambda each: age(each.metadata.creation_timestamp, now)),
+        Column("AGE", lambda topology: age(topology.metadata.creation_timestamp, now)),
     )
 
 
@@ -120,18 +122,18 @@ def describe(
 
     async def show(connection: Connection) -> None:
         client = connection.client
-        found = await client.get(TOPOLOGIES, Key("", name))
+        described = await client.get(TOPOLOGIES, Key("", name))
         if output is o.Output.NAME:
             typer.echo(qualified_name(TOPOLOGIES, name))
             return
         used = await effective_configuration(client, config)
-        report = await load_report(client, found, used.configuration, WallClock().now())
+        report = await load_report(client, described, used.configuration, WallClock().now())
         if is_structured(output):
             print_value(report, output)
             return
-        known = sorted({each for domain in _all_domains(report) for each in domain.capacity})
-        if known and resource not in known:
-            raise UsageError(f"--resource: no node of {name} has {resource} (known: {', '.join(known)})")
+        names = sorted({name for domain in _all_domains(report) for name in domain.capacity})
+        if names and resource not in names:
+            raise UsageError(f"--resource: no node of {name} has {resource} (known: {', '.join(names)})")
         is_on = used.configuration.topology_gates is not None
         _print(report, resource, is_on=is_on, origin=used.origin, wide=output is o.Output.WIDE)
 
@@ -139,14 +141,14 @@ def describe(
 
 
 async def load_report(
-    client: Client, found: Topology, configuration: Configuration, now: float
+    client: Client, described: Topology, configuration: Configuration, now: float
 ) -> TopologyReport:
     """Return the domains of a topology with their usage, as the controllers would count it."""
     gates = configuration.topology_gates or TopologyGates()
     state = State(msgspec.structs.replace(configuration, topology_gates=gates))
     await load_model(client, state, now)
     nodes = (await client.list(PLACEABLE_NODES)).items
-    return report_topology(found, state.ledger.topology, nodes)
+    return report_topology(described, state.ledger.topology, nodes)
 
 
 def _all_domains(report: TopologyReport) -> Iterator[DomainReport]:
@@ -185,7 +187,7 @@ def _rows(flavor: FlavorReport, resource: str, *, depth: int, wide: bool) -> lis
         if level == depth > 1 and not wide:
             continue
         amounts = (domain.capacity, domain.used, domain.others, domain.free, domain.largest_free)
-        cells = [format_quantity(each[resource]) if resource in each else "0" for each in amounts]
+        cells = [format_quantity(amount[resource]) if resource in amount else "0" for amount in amounts]
         rows.append((f"{'  ' * (level - 1)}{domain.name}", str(domain.leaves), *cells))
     return rows
 

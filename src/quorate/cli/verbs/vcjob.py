@@ -126,8 +126,8 @@ def job_in(path: Path, text: str) -> Json:
         raise InvalidFiles([f"{path}:1: is not one Volcano Job (use kubectl create for several objects)"])
     type_ = (value.get("apiVersion"), value.get("kind"))
     if type_ != (VOLCANO_JOBS.api_version, VOLCANO_JOBS.kind):
-        found = f"{type_[0]} {type_[1]}"
-        raise InvalidFiles([f"{path}:1: {found} is no Volcano Job ({VOLCANO_JOBS.api_version} Job)"])
+        given = f"{type_[0]} {type_[1]}"
+        raise InvalidFiles([f"{path}:1: {given} is no Volcano Job ({VOLCANO_JOBS.api_version} Job)"])
     return value
 
 
@@ -147,12 +147,12 @@ def one_task(name: str, container: Json, replicas: int, minimum: int, scheduler:
 
 def _amounts(option: str, written: str) -> dict[str, str]:
     amounts = {}
-    for each in filter(None, written.split(",")):
-        resource, _, amount = each.partition("=")
+    for part in filter(None, written.split(",")):
+        resource, _, amount = part.partition("=")
         try:
             parse_quantity(amount)
         except InvalidQuantity as error:
-            raise UsageError(f"{option}: {each!r} is not NAME=AMOUNT, for example cpu=500m") from error
+            raise UsageError(f"{option}: {part!r} is not NAME=AMOUNT, for example cpu=500m") from error
         amounts[resource] = amount
     return amounts
 
@@ -266,7 +266,9 @@ def job_sections(job: Job, now: float) -> Sequence[Section]:
         (task.name, str(task.replicas), "" if task.min_available is None else str(task.min_available))
         for task in spec.tasks
     )
-    history = tuple((each.status, age(each.last_transition_time, now)) for each in status.conditions)
+    history = tuple(
+        (condition.status, age(condition.last_transition_time, now)) for condition in status.conditions
+    )
     return (
         facts,
         TableSection("Tasks", ("NAME", "REPLICAS", "MIN AVAILABLE"), tasks),

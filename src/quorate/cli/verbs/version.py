@@ -44,11 +44,12 @@ def version(
 async def _controllers(connection: Connection, namespace: str) -> str:
     for name in CONTROLLERS:
         try:
-            found = await connection.client.get(DEPLOYMENTS, Key(namespace, name))
+            deployment = await connection.client.get(DEPLOYMENTS, Key(namespace, name))
         except NotFound:
             continue
         except Forbidden:
             return f"no permission to get deployments in namespace {namespace}"
-        images = ", ".join(container.image for container in found.spec.template.spec.containers)
-        return f"{images} ({namespace}/{name}, {found.status.ready_replicas} of {found.spec.replicas} ready)"
+        images = ", ".join(container.image for container in deployment.spec.template.spec.containers)
+        ready = f"{deployment.status.ready_replicas} of {deployment.spec.replicas} ready"
+        return f"{images} ({namespace}/{name}, {ready})"
     return f"none in namespace {namespace} (they may run in another namespace, -n NAME, or as a process)"

@@ -85,8 +85,8 @@ def workload_columns(
     """Return the columns; ``cluster_queues`` by local queue, ``positions`` from 0 in each local queue."""
 
     def position(workload: Workload) -> str:
-        found = positions.get(workload.metadata.key)
-        return "" if found is None else str(found)
+        place = positions.get(workload.metadata.key)
+        return "" if place is None else str(place)
 
     columns: tuple[Column[Workload], ...] = (
         Column("NAME", lambda workload: workload.metadata.name),
@@ -169,11 +169,13 @@ def describe_cluster_queue(
                       f"{status.admitted_workloads} admitted"),
         ("Age", age(queue.metadata.creation_timestamp, now)),
     ))  # fmt: skip
-    own_queues = [each for each in local_queues if each.spec.cluster_queue == queue.metadata.name]
+    own_queues = [
+        local_queue for local_queue in local_queues if local_queue.spec.cluster_queue == queue.metadata.name
+    ]
     lines = tuple(
-        (each.metadata.namespace, each.metadata.name, str(each.status.pending_workloads),
-         str(each.status.admitted_workloads))
-        for each in own_queues
+        (own_queue.metadata.namespace, own_queue.metadata.name, str(own_queue.status.pending_workloads),
+         str(own_queue.status.admitted_workloads))
+        for own_queue in own_queues
     )  # fmt: skip
     return (
         facts,
@@ -196,16 +198,16 @@ def describe_local_queue(queue: LocalQueue, now: float) -> tuple[Section, ...]:
     ))  # fmt: skip
     admitted = _totals(status.flavors_usage)
     rows = tuple(
-        (flavor.name, each.name, str(each.total), admitted.get((flavor.name, each.name), "0"))
+        (flavor.name, resource.name, str(resource.total), admitted.get((flavor.name, resource.name), "0"))
         for flavor in status.flavors_reservation
-        for each in flavor.resources
+        for resource in flavor.resources
     )
     return facts, TableSection("Use", ("FLAVOR", "RESOURCE", "RESERVED", "ADMITTED"), rows)
 
 
 def describe_workload(workload: Workload, cluster_queue: str, now: float) -> tuple[Section, ...]:
     spec, status = workload.spec, workload.status
-    owners = ", ".join(f"{each.kind} {each.name}" for each in workload.metadata.owner_references)
+    owners = ", ".join(f"{owner.kind} {owner.name}" for owner in workload.metadata.owner_references)
     facts = Fields((
         ("Name", workload.metadata.name),
         ("Namespace", workload.metadata.namespace),
@@ -223,20 +225,20 @@ def describe_workload(workload: Workload, cluster_queue: str, now: float) -> tup
         TableSection(
             "Admission checks",
             ("NAME", "STATE", "MESSAGE"),
-            tuple((each.name, each.state, each.message) for each in status.admission_checks),
+            tuple((check.name, check.state, check.message) for check in status.admission_checks),
         ),
         TableSection(
             "Conditions",
             ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"),
-            tuple(_condition(each, now) for each in status.conditions),
+            tuple(_condition(condition, now) for condition in status.conditions),
         ),
     )
 
 
 def _pod_sets(workload: Workload) -> TableSection:
     assigned = workload.status.admission.pod_set_assignments if workload.status.admission else ()
-    by_name = {each.name: each for each in assigned}
-    requested = {each.name: each.resources for each in workload.status.resource_requests}
+    by_name = {assignment.name: assignment for assignment in assigned}
+    requested = {request.name: request.resources for request in workload.status.resource_requests}
     rows = []
     for pod_set in workload.spec.pod_sets:
         assignment = by_name.get(pod_set.name)
@@ -265,7 +267,9 @@ def _priority(workload: Workload) -> str:
 
 def _evictions(workload: Workload) -> list[str]:
     stats = workload.status.scheduling_stats
-    return [f"{each.count} x {each.reason}" for each in stats.evictions] if stats is not None else []
+    return (
+        [f"{eviction.count} x {eviction.reason}" for eviction in stats.evictions] if stats is not None else []
+    )
 
 
 def _condition(condition: Condition, now: float) -> tuple[str, ...]:
@@ -282,7 +286,8 @@ def _namespaces(selector: LabelSelector | None) -> str:
         return "none, because namespaceSelector is not set ({} selects all)"
     labels = [f"{name}={value}" for name, value in sorted(selector.match_labels.items())]
     labels += [
-        f"{each.key} {each.operator} {','.join(each.values)}".rstrip() for each in selector.match_expressions
+        f"{expression.key} {expression.operator} {','.join(expression.values)}".rstrip()
+        for expression in selector.match_expressions
     ]
     return f"with {', '.join(labels)}" if labels else "all"
 
@@ -310,13 +315,17 @@ def _quota(
 
 
 def _totals(usages: Sequence[FlavorUsage]) -> dict[tuple[str, str], str]:
-    return {(flavor.name, each.name): str(each.total) for flavor in usages for each in flavor.resources}
+    return {
+        (flavor.name, resource.name): str(resource.total)
+        for flavor in usages
+        for resource in flavor.resources
+    }
 
 
 def _borrowed(usages: Sequence[FlavorUsage]) -> dict[tuple[str, str], str]:
     return {
-        (flavor.name, each.name): str(each.borrowed)
+        (flavor.name, resource.name): str(resource.borrowed)
         for flavor in usages
-        for each in flavor.resources
-        if each.borrowed
+        for resource in flavor.resources
+        if resource.borrowed
     }

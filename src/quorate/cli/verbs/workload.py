@@ -150,14 +150,14 @@ def describe(
 
     async def show(connection: Connection) -> None:
         for name in names:
-            for found in await named_workloads(connection, name):
+            for target in await named_workloads(connection, name):
                 if is_structured(output):
-                    document = await connection.client.get(as_untyped(WORKLOADS), found.metadata.key)
+                    document = await connection.client.get(as_untyped(WORKLOADS), target.metadata.key)
                     print_document(WORKLOADS, document, output)
                     continue
-                queues = (await connection.client.list(LOCAL_QUEUES, found.metadata.namespace)).items
-                cluster_queues = {each.metadata.key: each.spec.cluster_queue for each in queues}
-                print_sections(describe_workload(found, cluster_queue_of(found, cluster_queues), now))
+                queues = (await connection.client.list(LOCAL_QUEUES, target.metadata.namespace)).items
+                cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
+                print_sections(describe_workload(target, cluster_queue_of(target, cluster_queues), now))
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
 
@@ -204,20 +204,20 @@ def _set_active(
 ) -> None:
     async def write(connection: Connection) -> None:
         for name in names:
-            for found in await named_workloads(connection, name):
-                key = found.metadata.key
+            for target in await named_workloads(connection, name):
+                key = target.metadata.key
                 await patch_spec(connection, WORKLOADS, key, {"active": active}, done, dry_run, output)
 
     with_cluster(cluster_options, write)
 
 
 def _statuses(written: list[str]) -> frozenset[Status]:
-    names = {each.strip().lower() for one in written for each in one.split(",")}
+    names = {name.strip().lower() for one in written for name in one.split(",")}
     unknown = sorted(names - {_ALL, *Status})
     if unknown:
-        known = ", ".join((_ALL, *Status))
+        statuses = ", ".join((_ALL, *Status))
         raise typer.BadParameter(
-            f"{unknown[0]!r} is no status (write one of: {known})", param_hint="--status"
+            f"{unknown[0]!r} is no status (write one of: {statuses})", param_hint="--status"
         )
     return frozenset(Status) if _ALL in names else frozenset(map(Status, names))
 
@@ -271,8 +271,8 @@ def pods(
         wanted = frozenset([uid for name in names for uid in await job_uids(connection, name)])
         if is_structured(output):
             documents = (await connection.client.list(as_untyped(PODS), connection.namespace)).items
-            chosen = await _descendants(connection, wanted, [metadata_of(each) for each in documents])
-            kept = [each for each in documents if each["metadata"]["uid"] in chosen]
+            chosen = await _descendants(connection, wanted, [metadata_of(document) for document in documents])
+            kept = [document for document in documents if document["metadata"]["uid"] in chosen]
             print_documents(PODS, kept, output)
             return
         table = await _table(connection)
@@ -316,7 +316,7 @@ async def queue_positions(client: Client, local_queues: Iterable[Key]) -> dict[K
 
     Without this API, or without permission for it, the list is shown without positions.
     """
-    found: dict[Key, int] = {}
+    positions: dict[Key, int] = {}
     for queue in sorted(set(local_queues)):
         path = (
             f"/apis/{GROUP}/{VERSION}/namespaces/{queue.namespace}/localqueues/{queue.name}/pendingworkloads"
@@ -329,5 +329,5 @@ async def queue_positions(client: Client, local_queues: Iterable[Key]) -> dict[K
             typer.echo(f"warning: no positions in queues: {error}", err=True)
             break
         for pending in codec.decode(PendingWorkloadsSummary, answer).items:
-            found[pending.metadata.key] = pending.position_in_local_queue
-    return found
+            positions[pending.metadata.key] = pending.position_in_local_queue
+    return positions

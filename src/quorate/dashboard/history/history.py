@@ -57,7 +57,7 @@ class History:
         self._writer = writer
         self._reader = reader
         self._recent = deque(recent, maxlen=MAX_RECENT)  # the oldest first
-        self._known = {(each.uid, each.step, each.at) for each in recent}
+        self._known = {(transition.uid, transition.step, transition.at) for transition in recent}
         self._log = logger(__name__)
 
     # Recording.
@@ -82,14 +82,14 @@ class History:
 
     def _remember(self, transitions: Sequence[StoredTransition]) -> None:
         """Keep the losses in memory, each once: after a restart the first list shows known ones again."""
-        for each in transitions:
-            identity = (each.uid, each.step, each.at)
-            if each.step not in LOSSES or identity in self._known:
+        for transition in transitions:
+            identity = (transition.uid, transition.step, transition.at)
+            if transition.step not in LOSSES or identity in self._known:
                 continue
             if len(self._recent) == MAX_RECENT:
                 oldest = self._recent[0]
                 self._known.discard((oldest.uid, oldest.step, oldest.at))
-            self._recent.append(each)
+            self._recent.append(transition)
             self._known.add(identity)
 
     async def run(self, data: Callable[[], ClusterData]) -> None:
@@ -148,7 +148,7 @@ class History:
         """
         namespaces = viewer.scope.namespaces
         readable = None if namespaces is None else sorted(namespaces)
-        found = await self._reader.run(
+        stored = await self._reader.run(
             lambda store: store.transitions(
                 cluster_queue=cluster_queue,
                 namespaces=readable,
@@ -156,44 +156,46 @@ class History:
                 limit=max(1, min(MAX_LISTED_TRANSITIONS, limit)),
             )
         )
-        return tuple(as_read_by(viewer, data, each) for each in found)
+        return tuple(as_read_by(viewer, data, transition) for transition in stored)
 
     async def of_object(self, data: ClusterData, viewer: Viewer, uid: Uid) -> tuple[Transition, ...]:
         """Return the recorded transitions of one object that the viewer may read."""
-        found = await self._reader.run(lambda store: store.transitions(uid=uid, limit=MAX_LISTED_TRANSITIONS))
-        return tuple(as_read_by(viewer, data, each) for each in found)
+        stored = await self._reader.run(
+            lambda store: store.transitions(uid=uid, limit=MAX_LISTED_TRANSITIONS)
+        )
+        return tuple(as_read_by(viewer, data, transition) for transition in stored)
 
     def losses(
         self, data: ClusterData, viewer: Viewer, cluster_queue: str, limit: int
     ) -> tuple[Transition, ...]:
         """Return the latest evictions and preemptions in a cluster queue, newest first, from memory."""
-        found = sorted(
+        losses = sorted(
             (
-                each
-                for each in self._recent
-                if each.cluster_queue == cluster_queue and viewer.reads_namespace(each.namespace)
+                transition
+                for transition in self._recent
+                if transition.cluster_queue == cluster_queue and viewer.reads_namespace(transition.namespace)
             ),
-            key=lambda each: each.at,
+            key=lambda transition: transition.at,
             reverse=True,
         )
-        return tuple(as_read_by(viewer, data, each) for each in found[:limit])
+        return tuple(as_read_by(viewer, data, transition) for transition in losses[:limit])
 
 
-def as_read_by(viewer: Viewer, data: ClusterData, found: StoredTransition) -> Transition:
+def as_read_by(viewer: Viewer, data: ClusterData, stored: StoredTransition) -> Transition:
     """Return a transition without names that the viewer may not read."""
     namespaces = viewer.scope.namespaces
-    if found.kind == "PodGroup":
+    if stored.kind == "PodGroup":
         namespaces = viewer.pod_group_namespaces
-    preemptor = Key(*found.preemptor.split("/", 1)) if "/" in found.preemptor else None
+    preemptor = Key(*stored.preemptor.split("/", 1)) if "/" in stored.preemptor else None
     return Transition(
-        at=at_epoch(found.at),
-        namespace=found.namespace,
-        name=found.name,
-        step=found.step,
-        reason=found.reason,
-        message=data.readable_text(found.message, namespaces),
-        preemptor=found.preemptor if preemptor is not None and viewer.reads(preemptor) else "",
-        cluster_queue=found.cluster_queue,
+        at=at_epoch(stored.at),
+        namespace=stored.namespace,
+        name=stored.name,
+        step=stored.step,
+        reason=stored.reason,
+        message=data.readable_text(stored.message, namespaces),
+        preemptor=stored.preemptor if preemptor is not None and viewer.reads(preemptor) else "",
+        cluster_queue=stored.cluster_queue,
     )
 
 

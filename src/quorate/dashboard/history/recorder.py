@@ -36,21 +36,21 @@ class Recorder:
 
     def workload_changed(self, data: ClusterData, old: Workload | None, new: Workload) -> None:
         """Record the steps that ``new`` shows and ``old`` does not."""
-        before = set() if old is None else {(each.step, each.at, each.reason) for each in true_steps(old)}
-        for each in true_steps(new):
-            if (each.step, each.at, each.reason) in before:
+        before = set() if old is None else {(step.step, step.at, step.reason) for step in true_steps(old)}
+        for step in true_steps(new):
+            if (step.step, step.at, step.reason) in before:
                 continue
-            preemptor = data.workloads.key_of_uid(_preemptor(new)) if each.step == "Preempted" else None
+            preemptor = data.workloads.key_of_uid(_preemptor(new)) if step.step == "Preempted" else None
             self.pending.append(
                 StoredTransition(
-                    at=epoch(each.at),
+                    at=epoch(step.at),
                     kind="Workload",
                     namespace=new.metadata.namespace,
                     name=new.metadata.name,
                     uid=new.metadata.uid,
-                    step=each.step,
-                    reason=each.reason,
-                    message=each.message,
+                    step=step.step,
+                    reason=step.reason,
+                    message=step.message,
                     preemptor="" if preemptor is None else str(preemptor),
                     cluster_queue=_cluster_queue(data, old, new),
                 )
@@ -118,13 +118,13 @@ def _percentile(values: Sequence[float], share: float) -> float:
 
 
 def _preemptor(workload: Workload) -> str:
-    found = stored_preemption(workload)
-    return "" if found is None else found.preemptor
+    preemption = stored_preemption(workload)
+    return "" if preemption is None else preemption.preemptor
 
 
 def _cluster_queue(data: ClusterData, old: Workload | None, new: Workload) -> str:
     """Return the cluster queue in which the workload is, or was when it lost its quota."""
-    for each in (new, old):
-        if each is not None and each.status.admission is not None:
-            return each.status.admission.cluster_queue
+    for workload in (new, old):
+        if workload is not None and workload.status.admission is not None:
+            return workload.status.admission.cluster_queue
     return data.cluster_queue_of_workload(Key(new.metadata.namespace, new.metadata.name))

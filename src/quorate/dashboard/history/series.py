@@ -53,11 +53,11 @@ def _by_interval(samples: Iterable[StoredSample], range_: Range) -> dict[tuple[s
 
 def _sum(at: int, group: Sequence[StoredSample]) -> StoredSample:
     counts = {
-        name: sum(each.means.get(name, 0.0) for each in group) for name in (PENDING_COUNT, ADMITTED_COUNT)
+        name: sum(sample.means.get(name, 0.0) for sample in group) for name in (PENDING_COUNT, ADMITTED_COUNT)
     }
     amounts: dict[tuple[str, str], float] = {}  # by resource, and "used" or "nominal"
-    for each in group:
-        for name, value in each.means.items():
+    for sample in group:
+        for name, value in sample.means.items():
             pair, _, what = name.rpartition(" ")
             if what in ("used", "nominal"):
                 key = pair.partition("/")[2], what
@@ -71,13 +71,13 @@ def _sum(at: int, group: Sequence[StoredSample]) -> StoredSample:
 
 
 def _series(samples: dict[tuple[str, int], StoredSample], range_: Range) -> Series:
-    names = {name for each in samples.values() for name in each.means}
+    names = {name for sample in samples.values() for name in sample.means}
     return Series(
         interval_s=RANGES[range_][1],
         names=(ordered := in_order(names)),
         samples=tuple(
-            Sample(at=at_epoch(at), values=tuple(each.means.get(name) for name in ordered))
-            for (_, at), each in sorted(samples.items(), key=lambda entry: entry[0][1])
+            Sample(at=at_epoch(at), values=tuple(sample.means.get(name) for name in ordered))
+            for (_, at), sample in sorted(samples.items(), key=lambda entry: entry[0][1])
         ),
         source=SOURCE,
     )

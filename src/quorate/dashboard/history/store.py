@@ -116,7 +116,7 @@ class HistoryStore:
     def _put_samples(self, samples: Iterable[StoredSample]) -> None:
         self._database.executemany(
             "INSERT OR REPLACE INTO samples (subject, interval_s, at, samples, means) VALUES (?, ?, ?, ?, ?)",
-            [(*each[:4], codec.encode(each.means).decode()) for each in samples],
+            [(*sample[:4], codec.encode(sample.means).decode()) for sample in samples],
         )
 
     def compact(self, now: float) -> None:
@@ -141,7 +141,7 @@ class HistoryStore:
         groups: dict[tuple[str, int], list[StoredSample]] = {}
         for row in rows:
             groups.setdefault((row.subject, row.at // coarser_s * coarser_s), []).append(row)
-        known = {
+        coarser = {
             (row.subject, row.at): row
             for row in self._rows(
                 "WHERE interval_s = ? AND at >= ? AND at < ?",
@@ -150,7 +150,7 @@ class HistoryStore:
         }
         means = []
         for (subject, at), group in groups.items():
-            earlier = known.get((subject, at))
+            earlier = coarser.get((subject, at))
             means.append(mean_of(subject, coarser_s, at, [*group, *(() if earlier is None else (earlier,))]))
         self._put_samples(means)
         self._database.execute("DELETE FROM samples WHERE interval_s = ? AND at < ?", (interval_s, before))
@@ -172,12 +172,12 @@ class HistoryStore:
         return self._rows(f"WHERE subject IN ({marks}) AND at >= ? ORDER BY at", (*subjects, since))
 
     def _rows(self, where: str, values: Sequence[Any]) -> list[StoredSample]:
-        found = self._database.execute(
+        rows = self._database.execute(
             f"SELECT subject, interval_s, at, samples, means FROM samples {where}", values
         )
         return [
             StoredSample(subject, interval_s, at, samples, codec.decode(dict[str, float], means.encode()))
-            for subject, interval_s, at, samples, means in found
+            for subject, interval_s, at, samples, means in rows
         ]
 
     def transitions(
@@ -202,12 +202,12 @@ class HistoryStore:
             if several is not None:
                 conditions.append(f"{column} IN ({', '.join('?' * len(several))})")
                 values.extend(several)
-        found = self._database.execute(
+        rows = self._database.execute(
             "SELECT at, kind, namespace, name, uid, step, reason, message, preemptor, cluster_queue "
             f"FROM transitions WHERE {' AND '.join(conditions)} ORDER BY at DESC, id DESC LIMIT ?",
             (*values, limit),
         )
-        return [StoredTransition(*row) for row in found]
+        return [StoredTransition(*row) for row in rows]
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of samples and of transitions."""
@@ -222,9 +222,9 @@ def mean_of(subject: str, interval_s: int, at: int, group: Sequence[StoredSample
     """Return the mean of samples; a number that some lack is the mean of those that have it."""
     sums: dict[str, float] = {}
     weights: dict[str, int] = {}
-    for each in group:
-        for name, value in each.means.items():
-            sums[name] = sums.get(name, 0.0) + value * each.samples
-            weights[name] = weights.get(name, 0) + each.samples
+    for sample in group:
+        for name, value in sample.means.items():
+            sums[name] = sums.get(name, 0.0) + value * sample.samples
+            weights[name] = weights.get(name, 0) + sample.samples
     means = {name: total / weights[name] for name, total in sums.items()}
-    return StoredSample(subject, interval_s, at, sum(each.samples for each in group), means)
+    return StoredSample(subject, interval_s, at, sum(sample.samples for sample in group), means)

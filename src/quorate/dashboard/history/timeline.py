@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
+from msgspec.structs import replace
+
 from quorate.api.kueue import Workload
 from quorate.api.meta import Condition
 from quorate.api.volcano import SCHEDULED, UNSCHEDULABLE, PodGroup
@@ -73,23 +75,23 @@ def milestones_of(
     ``pods_created``: when its first pod was, if that is known.  ``readable`` hides what the caller may not
     read in a message.
     """
-    found = [*_created(workload.metadata.creation_timestamp), *true_steps(workload)]
+    milestones = [*_created(workload.metadata.creation_timestamp), *true_steps(workload)]
     if pods_created is not None:
-        found.append(Milestone(at=pods_created, step="PodsCreated", reason="", message=""))
-    return _in_order((*found, *map(_recorded, recorded)), readable)
+        milestones.append(Milestone(at=pods_created, step="PodsCreated", reason="", message=""))
+    return _in_order((*milestones, *map(_recorded, recorded)), readable)
 
 
 def group_milestones(
     group: PodGroup, recorded: Iterable[Transition], readable: Callable[[str], str]
 ) -> tuple[Milestone, ...]:
-    found = [*_created(group.metadata.creation_timestamp), *map(_recorded, recorded)]
+    milestones = [*_created(group.metadata.creation_timestamp), *map(_recorded, recorded)]
     for condition in group.status.conditions:
         moment = condition.last_transition_time
         if condition.status == "True" and condition.type in (SCHEDULED, UNSCHEDULABLE) and moment is not None:
-            found.append(
+            milestones.append(
                 Milestone(at=moment, step=condition.type, reason=condition.reason, message=condition.message)
             )
-    return _in_order(found, readable)
+    return _in_order(milestones, readable)
 
 
 def _created(moment: datetime | None) -> Iterator[Milestone]:
@@ -104,15 +106,13 @@ def _recorded(transition: Transition) -> Milestone:
     )
 
 
-def _in_order(found: Iterable[Milestone], readable: Callable[[str], str]) -> tuple[Milestone, ...]:
+def _in_order(milestones: Iterable[Milestone], readable: Callable[[str], str]) -> tuple[Milestone, ...]:
     """Return each step once, in order of time."""
-    known: dict[tuple[datetime, str, str], Milestone] = {}
-    for each in found:
-        known.setdefault((each.at, each.step, each.reason), each)
+    once: dict[tuple[datetime, str, str], Milestone] = {}
+    for milestone in milestones:
+        once.setdefault((milestone.at, milestone.step, milestone.reason), milestone)
     ordered = sorted(
-        known.values(), key=lambda each: (each.at, _RANK.get(each.step, len(_RANK)), each.reason)
+        once.values(),
+        key=lambda milestone: (milestone.at, _RANK.get(milestone.step, len(_RANK)), milestone.reason),
     )
-    return tuple(
-        Milestone(at=each.at, step=each.step, reason=each.reason, message=readable(each.message))
-        for each in ordered
-    )
+    return tuple(replace(milestone, message=readable(milestone.message)) for milestone in ordered)

@@ -55,8 +55,10 @@ class Authorization:
         if await self._may_list(user, group, resource):
             return None
         namespaces = sorted(set(self._namespaces()))
-        answers = await asyncio.gather(*(self._may_list(user, group, resource, each) for each in namespaces))
-        return frozenset(each for each, may in zip(namespaces, answers, strict=True) if may)
+        answers = await asyncio.gather(
+            *(self._may_list(user, group, resource, namespace) for namespace in namespaces)
+        )
+        return frozenset(namespace for namespace, may in zip(namespaces, answers, strict=True) if may)
 
     async def _may_list(self, user: User, group: str, resource: str, namespace: str = "") -> bool:
         return await self._auth.is_allowed(user, ResourceAccess("list", group, resource, "", namespace))

@@ -139,13 +139,13 @@ class OidcLogins:
         if self._discovery is None:
             issuer = self.settings.issuer
             url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-            found = await self._request("GET", url, _Discovery)
-            if found.issuer != issuer:
-                raise OidcError(f"{url} is of the issuer {found.issuer}, not of {issuer}")
-            for endpoint in (found.authorization_endpoint, found.token_endpoint):
+            discovery = await self._request("GET", url, _Discovery)
+            if discovery.issuer != issuer:
+                raise OidcError(f"{url} is of the issuer {discovery.issuer}, not of {issuer}")
+            for endpoint in (discovery.authorization_endpoint, discovery.token_endpoint):
                 if not _is_safe(endpoint):
                     raise OidcError(f"{url}: the endpoint {endpoint} is not reached over https://")
-            self._discovery = found
+            self._discovery = discovery
         return self._discovery
 
     async def _request(

@@ -131,7 +131,7 @@ class Sessions:
         await asyncio.gather(*self._closing)
 
     def _make_room(self, user: User) -> None:
-        own = [each for each in self._by_id.values() if each.user.name == user.name]
+        own = [session for session in self._by_id.values() if session.user.name == user.name]
         ending = own[: max(0, len(own) - MOST_OF_A_USER + 1)]
         if not ending and len(self._by_id) >= MOST_SESSIONS:
             ending = [next(iter(self._by_id.values()))]

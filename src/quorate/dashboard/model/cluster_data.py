@@ -73,13 +73,13 @@ class ClusterData:
         """
         name = question[0]
         answers = self._answers.setdefault(name, {})
-        known = answers.pop(question, None)
-        if known is None or known[0] != revision:
-            known = (revision, compute())
-        answers[question] = known
+        kept = answers.pop(question, None)
+        if kept is None or kept[0] != revision:
+            kept = (revision, compute())
+        answers[question] = kept
         if len(answers) > _KEPT.get(name, _KEPT_BY_DEFAULT):
             del answers[next(iter(answers))]
-        answer: T = known[1]  # type: ignore[assignment]
+        answer: T = kept[1]  # type: ignore[assignment]
         return answer
 
     def count_pod(self, key: Key, old: Pod | None, new: Pod | None) -> None:
@@ -142,11 +142,11 @@ class ClusterData:
         )
 
     def _cluster_queues(self, viewer: Viewer) -> dict[str, ClusterQueueState]:
-        known = self.ledger.cluster_queues
-        names: Collection[str] = known
+        queues = self.ledger.cluster_queues
+        names: Collection[str] = queues
         if not viewer.scope.cluster_queues:
-            names = {queue.cluster_queue for _, queue in self.local_queues(viewer)} & known.keys()
-        return {name: known[name] for name in sorted(names)}
+            names = {queue.cluster_queue for _, queue in self.local_queues(viewer)} & queues.keys()
+        return {name: queues[name] for name in sorted(names)}
 
     # Workloads.
 
@@ -165,9 +165,9 @@ class ClusterData:
         if namespaces is None or "/" not in text:
             return text
 
-        def shown(found: re.Match[str]) -> str:
-            namespace = found[1]
+        def shown(match: re.Match[str]) -> str:
+            namespace = match[1]
             is_hidden = namespace not in namespaces and namespace in self.ledger.namespaces
-            return HIDDEN.name if is_hidden else found[0]
+            return HIDDEN.name if is_hidden else match[0]
 
         return _NAMED.sub(shown, text)

@@ -54,15 +54,17 @@ class DashboardModel:
         self._follow(pending, data)
         async with asyncio.TaskGroup() as tasks:
             while True:
-                available = [await _is_available(client, each.resource) for each in pending]
-                started = [each for each, is_there in zip(pending, available, strict=True) if is_there]
-                pending = [each for each in pending if each not in started]
+                available = [await _is_available(client, informer.resource) for informer in pending]
+                started = [
+                    informer for informer, is_there in zip(pending, available, strict=True) if is_there
+                ]
+                pending = [informer for informer in pending if informer not in started]
                 for informer in started:
                     tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
                 await synced(*started)
                 if started:
                     data.state.nodes.set_has_nodes(
-                        not {"nodes", "pods"} & {each.resource.plural for each in pending}
+                        not {"nodes", "pods"} & {informer.resource.plural for informer in pending}
                     )
                     self.data = data
                     self.changes.note(Changed("all"))

@@ -47,7 +47,7 @@ def quota_of_cohort(node: Node, ledger: Ledger) -> tuple[QuotaUse, ...]:
     """Return the sums over a cohort and everything below it, by flavor and resource."""
     queues = list(ledger.queues_below(node))
     nominal = total(
-        {pair: each.nominal for pair, each in below.limits.items()} for below in nodes_below(node)
+        {pair: limit.nominal for pair, limit in below.limits.items()} for below in nodes_below(node)
     )
     reserved = total(queue.totals.reserved_usage for queue in queues)
     admitted = total(queue.totals.admitted_usage for queue in queues)
@@ -105,8 +105,8 @@ def lent(node: Node, pair: FlavorResource) -> int:
     own = _unused(node, pair)
     if node.parent is None or not own:
         return 0
-    taken = sum(borrowed(each, pair) for each in tree.borrowers(node.parent, (pair,)))
-    offered = tree.nominal(node.parent, pair) + sum(_unused(each, pair) for each in node.parent.children)
+    taken = sum(borrowed(borrower, pair) for borrower in tree.borrowers(node.parent, (pair,)))
+    offered = tree.nominal(node.parent, pair) + sum(_unused(child, pair) for child in node.parent.children)
     return min(own, own * taken // offered)
 
 
@@ -119,10 +119,10 @@ def _unused(node: Node, pair: FlavorResource) -> int:
 def lenders(queue: ClusterQueueState, others: Iterable[ClusterQueueState]) -> tuple[str, ...]:
     """Return which of ``others``, of the same tree, lend quota of what ``queue`` borrows."""
     pairs = [pair for pair in queue.node.usage if borrowed(queue.node, pair)]
-    return tuple(each.name for each in others if any(lent(each.node, pair) for pair in pairs))
+    return tuple(other.name for other in others if any(lent(other.node, pair) for pair in pairs))
 
 
 def borrowers(queue: ClusterQueueState, others: Iterable[ClusterQueueState]) -> tuple[str, ...]:
     """Return which of ``others``, of the same tree, borrow something that ``queue`` lends."""
     pairs = [pair for pair in queue.node.subtree_quota if lent(queue.node, pair)]
-    return tuple(each.name for each in others if any(borrowed(each.node, pair) for pair in pairs))
+    return tuple(other.name for other in others if any(borrowed(other.node, pair) for pair in pairs))

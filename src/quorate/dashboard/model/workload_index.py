@@ -174,10 +174,10 @@ def _state_of(workload: Workload, running_pods: int) -> tuple[WorkloadState, dat
     conditions = workload.status.conditions
 
     def since(type_: str) -> datetime:
-        found = find_condition(conditions, type_)
-        if found is None or found.last_transition_time is None:
+        condition = find_condition(conditions, type_)
+        if condition is None or condition.last_transition_time is None:
             return workload.metadata.creation_timestamp or at_epoch(0)
-        return found.last_transition_time
+        return condition.last_transition_time
 
     if c.is_finished(workload):
         return "Finished", since(c.FINISHED)

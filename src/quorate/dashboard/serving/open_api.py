@@ -16,9 +16,9 @@ from quorate.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX
 def open_api_document() -> dict[str, Any]:
     """Return the document in the form of OpenAPI 3.1, with JSON schemas."""
     types = [Problem, LoginMethods]
-    types += [each for one in OPERATIONS for each in (one.answer, one.body) if each is not None]
-    found, schemas = components(types)
-    by_type = dict(zip(map(repr, types), found, strict=True))
+    types += [type_ for one in OPERATIONS for type_ in (one.answer, one.body) if type_ is not None]
+    references, schemas = components(types)
+    by_type = dict(zip(map(repr, types), references, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         described = _described(operation, by_type)
@@ -56,9 +56,9 @@ def _described(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 def _parameters(operation: Operation) -> Iterator[dict[str, Any]]:
     for name in operation.path_parameters:
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-    for each in operation.parameters:
-        (schema,), _ = components([each.type])
-        yield {"name": each.name, "in": "query", "schema": schema}
+    for parameter in operation.parameters:
+        (schema,), _ = components([parameter.type])
+        yield {"name": parameter.name, "in": "query", "schema": schema}
     if operation.changes and operation.needs_session:
         yield {"name": CSRF_HEADER, "in": "header", "required": True, "schema": {"type": "string"}}
 

@@ -81,10 +81,10 @@ class Reads:
         name, data, viewer = request.match_info["name"], self._model.data, caller.viewer
         history = self._history
         losses = () if history is None else history.losses(data, viewer, name, _LOSSES_MAX)
-        found = queue_views.cluster_queue(data, viewer, name, self._clock.now(), losses)
-        if found is None:
+        detail = queue_views.cluster_queue(data, viewer, name, self._clock.now(), losses)
+        if detail is None:
             raise not_found(f"the cluster queue {name}")
-        return replace(found, may_stop=await self._may_patch(caller, CLUSTER_QUEUES, Key("", name)))
+        return replace(detail, may_stop=await self._may_patch(caller, CLUSTER_QUEUES, Key("", name)))
 
     async def _local_queues(self, request: web.Request, caller: Caller) -> tuple[s.LocalQueueSummary, ...]:
         return queue_views.local_queues(self._model.data, caller.viewer, self._clock.now())
@@ -100,10 +100,10 @@ class Reads:
             raise not_found(f"the workload {key}")
         recorded = await self._recorded(viewer, listed.workload.metadata)
         client, estimates = caller.session.client, self._forecasts.estimates
-        found = await workload_detail.workload(data, viewer, key, client, recorded, estimates)
-        if found is None:
+        detail = await workload_detail.workload(data, viewer, key, client, recorded, estimates)
+        if detail is None:
             raise not_found(f"the workload {key}")
-        return replace(found, may_stop=await self._may_patch(caller, WORKLOADS, key))
+        return replace(detail, may_stop=await self._may_patch(caller, WORKLOADS, key))
 
     async def _pod_groups(self, request: web.Request, caller: Caller) -> s.PodGroupPage:
         query = p.list_query(request, PodGroupQuery, pod_group_views.SORTS)
@@ -115,10 +115,10 @@ class Reads:
         if group is None or not viewer.reads_pod_groups_of(key.namespace):
             raise not_found(f"the pod group {key}")
         recorded = await self._recorded(viewer, group.metadata)
-        found = await pod_group_views.pod_group(data, viewer, key, caller.session.client, recorded)
-        if found is None:
+        detail = await pod_group_views.pod_group(data, viewer, key, caller.session.client, recorded)
+        if detail is None:
             raise not_found(f"the pod group {key}")
-        return found
+        return detail
 
     async def _recorded(self, viewer: Viewer, metadata: ObjectMeta) -> tuple[s.Transition, ...]:
         history = self._history
@@ -129,19 +129,19 @@ class Reads:
 
     async def _nodes(self, request: web.Request, caller: Caller) -> s.NodesView:
         topology = p.text(request, "topology")
-        found = node_views.nodes(self._model.data, caller.viewer, topology, p.gang(request))
-        if found is None:
+        view = node_views.nodes(self._model.data, caller.viewer, topology, p.gang(request))
+        if view is None:
             raise not_found(f"the topology {topology}" if topology and caller.viewer.nodes else "the nodes")
-        return found
+        return view
 
     async def _gang_placement(self, request: web.Request, caller: Caller) -> s.GangPlacement:
         gang = p.gang(request)
         if gang is None:
             raise bad_request("pods: write how many pods the gang has, and what each requests: pods=8&cpu=4")
-        found = node_views.gang_placement(self._model.data, caller.viewer, gang)
-        if found is None:
+        placement = node_views.gang_placement(self._model.data, caller.viewer, gang)
+        if placement is None:
             raise not_found("the nodes")
-        return found
+        return placement
 
     async def _search(self, request: web.Request, caller: Caller) -> s.SearchResult:
         text, limit = p.text(request, "q"), p.number(request, "limit", 20, 100)
@@ -157,12 +157,12 @@ class Reads:
         name, range_, data = request.match_info["name"], p.range_(request), self._model.data
         history, viewer = self._history, caller.viewer
         if history is not None:
-            found = await history.cluster_queue(data, viewer, name, range_)
+            series = await history.cluster_queue(data, viewer, name, range_)
         else:
-            found = no_series(range_) if name in data.cluster_queues(viewer) else None
-        if found is None:
+            series = no_series(range_) if name in data.cluster_queues(viewer) else None
+        if series is None:
             raise not_found(f"the cluster queue {name}")
-        return found
+        return series
 
     async def _transitions(self, request: web.Request, caller: Caller) -> tuple[s.Transition, ...]:
         limit, history = p.number(request, "limit", 100, 500), self._history

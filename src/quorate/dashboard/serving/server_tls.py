@@ -35,10 +35,10 @@ class CertificateFiles:
         while True:
             await clock.steady.sleep_until(clock.steady.now() + RELOAD_S)
             try:
-                found = await asyncio.to_thread(self._read)
-                if found != self._loaded:
-                    load_certificate(self.context, found)
-                    self._loaded = found
+                pair = await asyncio.to_thread(self._read)
+                if pair != self._loaded:
+                    load_certificate(self.context, pair)
+                    self._loaded = pair
                     logger(__name__).info("certificate loaded", file=self._certificate)
             except (OSError, UnusableCertificate) as error:  # files in the middle of a change
                 logger(__name__).warning("certificate not loaded", file=self._certificate, problem=str(error))

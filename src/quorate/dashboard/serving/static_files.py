@@ -46,28 +46,28 @@ class StaticFiles:
     def serve(self, request: web.Request) -> web.Response:
         """Return the file of the path, or the page; a missing asset is not found."""
         path = request.path.lstrip("/")
-        found = self._files.get(path)
-        if found is None:
+        file = self._files.get(path)
+        if file is None:
             if path.startswith("assets/"):
                 return plain_text("not found\n", HTTPStatus.NOT_FOUND)
-            found = self._files[INDEX]
-        headers = {"ETag": found.etag, "Cache-Control": found.cache_control, "Vary": "Accept-Encoding"}
-        if request.headers.get("if-none-match") == found.etag:
+            file = self._files[INDEX]
+        headers = {"ETag": file.etag, "Cache-Control": file.cache_control, "Vary": "Accept-Encoding"}
+        if request.headers.get("if-none-match") == file.etag:
             return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
-        content = found.content
-        if found.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
-            content, headers["Content-Encoding"] = found.compressed, "gzip"
-        return web.Response(body=content, headers={**headers, "Content-Type": found.content_type})
+        content = file.content
+        if file.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+            content, headers["Content-Encoding"] = file.compressed, "gzip"
+        return web.Response(body=content, headers={**headers, "Content-Type": file.content_type})
 
 
 def _read(directory: Traversable, prefix: str) -> list[tuple[str, _File]]:
-    found: list[tuple[str, _File]] = []
-    for each in sorted(directory.iterdir(), key=lambda entry: entry.name):
-        if each.is_dir():
-            found += _read(each, f"{prefix}{each.name}/")
+    files_: list[tuple[str, _File]] = []
+    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            files_ += _read(entry, f"{prefix}{entry.name}/")
         else:
-            found.append((prefix + each.name, _file(each, prefix)))
-    return found
+            files_.append((prefix + entry.name, _file(entry, prefix)))
+    return files_
 
 
 def _file(path: Traversable, prefix: str) -> _File:

@@ -79,7 +79,7 @@ class Forecasts:
             return {}
 
     def _forecast_of(self, served: Mapping[Key, ServedEstimate]) -> Forecast:
-        at = max(each.computed_at for each in served.values())
+        at = max(estimate.computed_at for estimate in served.values())
 
         def seconds(moment: datetime | None) -> float | None:
             return None if moment is None else max(0.0, (moment - at).total_seconds())
@@ -89,17 +89,17 @@ class Forecasts:
                 namespace=key.namespace,
                 name=key.name,
                 local_queue=self._local_queue_of(key),
-                p50_s=seconds(each.p50),
-                p90_s=seconds(each.p90),
+                p50_s=seconds(estimate.p50),
+                p90_s=seconds(estimate.p90),
             )
-            for key, each in sorted(served.items())
+            for key, estimate in sorted(served.items())
         ]
-        starts.sort(key=lambda each: (_or_never(each.p50_s), _or_never(each.p90_s)))
-        runs = min(each.runs for each in served.values())
+        starts.sort(key=lambda start: (_or_never(start.p50_s), _or_never(start.p90_s)))
+        runs = min(estimate.runs for estimate in served.values())
         return replace(_NONE, at=at, plays=runs, starts=tuple(starts))
 
     def _replace(self, forecast: Forecast) -> None:
-        starts = {Key(each.namespace, each.name): (each.p50_s, each.p90_s) for each in forecast.starts}
+        starts = {Key(start.namespace, start.name): (start.p50_s, start.p90_s) for start in forecast.starts}
         self._latest, self.estimates = forecast, Estimates(forecast.at, starts)
 
     async def _compute(self) -> None:
@@ -115,10 +115,10 @@ class Forecasts:
     def seen_by(self, viewer: Viewer, cluster_queue: str) -> Forecast:
         """Return the estimates of the workloads that the viewer may read, of one queue if it is named."""
         starts = tuple(
-            each
-            for each in self._latest.starts
-            if viewer.reads_namespace(each.namespace)
-            and cluster_queue in ("", self._cluster_queue_of(Key(each.namespace, each.local_queue)))
+            start
+            for start in self._latest.starts
+            if viewer.reads_namespace(start.namespace)
+            and cluster_queue in ("", self._cluster_queue_of(Key(start.namespace, start.local_queue)))
         )
         return replace(self._latest, starts=starts)
 

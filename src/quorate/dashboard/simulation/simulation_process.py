@@ -103,7 +103,7 @@ def _outcome(task: Task) -> Outcome:
 
 
 def _read(cluster: Cluster) -> LiveCluster:
-    kubeconfig, config = (Path(each) if each else None for each in (cluster.kubeconfig, cluster.config))
+    kubeconfig, config = (Path(file) if file else None for file in (cluster.kubeconfig, cluster.config))
     return read_cluster(ClusterOptions(kubeconfig, cluster.context), config, cluster.run_duration)
 
 
@@ -118,29 +118,30 @@ def _forecast(live: LiveCluster, budget_s: float) -> Forecast:
         return time.process_time() >= begin_s + budget_s
 
     world = with_expected(_world(live), live.expected)
-    found = bounded_forecast(world, PLAYS, is_over, lambda _: gc.collect())  # the model of a run is in cycles
+    # The model of a run is in cycles.
+    forecast = bounded_forecast(world, PLAYS, is_over, lambda _: gc.collect())
     return Forecast(
         at=at_epoch(live.now),
-        plays=found.plays,
-        horizon_s=found.horizon_s,
+        plays=forecast.plays,
+        horizon_s=forecast.horizon_s,
         took_s=time.process_time() - begin_s,
         problem="",
         starts=tuple(
             StartEstimate(
-                namespace=each.namespace,
-                name=each.name,
-                local_queue=each.queue,
-                p50_s=each.p50_s,
-                p90_s=each.p90_s,
+                namespace=start.namespace,
+                name=start.name,
+                local_queue=start.queue,
+                p50_s=start.p50_s,
+                p90_s=start.p90_s,
             )
-            for each in found.starts
+            for start in forecast.starts
         ),
     )
 
 
 def _what_if(live: LiveCluster, text: str) -> WhatIfAnswer:
     begin_s = time.perf_counter()
-    answer = partial(WhatIfAnswer, run_times=tuple(each.origin for each in live.times))
+    answer = partial(WhatIfAnswer, run_times=tuple(times.origin for times in live.times))
     world = _world(live)
     try:
         findings = _refused_documents(text)
@@ -165,9 +166,10 @@ def _refused_documents(text: str) -> list[str]:
     except InvalidYaml as error:
         return [f"{MANIFESTS}:{error.line}: {error.problem}"]
     return [
-        f"{MANIFESTS}:{each.line_of('kind')}: a Scenario is not accepted: the jobs are those of the cluster"
-        for each in documents
-        if isinstance(each.value, dict) and each.value.get("apiVersion") == API_VERSION
+        f"{MANIFESTS}:{document.line_of('kind')}: "
+        "a Scenario is not accepted: the jobs are those of the cluster"
+        for document in documents
+        if isinstance(document.value, dict) and document.value.get("apiVersion") == API_VERSION
     ]
 
 

@@ -35,12 +35,12 @@ async def explanation_of(reader: Client, plural: str, key: Key) -> tuple[Explana
         return None, str(problem)
 
 
-def readable_explanation(found: Explanation, readable: Callable[[str], str]) -> Explanation:
+def readable_explanation(explanation: Explanation, readable: Callable[[str], str]) -> Explanation:
     """Return an explanation from the status of an object, without what the user may not read."""
     return replace(
-        found,
-        message=readable(found.message),
-        reasons=tuple(replace(reason, text=readable(reason.text)) for reason in found.reasons),
+        explanation,
+        message=readable(explanation.message),
+        reasons=tuple(replace(reason, text=readable(reason.text)) for reason in explanation.reasons),
     )
 
 
@@ -52,10 +52,10 @@ async def events_of(
     for kind, name in subjects:
         selector = f"regarding.kind={kind},regarding.name={name}"
         try:
-            found = (await reader.list(EVENTS, namespace, "", selector)).items
+            events = (await reader.list(EVENTS, namespace, "", selector)).items
         except (Forbidden, NotFound, Invalid):
             continue
-        rows.extend(map(_event_row, found))
+        rows.extend(map(_event_row, events))
     rows.sort(key=lambda row: row.at, reverse=True)
     return tuple(rows[:MAX_SHOWN_EVENTS])
 

@@ -58,13 +58,13 @@ def nodes(data: ClusterData, viewer: Viewer, topology: str, gang: Gang | None) -
 
 def _nodes(data: ClusterData, topology: str, gang: Gang | None) -> NodesView:
     model, resources = data.topology, _resources(data)
-    found = list(_trees(data, topology))
+    trees_of_flavors = list(_trees(data, topology))
     in_tree: set[str] = set()
-    roots = [_root(data, each, resources, in_tree) for each in found]
+    roots = [_root(data, trees, resources, in_tree) for trees in trees_of_flavors]
     excluded = sorted(model.nodes.keys() - in_tree)
     if not topology:
         roots.append(_Domain.above("", "", [_excluded(data, model.nodes[name]) for name in excluded]))
-    levels = found[0].tree.levels if found else ()
+    levels = trees_of_flavors[0].tree.levels if trees_of_flavors else ()
     return NodesView(
         topology=topology,
         topologies=tuple(sorted(data.topologies)),
@@ -72,7 +72,7 @@ def _nodes(data: ClusterData, topology: str, gang: Gang | None) -> NodesView:
         resources=resources,
         root=_answer(_merged(roots)),
         excluded=tuple(excluded),
-        largest_gangs={} if gang is None else _largest_gangs(model, found, gang),
+        largest_gangs={} if gang is None else _largest_gangs(model, trees_of_flavors, gang),
     )
 
 
@@ -134,8 +134,8 @@ class _Domain:
 
 def _sum(amounts: Iterable[Mapping[str, int]]) -> Amounts:
     result: dict[str, int] = {}
-    for each in amounts:
-        for resource, amount in each.items():
+    for part in amounts:
+        for resource, amount in part.items():
             result[resource] = result.get(resource, 0) + amount
     return result
 
@@ -171,18 +171,18 @@ def _first_leaves(tree: DomainTree, level: int) -> list[int]:
 
 def _set_amounts(domains: Sequence[_Domain], amounts: Iterable[LeafAmounts], first_leaves: list[int]) -> None:
     """Set the sums over the leaves of each domain of one level."""
-    for each in amounts:
+    for of_leaves in amounts:
         for vector, parts in (
-            (each.capacity, [domain.capacity for domain in domains]),
-            (each.used, [domain.used for domain in domains]),
-            (each.others, [domain.others for domain in domains]),
-            (each.free, [domain.free for domain in domains]),
+            (of_leaves.capacity, [domain.capacity for domain in domains]),
+            (of_leaves.used, [domain.used for domain in domains]),
+            (of_leaves.others, [domain.others for domain in domains]),
+            (of_leaves.free, [domain.free for domain in domains]),
         ):
             if not vector.any():
                 continue
             for part, amount in zip(parts, np.add.reduceat(vector, first_leaves).tolist(), strict=True):
                 if amount:
-                    part[each.resource] = amount
+                    part[of_leaves.resource] = amount
 
 
 def _nodes_by_leaf(data: ClusterData, trees: _Trees) -> dict[int, list[str]]:
@@ -206,11 +206,11 @@ def _find_leaves(data: ClusterData, trees: _Trees) -> dict[int, list[str]]:
 def _excluded(data: ClusterData, node: Node) -> _Domain:
     """Return a node that takes no pods; nothing of it is free."""
     name = node.metadata.name
-    found = _Domain(name, NODE_LEVEL, 1, ready=is_true(node.status.conditions, "Ready"))
-    found.capacity = dict(sorted(in_base_units(node.status.allocatable).items()))
+    domain = _Domain(name, NODE_LEVEL, 1, ready=is_true(node.status.conditions, "Ready"))
+    domain.capacity = dict(sorted(in_base_units(node.status.allocatable).items()))
     pods = data.topology.occupants.named_on(name).values()
-    found.others = _sum(offered_amounts(pod.requests, node) for pod in pods)
-    return found
+    domain.others = _sum(offered_amounts(pod.requests, node) for pod in pods)
+    return domain
 
 
 def _merged(roots: Sequence[_Domain]) -> _Domain:
@@ -233,7 +233,7 @@ def _merged_equal(same: Sequence[_Domain]) -> _Domain:
     first = same[0]
     if len(same) == 1 or first.level in (HOSTNAME, NODE_LEVEL):
         return first
-    if any(each.children for each in same):
+    if any(domain.children for domain in same):
         return _Domain.above(first.name, first.level, _merged(same).children)
     merged = _Domain.above(first.name, first.level, same)
     merged.children = ()
@@ -270,10 +270,10 @@ def _pod_set(gang: Gang, flavor: str, topology: TopologyRequest) -> PodSetToPlac
     return PodSetToPlace(shape, gang.pods, frozenset((flavor,) if flavor else ()), on_hosts=not flavor)
 
 
-def _largest_gangs(model: TopologyModel, found: Sequence[_Trees], gang: Gang) -> dict[str, int]:
+def _largest_gangs(model: TopologyModel, trees_of_flavors: Sequence[_Trees], gang: Gang) -> dict[str, int]:
     """Return by level how many of the pods fit in the domain of it that has most room."""
     result: dict[str, int] = {}
-    for trees in found:
+    for trees in trees_of_flavors:
         tree = trees.tree
         if not tree.leaf_count:
             continue
@@ -296,18 +296,18 @@ def gang_placement(data: ClusterData, viewer: Viewer, gang: Gang) -> GangPlaceme
     if not 0 < gang.pods <= MAX_GANG_PODS:
         return GangPlacement(fits=False, reason=f"pods must be 1 to {MAX_GANG_PODS}", places=())
     model, reason = data.topology, "there are no nodes"
-    for trees in [each for name in (*sorted(data.topologies), "") for each in _trees(data, name)]:
+    for trees in [tree for name in (*sorted(data.topologies), "") for tree in _trees(data, name)]:
         levels = trees.tree.levels
         preferred = TopologyRequest(preferred=levels[-1]) if trees.flavor else NO_TOPOLOGY
-        found = place_pod_sets(model, [_pod_set(gang, trees.flavor, preferred)])
-        if not found.failures:
-            return GangPlacement(fits=True, reason="", places=tuple(_places(trees.tree, found)))
-        reason = found.failures[0].text
+        placement = place_pod_sets(model, [_pod_set(gang, trees.flavor, preferred)])
+        if not placement.failures:
+            return GangPlacement(fits=True, reason="", places=tuple(_places(trees.tree, placement)))
+        reason = placement.failures[0].text
     return GangPlacement(fits=False, reason=reason, places=())
 
 
-def _places(tree: DomainTree, found: Placement) -> Iterator[GangPlace]:
-    domains = (each for pod_set in found.pod_sets for each in pod_set.domains)
+def _places(tree: DomainTree, placement: Placement) -> Iterator[GangPlace]:
+    domains = (domain for pod_set in placement.pod_sets for domain in pod_set.domains)
     for values, pods in islice(domains, MAX_PLACES):
         leaf = tree.leaf_of(values)
         path = values if leaf is None else tree.paths[-1][leaf]

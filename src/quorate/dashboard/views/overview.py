@@ -20,8 +20,8 @@ from quorate.quota.tree import Node
 
 def overview(data: ClusterData, viewer: Viewer, now: float) -> Overview:
     revision = (*data.revision, data.pod_group_revision, data.node_revision, data.pod_revision)
-    known = data.remembered(("overview", viewer), revision, lambda: _overview(data, viewer, now))
-    return replace(known, at=at_epoch(now))
+    latest = data.remembered(("overview", viewer), revision, lambda: _overview(data, viewer, now))
+    return replace(latest, at=at_epoch(now))
 
 
 def _overview(data: ClusterData, viewer: Viewer, now: float) -> Overview:

@@ -63,7 +63,7 @@ def pod_groups(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> PodGr
 
 def _sorted(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> list[PodGroup]:
     text = query.q.lower()
-    found = [
+    groups = [
         group
         for key, group in sorted(data.pod_groups.items())
         if viewer.reads_pod_groups_of(key.namespace)
@@ -73,8 +73,8 @@ def _sorted(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> list[Pod
         and (not text or text in searched_text(group.metadata))
     ]
     name = query.sort or DEFAULT_SORT
-    found.sort(key=SORTS[name.removeprefix("-")], reverse=name.startswith("-"))
-    return found
+    groups.sort(key=SORTS[name.removeprefix("-")], reverse=name.startswith("-"))
+    return groups
 
 
 def _row(data: ClusterData, viewer: Viewer, group: PodGroup) -> PodGroupRow:

@@ -35,7 +35,7 @@ class Reasons:
             self.add(code, workloads, other._examples[code])
 
     def most_frequent(self, number: int) -> tuple[ReasonCount, ...]:
-        ranked = sorted(self._workloads.items(), key=lambda each: (-each[1], each[0]))
+        ranked = sorted(self._workloads.items(), key=lambda row: (-row[1], row[0]))
         return tuple(
             ReasonCount(code=code, workloads=workloads, example=self._examples[code])
             for code, workloads in ranked[:number]
@@ -98,12 +98,18 @@ def cluster_queue(
     queue = visible.get(name)
     if queue is None:
         return None
-    others = [each for each in visible.values() if each is not queue and each.node.root is queue.node.root]
+    others = [
+        other for other in visible.values() if other is not queue and other.node.root is queue.node.root
+    ]
     spec = queue.spec
     preemption = spec.preemption
     return ClusterQueueDetail(
         summary=summary_of(data, viewer, queue, now),
-        local_queues=tuple(each for each in local_queues(data, viewer, now) if each.cluster_queue == name),
+        local_queues=tuple(
+            local_queue
+            for local_queue in local_queues(data, viewer, now)
+            if local_queue.cluster_queue == name
+        ),
         preemption={
             "withinClusterQueue": preemption.within_cluster_queue,
             "reclaimWithinCohort": preemption.reclaim_within_cohort,

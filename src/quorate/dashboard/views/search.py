@@ -19,9 +19,9 @@ def search(data: ClusterData, viewer: Viewer, text: str, limit: int) -> SearchRe
     wanted, limit = text.strip().lower(), max(1, min(MAX_HITS, limit))
     if not wanted:
         return SearchResult(hits=(), more=False)
-    found = list(islice(_hits(data, viewer, wanted), MAX_HITS * 10))
-    found.sort(key=lambda hit: not hit.name.lower().startswith(wanted))
-    return SearchResult(hits=tuple(found[:limit]), more=len(found) > limit)
+    hits = list(islice(_hits(data, viewer, wanted), MAX_HITS * 10))
+    hits.sort(key=lambda hit: not hit.name.lower().startswith(wanted))
+    return SearchResult(hits=tuple(hits[:limit]), more=len(hits) > limit)
 
 
 def _hits(data: ClusterData, viewer: Viewer, wanted: str) -> Iterator[SearchHit]:

@@ -50,31 +50,31 @@ async def workload(
     listed = data.workloads.by_key.get(key)
     if listed is None or not viewer.reads(key):
         return None
-    found, owner = listed.workload, owner_of(listed.workload)
+    stored, owner = listed.workload, owner_of(listed.workload)
     about = [("Workload", key.name), *([(owner.kind, owner.name)] if owner is not None else [])]
     pods, events, (explanation, problem) = await asyncio.gather(
-        pods_of(reader, key.namespace, selector_of(found)) if listed.group.reserved_in else _nothing(),
+        pods_of(reader, key.namespace, selector_of(stored)) if listed.group.reserved_in else _nothing(),
         events_of(reader, key.namespace, about),
         explanation_of(reader, "workloads", key),
     )
-    own_pods = [pod for pod in pods if is_pod_of(pod, found)]
+    own_pods = [pod for pod in pods if is_pod_of(pod, stored)]
 
     def readable(text: str) -> str:
         return data.readable_text(text, viewer.scope.namespaces)
 
     if explanation is None:
-        explanation = readable_explanation(await _own_explanation(data, viewer, found, reader), readable)
+        explanation = readable_explanation(await _own_explanation(data, viewer, stored, reader), readable)
 
     return WorkloadDetail(
         row=row_of(data, viewer, listed, estimates),
-        labels=found.metadata.labels,
-        pod_sets=tuple(pod_set_rows(data, found)),
-        milestones=milestones_of(found, recorded, first_created(own_pods), readable),
+        labels=stored.metadata.labels,
+        pod_sets=tuple(pod_set_rows(data, stored)),
+        milestones=milestones_of(stored, recorded, first_created(own_pods), readable),
         explanation=explanation,
         explanation_problem=problem,
         pods=pod_rows(own_pods),
         events=events,
-        commands=tuple(_commands(found)),
+        commands=tuple(_commands(stored)),
         may_stop=False,
     )
 
@@ -83,20 +83,25 @@ async def _nothing() -> tuple[()]:
     return ()
 
 
-async def _own_explanation(data: ClusterData, viewer: Viewer, found: Workload, reader: Client) -> Explanation:
+async def _own_explanation(
+    data: ClusterData, viewer: Viewer, stored: Workload, reader: Client
+) -> Explanation:
     """Return the explanation from the status of the workload and the order of its queue."""
-    facts = await in_steps(pending_facts(data.state, found.metadata.key))
+    facts = await in_steps(pending_facts(data.state, stored.metadata.key))
     seen = None if facts is None else scoped(facts, viewer.scope)
-    started = await started_of(ClusterReader(reader), found)
-    return explain_workload(data.state, found, seen, started)
+    started = await started_of(ClusterReader(reader), stored)
+    return explain_workload(data.state, stored, seen, started)
 
 
-def pod_set_rows(data: ClusterData, found: Workload) -> Iterator[PodSetRow]:
+def pod_set_rows(data: ClusterData, stored: Workload) -> Iterator[PodSetRow]:
     """Yield the pod sets of a workload with what was assigned to them."""
-    admission = found.status.admission
-    assigned = {each.name: each for each in (admission.pod_set_assignments if admission is not None else ())}
-    shapes = data.ledger.shapes.shape_of(found).pod_sets
-    for pod_set, shape in zip(found.spec.pod_sets, shapes, strict=True):
+    admission = stored.status.admission
+    assigned = {
+        assignment.name: assignment
+        for assignment in (admission.pod_set_assignments if admission is not None else ())
+    }
+    shapes = data.ledger.shapes.shape_of(stored).pod_sets
+    for pod_set, shape in zip(stored.spec.pod_sets, shapes, strict=True):
         assignment = assigned.get(pod_set.name)
         pods = None
         if assignment is not None:
@@ -118,13 +123,13 @@ def pod_set_rows(data: ClusterData, found: Workload) -> Iterator[PodSetRow]:
 def _domains(assignment: TopologyAssignment | None) -> tuple[str, ...]:
     if assignment is None:
         return ()
-    domains = (domain for each in assignment.slices for domain in each.domains())
+    domains = (domain for part in assignment.slices for domain in part.domains())
     return tuple(f"{'/'.join(path)}: {pods}" for path, pods in islice(domains, MAX_DOMAINS))
 
 
-def _commands(found: Workload) -> Iterator[str]:
+def _commands(stored: Workload) -> Iterator[str]:
     """Yield commands that show more of a workload, its job and its pods."""
-    namespace, name, owner = found.metadata.namespace, found.metadata.name, owner_of(found)
+    namespace, name, owner = stored.metadata.namespace, stored.metadata.name, owner_of(stored)
     where = ("-n", namespace)
     yield command("quorate", "explain", f"workload/{name}", *where)
     yield command("kubectl", "get", f"workload/{name}", *where, "-o", "yaml")
@@ -133,5 +138,5 @@ def _commands(found: Workload) -> Iterator[str]:
         group, _, _ = owner.api_version.rpartition("/")
         kind = f"{owner.kind.lower()}.{group}" if group else owner.kind.lower()
         yield command("kubectl", "describe", f"{kind}/{owner.name}", *where)
-    if selector := selector_of(found):
+    if selector := selector_of(stored):
         yield command("kubectl", "get", "pods", *where, "-l", selector, "-o", "wide")

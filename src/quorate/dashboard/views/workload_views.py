@@ -15,7 +15,7 @@ DEFAULT_SORT: Final = "-created"
 SORTS: Final[Mapping[str, Callable[[Listed], Any]]] = {
     "created": attrgetter("created_s"),
     "name": attrgetter("order"),
-    "priority": lambda each: each.workload.spec.priority or 0,
+    "priority": lambda listed: listed.workload.spec.priority or 0,
     "state": attrgetter("state"),
     "since": attrgetter("since"),
     "reason": attrgetter("code"),
@@ -25,41 +25,41 @@ SORTS: Final[Mapping[str, Callable[[Listed], Any]]] = {
 
 def workloads(data: ClusterData, viewer: Viewer, query: WorkloadQuery, estimates: Estimates) -> WorkloadPage:
     """Return a page of the workloads that the viewer may read and that match."""
-    found = data.remembered(
+    matching = data.remembered(
         ("workloads", viewer, selection_of(query)), data.revision, lambda: _sorted(data, viewer, query)
     )
-    offset, page = page_of(query, found)
+    offset, page = page_of(query, matching)
     return WorkloadPage(
-        total=len(found),
+        total=len(matching),
         offset=offset,
-        items=tuple(row_of(data, viewer, each, estimates) for each in page),
+        items=tuple(row_of(data, viewer, listed, estimates) for listed in page),
         forecast_at=estimates.at,
     )
 
 
 def _sorted(data: ClusterData, viewer: Viewer, query: WorkloadQuery) -> list[Listed]:
-    found = _matching(data, viewer, query)
+    matching = _matching(data, viewer, query)
     name = query.sort or DEFAULT_SORT
     descending, name = name.startswith("-"), name.removeprefix("-")
-    found.sort(key=attrgetter("order"))
+    matching.sort(key=attrgetter("order"))
     if name == "position":
-        return _by_position(data, found, descending=descending)
+        return _by_position(data, matching, descending=descending)
     if name != "name" or descending:
-        found.sort(key=SORTS[name], reverse=descending)
-    return found
+        matching.sort(key=SORTS[name], reverse=descending)
+    return matching
 
 
-def _by_position(data: ClusterData, found: Iterable[Listed], *, descending: bool) -> list[Listed]:
+def _by_position(data: ClusterData, matching: Iterable[Listed], *, descending: bool) -> list[Listed]:
     """Return workloads with a position first, by cluster queue, and the others after them by name."""
     ranked: list[tuple[str, int, Listed]] = []
     others: list[Listed] = []
-    for listed in found:
+    for listed in matching:
         place = position_of(data, listed.key)
         if place is None:
             others.append(listed)
         else:
             ranked.append((*place, listed))
-    ranked.sort(key=lambda each: each[:2], reverse=descending)
+    ranked.sort(key=lambda row: row[:2], reverse=descending)
     return [listed for _, _, listed in ranked] + others
 
 
@@ -73,19 +73,19 @@ def _matching(data: ClusterData, viewer: Viewer, query: WorkloadQuery) -> list[L
             and query.cluster_queue in ("", data.cluster_queue_of(group))
         )
 
-    found = [listed for _, members in data.readable(viewer, matches) for listed in members.values()]
+    matching = [listed for _, members in data.readable(viewer, matches) for listed in members.values()]
     if query.q:
         text = query.q.lower()
-        found = [listed for listed in found if text in listed.text]
+        matching = [listed for listed in matching if text in listed.text]
     if query.label:
         key, has_value, value = query.label.partition("=")
-        found = [
+        matching = [
             listed
-            for listed in found
-            if (known := listed.workload.metadata.labels.get(key)) is not None
-            and (not has_value or known == value)
+            for listed in matching
+            if (label := listed.workload.metadata.labels.get(key)) is not None
+            and (not has_value or label == value)
         ]
-    return found
+    return matching
 
 
 def position_of(data: ClusterData, key: Key) -> tuple[str, int] | None:
@@ -94,8 +94,8 @@ def position_of(data: ClusterData, key: Key) -> tuple[str, int] | None:
     if entry is None or not entry.cluster_queue:
         return None
     name = entry.cluster_queue
-    found = positions(data, name).get(key)
-    return None if found is None else (name, found)
+    position = positions(data, name).get(key)
+    return None if position is None else (name, position)
 
 
 def positions(data: ClusterData, cluster_queue: str) -> dict[Key, int]:
@@ -144,6 +144,6 @@ def _admitted_pods(listed: Listed) -> int | None:
         return None
     counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     return sum(
-        counts.get(each.name, 0) if each.count is None else each.count
-        for each in workload.status.admission.pod_set_assignments
+        counts.get(assignment.name, 0) if assignment.count is None else assignment.count
+        for assignment in workload.status.admission.pod_set_assignments
     )

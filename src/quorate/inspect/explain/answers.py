@@ -67,42 +67,42 @@ class Answers:
                 async def own() -> Explanation:
                     return await self._own_workload(target)
 
-                found = await self._served_or(lambda: served_explanation(client, "workloads", key), own)
-                return found if pod is None else explain_pod(pod, found)
+                explanation = await self._served_or(lambda: served_explanation(client, "workloads", key), own)
+                return explanation if pod is None else explain_pod(pod, explanation)
             case OfObject(plural, key):
                 return await self._served_or(
                     lambda: served_explanation(client, plural, key), lambda: self._own_object(target)
                 )
             case OfJob(resource, job):
-                found = await self._served_or(
+                explanation = await self._served_or(
                     lambda: served_job_explanation(client, resource, job), lambda: self._own_job(target)
                 )
-                return await self._with_warning(found, job)
+                return await self._with_warning(explanation, job)
         assert_never(target)
 
-    async def _with_warning(self, found: Explanation, job: ObjectMeta) -> Explanation:
+    async def _with_warning(self, explanation: Explanation, job: ObjectMeta) -> Explanation:
         """Add what the controllers say in an event about a job of which they made no Workload."""
-        if [each.code for each in found.reasons] != [NO_WORKLOAD]:
-            return found
+        if [reason.code for reason in explanation.reasons] != [NO_WORKLOAD]:
+            return explanation
         try:
             events = (await self.connection.client.list(EVENTS, job.namespace)).items
         except Forbidden:
-            return found
+            return explanation
         warnings = [
-            each
-            for each in events
-            if each.type == "Warning" and each.regarding is not None and each.regarding.uid == job.uid
+            event
+            for event in events
+            if event.type == "Warning" and event.regarding is not None and event.regarding.uid == job.uid
         ]
         if not warnings:
-            return found
+            return explanation
         last = max(warnings, key=_last_time)
         enough = _ENOUGH.get(last.reason, "")
         reason = Reason(code=last.reason, text=last.note, enough=enough)
         return msgspec.structs.replace(
-            found,
-            message=f"{found.message}: {last.note}",
-            reasons=(reason, *found.reasons),
-            enough=(enough,) if enough else found.enough,
+            explanation,
+            message=f"{explanation.message}: {last.note}",
+            reasons=(reason, *explanation.reasons),
+            enough=(enough,) if enough else explanation.enough,
         )
 
     async def _served_or(
@@ -111,17 +111,17 @@ class Answers:
         if self.config is not None:
             return await own()
         try:
-            found = await serve()
+            explanation = await serve()
         except NotServed as problem:
             try:
-                found = await own()
+                explanation = await own()
             except Forbidden as error:
                 what = f"{problem}; nor from the objects of the cluster: {error}"
                 raise UsageError(f"not explained by the controllers: {what}") from None
             self._origins[f"not explained by the controllers: {problem}"] = None
-            return found
+            return explanation
         self._origins["explained by the controllers"] = None
-        return found
+        return explanation
 
     async def _loaded(self) -> OwnModel:
         if self._model is None:
@@ -144,16 +144,16 @@ class Answers:
             reader = ClusterReader(self.connection.client)
             group = await reader.pod_group(target.key)
             pods = await reader.pods(target.key.namespace, "") if group is not None else None
-            found = None if group is None else explain_group(group)
-            if found is not None and pods is not None:
-                found = with_members(found, pods)
+            explanation = None if group is None else explain_group(group)
+            if explanation is not None and pods is not None:
+                explanation = with_members(explanation, pods)
         else:
             model = await self._loaded()
             is_local = target.plural == "localqueues"
-            found = model.local_queue(target.key) if is_local else model.cluster_queue(target.key.name)
-        if found is None:
+            explanation = model.local_queue(target.key) if is_local else model.cluster_queue(target.key.name)
+        if explanation is None:
             raise UsageError(f"{target.plural}: {target.key} does not exist, or may not be read")
-        return found
+        return explanation
 
     async def _own_job(self, target: OfJob) -> Explanation:
         model = await self._loaded()

@@ -48,8 +48,8 @@ class OwnModel:
         return explain_cluster_queue(self.state, name, run(first_pending(self.state, name)))
 
     def local_queue(self, key: Key) -> Explanation | None:
-        known = self.state.ledger.local_queues.get(key)
-        name = known.cluster_queue if known is not None else ""
+        queue = self.state.ledger.local_queues.get(key)
+        name = queue.cluster_queue if queue is not None else ""
         return explain_local_queue(self.state, key, run(first_pending(self.state, name)))
 
 

@@ -47,7 +47,7 @@ async def served_estimates(client: Client, namespace: str) -> dict[Key, StartEst
         answer = await client.request("GET", estimates_path(namespace))
     except ApiError:
         return {}
-    return {each.metadata.key: each.estimate for each in codec.decode(StartEstimateList, answer).items}
+    return {item.metadata.key: item.estimate for item in codec.decode(StartEstimateList, answer).items}
 
 
 async def _ask(client: Client, plural: str, key: Key, query: dict[str, str]) -> Explanation:

@@ -67,17 +67,17 @@ async def named_targets(connection: Connection, written: str) -> list[Target]:
     resource = await resource_of(client, type_)
     document = await client.get(resource, Key(namespace, name))
     job = metadata_of(document)
-    if found := await workloads_of_job(client, namespace, job.uid):
-        return [OfWorkload(each) for each in found]
+    if workloads := await workloads_of_job(client, namespace, job.uid):
+        return [OfWorkload(workload) for workload in workloads]
     if QUEUE_NAME not in job.labels and (groups := await _pod_groups_of(client, job)):
-        return [OfObject("podgroups", each) for each in groups]
+        return [OfObject("podgroups", group) for group in groups]
     return [OfJob(resource, job)]
 
 
 async def _pod_groups_of(client: Client, job: ObjectMeta) -> list[Key]:
     """Return the pod groups of a job, for which it waits if no queue of workloads is named."""
-    found = [each.metadata for each in await ClusterReader(client).pod_groups(job.namespace)]
-    return [each.key for each in found if each.controller is not None and each.controller.uid == job.uid]
+    groups = [group.metadata for group in await ClusterReader(client).pod_groups(job.namespace)]
+    return [group.key for group in groups if group.controller is not None and group.controller.uid == job.uid]
 
 
 async def _of_pod(client: Client, key: Key) -> Target:

@@ -30,8 +30,8 @@ _INSTALL: Final = "quorate crds --output crds, then kubectl apply --server-side 
 
 def version_findings(served: ServerVersion) -> Iterator[PreflightFinding]:
     """Yield what the version of the server allows; a version that is not known is no reason to refuse it."""
-    found = served.numbers
-    if found is None:
+    numbers = served.numbers
+    if numbers is None:
         yield warning(
             "server",
             f"its version {served.git_version!r} does not tell which Kubernetes it is, so it was not checked "
@@ -39,19 +39,19 @@ def version_findings(served: ServerVersion) -> Iterator[PreflightFinding]:
             "selectors for workloads (1.31)",
             "continue if the server is Kubernetes 1.28 or newer",
         )
-    elif found < _VALIDATION_RULES:
+    elif numbers < _VALIDATION_RULES:
         yield error(
             "server",
             f"Kubernetes {served} does not support validation rules in definitions",
             "use 1.25 or newer",
         )
-    elif found < _MATCH_CONDITIONS:
+    elif numbers < _MATCH_CONDITIONS:
         yield warning(
             "server",
             f"Kubernetes {served} does not support matchConditions: webhooks are called for every job",
             "use 1.28 or newer, or install no webhooks",
         )
-    elif found < _SELECTABLE_FIELDS:
+    elif numbers < _SELECTABLE_FIELDS:
         yield info(
             "server",
             f"Kubernetes {served} does not support field selectors for workloads; all else works",
@@ -64,18 +64,22 @@ def definition_findings(
     definitions: Iterable[Definition], wanted: Iterable[str]
 ) -> Iterator[PreflightFinding]:
     """Yield which queueing definitions are installed, in which versions and by which product."""
-    found = {each.spec.names.plural: each for each in definitions if each.spec.group == GROUP}
+    by_plural = {
+        definition.spec.names.plural: definition
+        for definition in definitions
+        if definition.spec.group == GROUP
+    }
     valid: dict[str, list[str]] = {}  # plurals by text
     for plural in wanted:
-        definition = found.get(plural)
+        definition = by_plural.get(plural)
         about = f"definition {plural}.{GROUP}"
         if definition is None:
             severity = info if plural in _OPTIONAL else error
             yield severity(about, "it is not installed", _INSTALL)
             continue
         versions = definition.spec.versions
-        served = [each.name for each in versions if each.served]
-        stored = next((each.name for each in versions if each.storage), "none")
+        served = [version.name for version in versions if version.served]
+        stored = next((version.name for version in versions if version.storage), "none")
         product = _installed_by(definition)
         if VERSION not in served:
             yield error(
@@ -105,7 +109,7 @@ def definition_findings(
 
 def unserved_findings(definitions: Iterable[Definition]) -> Iterator[PreflightFinding]:
     """Yield the kinds of Volcano that the server accepts, and that no process of Quorate reads."""
-    for name in sorted({each.metadata.name for each in definitions} & set(_UNSERVED)):
+    for name in sorted({definition.metadata.name for definition in definitions} & set(_UNSERVED)):
         yield warning(
             f"definition {name}",
             "objects of this kind have no effect: no process of Quorate reads them",
@@ -143,7 +147,7 @@ def webhook_findings(
     configurations: Iterable[WebhookConfiguration], endpoints: Mapping[Key, Endpoints]
 ) -> Iterator[PreflightFinding]:
     """Yield findings about the webhooks for queueing kinds and jobs; other webhooks are ignored."""
-    ours = [each for each in configurations if _is_queueing(each)]
+    ours = [configuration for configuration in configurations if _is_queueing(configuration)]
     if not ours:
         yield info(
             "webhooks",
@@ -169,7 +173,9 @@ def webhook_findings(
 
 def _is_queueing(configuration: WebhookConfiguration) -> bool:
     by_name = any(name in configuration.metadata.name for name in ("kueue", "quorate"))
-    return by_name or any(GROUP in rule.api_groups for each in configuration.webhooks for rule in each.rules)
+    return by_name or any(
+        GROUP in rule.api_groups for webhook in configuration.webhooks for rule in webhook.rules
+    )
 
 
 def _unreachable(client: ClientConfig, endpoints: Mapping[Key, Endpoints]) -> str:
@@ -188,18 +194,20 @@ def manager_findings(
     deployments: Iterable[Deployment], leases: Iterable[HeldLease], lease_name: str, now: float
 ) -> Iterator[PreflightFinding]:
     """Yield the controllers that run; two of them at once would revert each other's writes."""
-    running = [each for each in deployments if _product(each) and each.spec.replicas > 0]
-    for each in running:
-        ready = f"{each.status.ready_replicas} of {each.spec.replicas} replicas are ready"
-        yield info(f"deployment {each.metadata.key}", f"{_product(each)} is installed, {ready}")
-    products = sorted({_product(each) for each in running})
+    running = [
+        deployment for deployment in deployments if _product(deployment) and deployment.spec.replicas > 0
+    ]
+    for deployment in running:
+        ready = f"{deployment.status.ready_replicas} of {deployment.spec.replicas} replicas are ready"
+        yield info(f"deployment {deployment.metadata.key}", f"{_product(deployment)} is installed, {ready}")
+    products = sorted({_product(deployment) for deployment in running})
     if len(products) > 1:
         yield error(
             "controllers",
             f"{' and '.join(products)} are both installed, and both would admit workloads",
             "scale one of them to 0 replicas",
         )
-    holders = [each for each in leases if each.metadata.name == lease_name and _is_held(each, now)]
+    holders = [lease for lease in leases if lease.metadata.name == lease_name and _is_held(lease, now)]
     for lease in holders:
         yield info(f"lease {lease.metadata.key}", f"held by {lease.spec.holder_identity}: it is the leader")
     if len(holders) > 1:

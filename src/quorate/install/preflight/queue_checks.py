@@ -113,12 +113,12 @@ def _namespaces(setup: QueueSetup) -> Iterator[PreflightFinding]:
                 "it has no namespaceSelector, so no namespace may use it",
                 "write namespaceSelector: {} for all namespaces",
             )
-        elif not any(matches_selector(selector, each.metadata.labels) for each in setup.namespaces):
+        elif not any(matches_selector(selector, namespace.metadata.labels) for namespace in setup.namespaces):
             yield warning(about, "its namespaceSelector matches no namespace", "label a namespace")
 
 
 def _local_queues(setup: QueueSetup) -> Iterator[PreflightFinding]:
-    labels = {each.metadata.name: each.metadata.labels for each in setup.namespaces}
+    labels = {namespace.metadata.name: namespace.metadata.labels for namespace in setup.namespaces}
     used: set[str] = set()
     for local in setup.local_queues:
         about, name = f"local queue {local.metadata.key}", local.spec.cluster_queue
@@ -242,20 +242,22 @@ def _nodes(setup: QueueSetup) -> Iterator[PreflightFinding]:
             nominal[pair] += limits.nominal
     reported: set[str] = set()
     for (flavor, resource), amount in sorted(nominal.items()):
-        known = setup.state.flavors.get(flavor)
-        if known is None or not amount:
+        stored = setup.state.flavors.get(flavor)
+        if stored is None or not amount:
             continue
-        labels = known.spec.node_labels
-        nodes = [each for each in setup.nodes if labels.items() <= each.metadata.labels.items()]
+        labels = stored.spec.node_labels
+        nodes = [node for node in setup.nodes if labels.items() <= node.metadata.labels.items()]
         about = f"flavor {flavor}"
         if not nodes:
             if flavor not in reported:
                 written = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
-                found = f"no node has its nodeLabels {written}" if written else "there is no node"
-                yield warning(about, f"{found}, so pods admitted to it are unschedulable", "label the nodes")
+                problem = f"no node has its nodeLabels {written}" if written else "there is no node"
+                yield warning(
+                    about, f"{problem}, so pods admitted to it are unschedulable", "label the nodes"
+                )
                 reported.add(flavor)
             continue
-        total = sum_resources(each.status.allocatable for each in nodes).get(resource, Quantity(0))
+        total = sum_resources(node.status.allocatable for node in nodes).get(resource, Quantity(0))
         if amount > base_units(resource, total):
             yield warning(
                 about,

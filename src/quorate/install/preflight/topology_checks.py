@@ -21,12 +21,12 @@ def topology_findings(
     """Check the topologies that flavors refer to; None: no permission to list them."""
     if topologies is None:
         return
-    known = {each.metadata.name: each for each in topologies}
+    by_name = {topology.metadata.name: topology for topology in topologies}
     for name, flavor in sorted(flavors.items()):
         wanted = flavor.spec.topology_name
         if not wanted:
             continue
-        if wanted not in known:
+        if wanted not in by_name:
             yield error(
                 f"flavor {name}",
                 f"there is no Topology {wanted}, so the cluster queues that use the flavor admit nothing",
@@ -35,7 +35,7 @@ def topology_findings(
         elif nodes is not None:
             labels = flavor.spec.node_labels.items()
             members = [node for node in nodes if labels <= node.metadata.labels.items()]
-            yield from _levels(name, known[wanted], members)
+            yield from _levels(name, by_name[wanted], members)
 
 
 def _levels(flavor: str, topology: Topology, nodes: Sequence[Node]) -> Iterator[PreflightFinding]:

@@ -33,13 +33,18 @@ def written_kinds(definitions: Iterable[Definition]) -> list[Resource[WrittenObj
     """Return the queueing kinds that the cluster serves in the old version, too."""
     return [
         Resource(
-            GROUP, version.name, names.plural, names.kind, each.spec.scope == "Namespaced", WrittenObject
+            GROUP,
+            version.name,
+            names.plural,
+            names.kind,
+            definition.spec.scope == "Namespaced",
+            WrittenObject,
         )
-        for each in definitions
-        if each.spec.group == GROUP
-        and any(one.served and one.name == OLD_VERSION for one in each.spec.versions)
-        for names in (each.spec.names,)
-        for version in each.spec.versions
+        for definition in definitions
+        if definition.spec.group == GROUP
+        and any(one.served and one.name == OLD_VERSION for one in definition.spec.versions)
+        for names in (definition.spec.names,)
+        for version in definition.spec.versions
         if version.served and version.storage
     ]
 
@@ -49,16 +54,16 @@ def old_client_findings(
 ) -> Iterator[PreflightFinding]:
     """Yield the clients that last wrote fields of an object as v1beta1, by ``metadata.managedFields``."""
     objects: dict[str, list[str]] = {}  # by field manager
-    for resource, found in written:
-        for each in found:
-            where = f"{each.metadata.namespace}/" if each.metadata.namespace else ""
+    for resource, stored in written:
+        for obj in stored:
+            where = f"{obj.metadata.namespace}/" if obj.metadata.namespace else ""
             owners = {
                 owner.manager
-                for owner in each.metadata.managed_fields
+                for owner in obj.metadata.managed_fields
                 if owner.api_version == f"{GROUP}/{OLD_VERSION}"
             }
             for manager in sorted(owners):
-                objects.setdefault(manager, []).append(f"{resource.plural}/{where}{each.metadata.name}")
+                objects.setdefault(manager, []).append(f"{resource.plural}/{where}{obj.metadata.name}")
     for manager, names in sorted(objects.items()):
         more = f" and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else ""
         says = f"it wrote {', '.join(names[:_EXAMPLES])}{more} as {OLD_VERSION}"

@@ -55,8 +55,8 @@ def read_message(stream: BinaryIO) -> Message | None:
     if len(head) < _HEAD.size:
         return None
     body = stream.read(_HEAD.unpack(head)[0])
-    found: Message = msgspec.json.decode(body, type=Message)
-    return found
+    message: Message = msgspec.json.decode(body, type=Message)
+    return message
 
 
 async def read_refresh(stream: asyncio.StreamReader) -> Refresh:

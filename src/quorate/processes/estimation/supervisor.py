@@ -109,10 +109,10 @@ async def _refresh_while_needed(
 
 
 async def _estimates(refresh: Refresh) -> Mapping[Key, StartEstimate]:
-    found: dict[Key, StartEstimate] = {}
+    estimates: dict[Key, StartEstimate] = {}
     moment, began_s = at_epoch(refresh.at), time.monotonic()
     for start in refresh.starts:
-        found[start.key] = StartEstimate(
+        estimates[start.key] = StartEstimate(
             computed_at=moment,
             p50=None if start.p50 is None else at_epoch(start.p50),
             p90=None if start.p90 is None else at_epoch(start.p90),
@@ -122,7 +122,7 @@ async def _estimates(refresh: Refresh) -> Mapping[Key, StartEstimate]:
         if time.monotonic() - began_s > SLICE_S:
             await asyncio.sleep(0)
             began_s = time.monotonic()
-    return found
+    return estimates
 
 
 @asynccontextmanager
@@ -143,11 +143,11 @@ class _Changes:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        kinds = {(each.api_version, each.kind): number for number, each in enumerate(KINDS)}
+        kinds = {(kind.api_version, kind.kind): number for number, kind in enumerate(KINDS)}
         self._informers = {
-            kinds[each.resource.api_version, each.resource.kind]: each
-            for each in view.informers
-            if (each.resource.api_version, each.resource.kind) in kinds
+            kinds[informer.resource.api_version, informer.resource.kind]: informer
+            for informer in view.informers
+            if (informer.resource.api_version, informer.resource.kind) in kinds
         }
         self._changed: dict[tuple[int, Key], Any] = {}  # None: it was deleted
         self._has_process = False  # otherwise changes are not noted: a new process gets all objects

@@ -78,7 +78,7 @@ async def provide(client: Client, resource: Resource[Json], objects: Iterable[Js
     They are applied as the field manager of that command, which then has no conflict, and removes the
     annotation of provided objects.  An object without it stays as it is.
     """
-    present = {each["metadata"]["name"]: each for each in (await client.list(resource)).items}
+    present = {obj["metadata"]["name"]: obj for obj in (await client.list(resource)).items}
 
     async def apply(metadata: Json, content: Json) -> None:
         before = present.get(metadata["name"])
@@ -87,15 +87,15 @@ async def provide(client: Client, resource: Resource[Json], objects: Iterable[Js
             provided = {**content, "metadata": {**metadata, "annotations": annotations}}
             await client.apply(resource, Key("", metadata["name"]), provided, field_manager=_KUBECTL)
 
-    await asyncio.gather(*(apply(each["metadata"], each) for each in objects))
+    await asyncio.gather(*(apply(obj["metadata"], obj) for obj in objects))
 
 
 async def withdraw_others(client: Client, resource: Resource[Json], objects: Iterable[Json]) -> None:
     """Delete the provided objects of a kind that are not in ``objects``."""
-    kept = {each["metadata"]["name"] for each in objects}
-    for each in (await client.list(resource)).items:
-        name = each["metadata"]["name"]
-        if name not in kept and PROVIDED in each["metadata"].get("annotations", {}):
+    kept = {obj["metadata"]["name"] for obj in objects}
+    for obj in (await client.list(resource)).items:
+        name = obj["metadata"]["name"]
+        if name not in kept and PROVIDED in obj["metadata"].get("annotations", {}):
             await client.delete(resource, Key("", name))
 
 

@@ -88,7 +88,7 @@ def read_cluster_snapshot(paths: Iterable[Path], *, with_quotas: bool) -> Cluste
     """
     findings: list[str] = []
     skipped: Counter[str] = Counter()
-    found: dict[tuple[str, Key], SnapshotObject] = {}
+    objects: dict[tuple[str, Key], SnapshotObject] = {}
     for path in _files(paths):
         try:
             documents = list(_documents(path))
@@ -98,7 +98,7 @@ def read_cluster_snapshot(paths: Iterable[Path], *, with_quotas: bool) -> Cluste
         for where, value in documents:
             match _read(where, value, with_quotas):
                 case SnapshotObject() as each:
-                    first = found.setdefault((each.resource.kind, each.key), each)
+                    first = objects.setdefault((each.resource.kind, each.key), each)
                     if first.body != each.body:
                         findings.append(
                             f"{each}: differs from the one in {first.where} (keep one of the two)"
@@ -108,15 +108,15 @@ def read_cluster_snapshot(paths: Iterable[Path], *, with_quotas: bool) -> Cluste
                     skipped[kind] += 1
                 case (_, finding):
                     findings.append(finding)
-    if not found and not findings:
+    if not objects and not findings:
         findings.append("no object to import (write the file with kubectl get nodes,clusterqueues -o yaml)")
     if findings:
         raise InvalidFiles(findings)
-    return ClusterSnapshot(tuple(sorted(found.values(), key=_order)), skipped)
+    return ClusterSnapshot(tuple(sorted(objects.values(), key=_order)), skipped)
 
 
-def _order(each: SnapshotObject) -> tuple[int, Key]:
-    return _RANKS[each.resource.group, each.resource.kind], each.key
+def _order(obj: SnapshotObject) -> tuple[int, Key]:
+    return _RANKS[obj.resource.group, obj.resource.kind], obj.key
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -124,7 +124,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        files = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+        files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
         if not files:
             raise InvalidFiles([f"{path}: holds no manifest (looked for *{', *'.join(_SUFFIXES)})"])
         yield from files
@@ -136,7 +136,9 @@ def _documents(path: Path) -> Iterator[tuple[str, Any]]:
     if path.suffix == ".json":
         documents = [msgspec.json.decode(content)]
     else:
-        documents = [each for each in yaml.load_all(content, yaml.CSafeLoader) if each is not None]
+        documents = [
+            document for document in yaml.load_all(content, yaml.CSafeLoader) if document is not None
+        ]
     for at, document in enumerate(documents):
         where = f"{path}" if len(documents) == 1 else f"{path}: document {at + 1}"
         is_list = isinstance(document, dict) and str(document.get("kind")).endswith("List")
@@ -158,18 +160,18 @@ def _read(where: str, value: Any, with_quotas: bool) -> SnapshotObject | tuple[s
         if not isinstance(text, str) or not text:
             return "", f"{where}: {field}: {quote_value(text)} is not text (write v1 and Node)"
     group, _, version = str(api_version).rpartition("/")
-    known = _KINDS.get((group, str(kind)))
-    if known is None or ((group, kind) in _QUOTAS and not with_quotas):
+    served = _KINDS.get((group, str(kind)))
+    if served is None or ((group, kind) in _QUOTAS and not with_quotas):
         return str(kind), ""
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         return "", f"{where}: {kind}: metadata.name: {quote_value(name)} is no name (every object has one)"
     if name.startswith(_SYSTEM):
         return str(kind), ""
-    namespace = (metadata.get("namespace") or "default") if known[1] else ""
+    namespace = (metadata.get("namespace") or "default") if served[1] else ""
     if not isinstance(namespace, str):
         return "", f"{where}: {kind} {name}: metadata.namespace: {quote_value(namespace)} is not text"
-    resource = untyped(group, version, known[0], str(kind), known[1])
+    resource = untyped(group, version, served[0], str(kind), served[1])
     body = _node_body(value) if (group, kind) == _NODE else _body(value)
     return SnapshotObject(where, resource, Key(namespace, name), body)
 
@@ -195,7 +197,7 @@ def _node_body(value: Json) -> Json:
     if isinstance(spec, dict):
         body["spec"] = {name: spec[name] for name in ("taints", "unschedulable") if spec.get(name)}
         if isinstance(taints := spec.get("taints"), list):
-            body["spec"]["taints"] = [_without_time(each) for each in taints if not _is_of_health(each)]
+            body["spec"]["taints"] = [_without_time(item) for item in taints if not _is_of_health(item)]
     if isinstance(status, dict):
         body["status"] = {name: status[name] for name in ("capacity", "allocatable") if name in status}
     return body
@@ -209,17 +211,17 @@ def _is_of_health(value: Any) -> bool:
     return isinstance(value, dict) and str(value.get("key")).startswith(_HEALTH)
 
 
-def _findings(each: SnapshotObject) -> Iterator[str]:
-    if each.is_node:
-        context = DecodeContext(Document(each.body, {"": 0}, ()))
+def _findings(obj: SnapshotObject) -> Iterator[str]:
+    if obj.is_node:
+        context = DecodeContext(Document(obj.body, {"": 0}, ()))
         context.root().decode(section(_node), None)
         findings = context.findings
     else:
-        metadata = {**each.body["metadata"], "name": each.key.name, "namespace": each.key.namespace}
-        head = {"apiVersion": each.resource.api_version, "kind": each.resource.kind}
-        findings = manifest_findings({**head, **each.body, "metadata": metadata})
+        metadata = {**obj.body["metadata"], "name": obj.key.name, "namespace": obj.key.namespace}
+        head = {"apiVersion": obj.resource.api_version, "kind": obj.resource.kind}
+        findings = manifest_findings({**head, **obj.body, "metadata": metadata})
     for finding in findings:
-        yield f"{each}: {finding}"
+        yield f"{obj}: {finding}"
 
 
 def _node(fields: Section) -> None:

@@ -35,17 +35,17 @@ PROGRESSING = "simulate.quorate.dev/Progressing"
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """``pods`` equal pods that fit no node; ``each``: the requests of one pod that no node can satisfy."""
+    """``pods`` equal pods that fit no node; ``short``: the requests of one pod that no node can satisfy."""
 
     pods: int
-    each: Resources  # empty when amounts are not the reason
+    short: Resources  # empty when amounts are not the reason
     message: str  # the scheduler's own
 
     def __str__(self) -> str:
         pods = plural(self.pods, "more pod")
-        if self.each:
-            each = format_resources(self.each)
-            return f"{pods} needs {each}" if self.pods == 1 else f"{pods} need {each} each"
+        if self.short:
+            requests = format_resources(self.short)
+            return f"{pods} needs {requests}" if self.pods == 1 else f"{pods} need {requests} each"
         return f"{pods} {'has' if self.pods == 1 else 'have'} no node: {self.message}"
 
 
@@ -97,7 +97,7 @@ def diagnose_deadlock(cluster: ObservedCluster, readiness: WaitForPodsReady | No
     blocked = tuple(
         _blocked_job(observed, list(free.values())) for observed in cluster.jobs if not observed.finished
     )
-    short = {name for job in blocked for shortage in job.short_of for name in shortage.each}
+    short = {name for job in blocked for shortage in job.short_of for name in shortage.short}
     no_progress = NoProgress(
         blocked, tuple(_free_capacity(cluster.nodes, free, name) for name in sorted(short)), ""
     )

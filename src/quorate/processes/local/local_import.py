@@ -30,52 +30,52 @@ async def import_snapshot(client: Client, snapshot: ClusterSnapshot) -> Counter[
         raise InvalidFiles(refusals)
     objects = (*_missing_namespaces(snapshot.objects, namespaces), *snapshot.objects)
 
-    async def check(each: SnapshotObject) -> None:
+    async def check(obj: SnapshotObject) -> None:
         # An object of a namespace that does not exist yet is checked in another.
-        is_elsewhere = each.key.namespace and each.key.namespace not in namespaces
-        key = Key("default", each.key.name) if is_elsewhere else each.key
-        await client.apply(each.resource, key, _applied(each), dry_run=True)
+        is_elsewhere = obj.key.namespace and obj.key.namespace not in namespaces
+        key = Key("default", obj.key.name) if is_elsewhere else obj.key
+        await client.apply(obj.resource, key, _applied(obj), dry_run=True)
 
-    async def store(each: SnapshotObject) -> None:
-        await client.apply(each.resource, each.key, _applied(each))
-        if each.is_node:
-            before = nodes.get(each.key.name)
-            amounts = each.body["status"].get("allocatable") or each.body["status"]["capacity"]
+    async def store(obj: SnapshotObject) -> None:
+        await client.apply(obj.resource, obj.key, _applied(obj))
+        if obj.is_node:
+            before = nodes.get(obj.key.name)
+            amounts = obj.body["status"].get("allocatable") or obj.body["status"]["capacity"]
             replaced = replacing(() if before is None else before.status.capacity, amounts)
             status = {"capacity": replaced, "allocatable": replaced}
-            await client.patch(NODES, each.key, {"status": status}, subresource="status")
+            await client.patch(NODES, obj.key, {"status": status}, subresource="status")
 
     await _for_all(check, objects)
-    for _, group in groupby(objects, key=lambda each: each.resource.kind):
+    for _, group in groupby(objects, key=lambda obj: obj.resource.kind):
         await _for_all(store, tuple(group))
-    return Counter(each.resource.kind for each in objects)
+    return Counter(obj.resource.kind for obj in objects)
 
 
 def _nodes_of_pools(objects: Iterable[SnapshotObject], nodes: Mapping[str, Node]) -> Iterator[str]:
-    for each in objects:
-        if each.is_node and each.key.name in nodes:
-            origin = nodes[each.key.name].metadata.annotations.get(ORIGIN)
+    for obj in objects:
+        if obj.is_node and obj.key.name in nodes:
+            origin = nodes[obj.key.name].metadata.annotations.get(ORIGIN)
             if origin == OF_POOL:
                 rule = "names a node in a pool of this cluster (start it with --nodes 0 or other pools)"
-                yield f"{each}: metadata.name: {each.key.name!r} {rule}"
+                yield f"{obj}: metadata.name: {obj.key.name!r} {rule}"
 
 
 def _missing_namespaces(
     objects: Iterable[SnapshotObject], namespaces: Iterable[str]
 ) -> Iterator[SnapshotObject]:
-    known = {*namespaces, *(each.key.name for each in objects if each.resource.kind == "Namespace"), ""}
-    for each in objects:
-        if each.key.namespace not in known:
-            known.add(each.key.namespace)
-            yield SnapshotObject(each.where, _NAMESPACE, Key("", each.key.namespace), {"metadata": {}})
+    present = {*namespaces, *(obj.key.name for obj in objects if obj.resource.kind == "Namespace"), ""}
+    for obj in objects:
+        if obj.key.namespace not in present:
+            present.add(obj.key.namespace)
+            yield SnapshotObject(obj.where, _NAMESPACE, Key("", obj.key.namespace), {"metadata": {}})
 
 
-def _applied(each: SnapshotObject) -> Json:
+def _applied(obj: SnapshotObject) -> Json:
     """Return what is applied of an object; the amounts of a node are in its status."""
-    if not each.is_node:
-        return each.body
-    metadata = {**each.body["metadata"], "annotations": {ORIGIN: _IMPORTED}}
-    return {"metadata": metadata, "spec": each.body.get("spec", {})}
+    if not obj.is_node:
+        return obj.body
+    metadata = {**obj.body["metadata"], "annotations": {ORIGIN: _IMPORTED}}
+    return {"metadata": metadata, "spec": obj.body.get("spec", {})}
 
 
 async def _for_all(
@@ -84,12 +84,12 @@ async def _for_all(
     """Do the work for all objects, several at once.  Raises ``InvalidFiles`` with all refusals."""
     free = asyncio.Semaphore(_CONCURRENT)
 
-    async def refusal_of(each: SnapshotObject) -> str | None:
+    async def refusal_of(obj: SnapshotObject) -> str | None:
         async with free:
             try:
-                await work(each)
+                await work(obj)
             except ApiError as error:
-                return f"{each}: {error.message}"
+                return f"{obj}: {error.message}"
         return None
 
     refusals = await asyncio.gather(*map(refusal_of, objects))

@@ -82,8 +82,8 @@ async def remove_webhooks(client: Client) -> None:
     """Delete the webhook configurations that a local cluster has installed itself."""
     for resource in (MUTATING, VALIDATING):
         listed = await client.list(resource, label_selector=f"{_MANAGED_BY}={_LOCAL}")
-        for found in listed.items:
-            await client.delete(resource, Key("", found["metadata"]["name"]))
+        for configuration in listed.items:
+            await client.delete(resource, Key("", configuration["metadata"]["name"]))
 
 
 async def _authority(client: Client, configuration: Configuration) -> bytes:
@@ -111,15 +111,15 @@ def _reachable_host(address: Address) -> str:
     if address.host in ("", "localhost"):
         return "127.0.0.1"
     try:
-        found = ip_address(address.host)
+        ip = ip_address(address.host)
     except ValueError as error:
         raise UsageError(
             f"webhook.host: {address.host!r} is not an IP address: the local cluster calls webhooks at one "
             "(write 127.0.0.1, or leave it out for every interface)"
         ) from error
-    if found.is_unspecified:
-        return "::1" if found.version == 6 else "127.0.0.1"
-    return str(found)
+    if ip.is_unspecified:
+        return "::1" if ip.version == 6 else "127.0.0.1"
+    return str(ip)
 
 
 async def _apply(client: Client, resource: Resource[Json], key: Key, content: Json) -> None:

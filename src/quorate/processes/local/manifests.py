@@ -116,7 +116,7 @@ def read_manifests(path: Path) -> tuple[Manifest, ...]:
     """
     if not path.is_dir():
         return _checked(_texts([path]))
-    return _checked(_texts(sorted(each for each in _entries(path) if each.suffix in _SUFFIXES)))
+    return _checked(_texts(sorted(entry for entry in _entries(path) if entry.suffix in _SUFFIXES)))
 
 
 def read_manifest_text(text: str, source: str) -> tuple[Manifest, ...]:
@@ -328,8 +328,8 @@ def _is(manifest: Manifest, kind: str, effective_namespace: str = "") -> bool:
     )
 
 
-def _rule(name: str, kind: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, sorted(known), n=1)
+def _rule(name: str, kind: str, names: Collection[str]) -> str:
+    near = get_close_matches(name, sorted(names), n=1)
     if near:
         return f"names no {kind} (did you mean {near[0]}?)"
-    return f"names no {kind} (there is {', '.join(sorted(known)) or 'none'}; add its manifest)"
+    return f"names no {kind} (there is {', '.join(sorted(names)) or 'none'}; add its manifest)"

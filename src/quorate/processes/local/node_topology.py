@@ -79,12 +79,12 @@ def parse_node_topology(text: str) -> NodeTopology:
         raise InvalidValue(f"ends with {last}, must end with the number of hosts (add {_HOST}=8)")
     if len(counts) > _MAX_LEVELS:
         raise InvalidValue(f"has {len(counts)} levels, must have at most {_MAX_LEVELS}")
-    found = NodeTopology(tuple(_level(name, counts[name]) for name in above), counts[last])
-    if len({level.label for level in found.levels}) < len(above):
+    topology = NodeTopology(tuple(_level(name, counts[name]) for name in above), counts[last])
+    if len({level.label for level in topology.levels}) < len(above):
         raise InvalidValue(f"has two levels with the same label (write {EXAMPLE})")
-    if found.nodes > MOST_NODES:
-        raise InvalidValue(f"makes {found.nodes} nodes, must make at most {MOST_NODES}")
-    return found
+    if topology.nodes > MOST_NODES:
+        raise InvalidValue(f"makes {topology.nodes} nodes, must make at most {MOST_NODES}")
+    return topology
 
 
 def _level(name: str, count: int) -> FleetLevel:

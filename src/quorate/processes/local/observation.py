@@ -158,8 +158,10 @@ def observe(
     groups: Iterable[PodGroup] = (),
 ) -> ObservedCluster:
     """Join the objects: workloads, pods and pod groups belong to the job that controls them."""
-    workload_of = {owner.uid: each for each in workloads if (owner := each.metadata.controller) is not None}
-    group_of = {owner.uid: each for each in groups if (owner := each.metadata.controller) is not None}
+    workload_of = {
+        owner.uid: workload for workload in workloads if (owner := workload.metadata.controller) is not None
+    }
+    group_of = {owner.uid: group for group in groups if (owner := group.metadata.controller) is not None}
     all_pods = tuple(sorted(pods, key=lambda pod: pod.metadata.key))
     pods_of: defaultdict[Uid, list[Pod]] = defaultdict(list)
     for pod in all_pods:

@@ -223,9 +223,12 @@ async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> As
 async def _remove_visibility(client: Client) -> None:
     """Delete the APIServices of a local cluster itself; those of an installation stay."""
     names = {f"{version}.{group}" for group, version in AGGREGATED}
-    for each in (await client.list(API_SERVICES)).items:
-        if each["metadata"]["name"] in names and each["spec"].get("service", {}).get("name") == SERVICE.name:
-            await client.delete(API_SERVICES, Key("", each["metadata"]["name"]))
+    for service in (await client.list(API_SERVICES)).items:
+        if (
+            service["metadata"]["name"] in names
+            and service["spec"].get("service", {}).get("name") == SERVICE.name
+        ):
+            await client.delete(API_SERVICES, Key("", service["metadata"]["name"]))
 
 
 async def _register(client: Client, port: int) -> None:

@@ -80,7 +80,7 @@ def granted_counts(job: SimulatedJob) -> tuple[int, ...]:
     if admission is None:
         return wanted
     assignments = zip(wanted, admission.pod_set_assignments, strict=True)
-    return tuple(count if each.count is None else each.count for count, each in assignments)
+    return tuple(count if assignment.count is None else assignment.count for count, assignment in assignments)
 
 
 def _pod_counts(job: SimulatedJob) -> tuple[int, int]:

@@ -44,19 +44,21 @@ class Backtest(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def coverage(self) -> float | None:
         """The part of the estimates of which the job started within its p90."""
-        held = [each.waited_s <= each.p90_s for each in self.estimates]
+        held = [estimate.waited_s <= estimate.p90_s for estimate in self.estimates]
         return sum(held) / len(held) if held else None
 
     @property
     def error_s(self) -> float | None:
         """The median distance of p50 from the wait, where both are finite."""
-        both = [(each.p50_s, each.waited_s) for each in self.estimates]
+        both = [(estimate.p50_s, estimate.waited_s) for estimate in self.estimates]
         errors = [abs(p50 - waited) for p50, waited in both if math.isfinite(p50) and math.isfinite(waited)]
         return _at_median(errors)
 
     @property
     def median_wait_s(self) -> float | None:
-        return _at_median([each.waited_s for each in self.estimates if math.isfinite(each.waited_s)])
+        return _at_median(
+            [estimate.waited_s for estimate in self.estimates if math.isfinite(estimate.waited_s)]
+        )
 
 
 def _at_median(values: Sequence[float]) -> float | None:
@@ -94,27 +96,27 @@ def backtest(
                 at_once += 1
                 continue
             now = history.world_at(now_ms, jobs)
-            start = next(each for each in forecast(now, plays) if each.key == job.key)
-            p50, p90 = (math.inf if each is None else each for each in (start.p50_s, start.p90_s))
+            start = next(start for start in forecast(now, plays) if start.key == job.key)
+            p50, p90 = (math.inf if seconds is None else seconds for seconds in (start.p50_s, start.p90_s))
             forecasts[number] = p50, p90, history.known_of(job.workload)
 
     run = play(world, observe=look)
     estimates = []
-    for number, (p50, p90, known) in forecasts.items():
+    for number, (p50, p90, learned) in forecasts.items():
         admitted_ms = run.jobs.admitted_ms[number]
         waited = math.inf if admitted_ms == NEVER else (admitted_ms - run.jobs.submitted_ms[number]) / MS
-        estimates.append(Estimate(number, p50, p90, known, waited))
+        estimates.append(Estimate(number, p50, p90, learned, waited))
     return Backtest(looked_at, at_once, tuple(estimates))
 
 
 def _latest(jobs: Mapping[Key, SimulatedJob], first: int) -> dict[int, SimulatedJob]:
     """Return the jobs from number ``first`` on, which are the last ones in ``jobs``."""
-    found: dict[int, SimulatedJob] = {}
+    chosen: dict[int, SimulatedJob] = {}
     for job in reversed(jobs.values()):  # type: ignore[call-overload]  # a dictionary
         if job.number < first:
             break
-        found[job.number] = job
-    return dict(sorted(found.items()))
+        chosen[job.number] = job
+    return dict(sorted(chosen.items()))
 
 
 class _History:
@@ -147,9 +149,9 @@ class _History:
         scenario = msgspec.structs.replace(
             world.scenario, classes=(), traces=(), models=(), begins_s=now, until_s=None
         )
-        objects = {**world.objects, **{(*kind, each.metadata.key): each for each in workloads}}
+        objects = {**world.objects, **{(*kind, workload.metadata.key): workload for workload in workloads}}
         snapshot = msgspec.structs.replace(world, scenario=scenario, objects=objects)
-        known = with_run_times(snapshot, run_times(workloads, ASSUMED_RUN_S, self._run_times))
+        with_times = with_run_times(snapshot, run_times(workloads, ASSUMED_RUN_S, self._run_times))
         waiting = sum(not job.is_running for job in jobs.values())
         expected = self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, waiting)
-        return with_expected(known, expected)
+        return with_expected(with_times, expected)

@@ -78,18 +78,18 @@ class ArrivalStore:
         of a run.  Jobs of which nothing is known run as long as others of their queue, of all queues, or
         ``assumed_s``.
         """
-        rates = {kind: self._rate(known, now) for kind, known in self._kinds.items()}
+        rates = {kind: self._rate(arrivals, now) for kind, arrivals in self._kinds.items()}
         total = sum(rates.values())
         seen_s = 0.0 if self._since_s is None else TIMES_SEEN * max(now - self._since_s, LEAST_SEEN_S)
         horizon_s = min(HORIZON_S, seen_s, (FEWEST_EXPECTED + waiting // 2) / total) if total else HORIZON_S
         everywhere = run_times.everywhere() or (assumed_s,)
         classes = []
         for number, kind in enumerate(sorted(self._kinds)):
-            known, best = self._kinds[kind], run_times.best_kind(kind)
+            arrivals, best = self._kinds[kind], run_times.best_kind(kind)
             times = everywhere if best is None else run_times.times_of(best)
             every = Exponential(1 / rates[kind])
             classes.append(
-                _class(number, known, equally_likely(times), Arrivals(every=every, until=horizon_s))
+                _class(number, arrivals, equally_likely(times), Arrivals(every=every, until=horizon_s))
             )
         return Expected(tuple(classes), horizon_s)
 

@@ -80,7 +80,7 @@ def bounded_forecast(
             starts[job].append(seconds)
         played += 1
         on_progress(played)
-    found = [
+    quantiles = [
         StartTime(
             namespace=workload.metadata.namespace,
             name=workload.metadata.name,
@@ -92,7 +92,7 @@ def bounded_forecast(
         )
         for number, workload in waiting.items()
     ]
-    return Forecast(tuple(sorted(found, key=_order)), played, horizon_s)
+    return Forecast(tuple(sorted(quantiles, key=_order)), played, horizon_s)
 
 
 def waiting_workloads(world: World) -> dict[int, Workload]:
@@ -125,7 +125,7 @@ def play_waiting(
 
 def _resolution_ms(world: World, waiting: int) -> int:
     """Return a part of the usual run time: starts need not be more exact."""
-    runs_ms = [each.submission.runs_ms for each in existing_jobs(world)]
+    runs_ms = [existing_job.submission.runs_ms for existing_job in existing_jobs(world)]
     return max(1, int(median(runs_ms)) // (FINE_STEPS if waiting < MANY_WAITING else COARSE_STEPS))
 
 
@@ -140,5 +140,5 @@ def quantile(times: Sequence[float], part: float) -> float | None:
 
 
 def _order(start: StartTime) -> tuple[float, float, Key]:
-    p50, p90 = (math.inf if each is None else each for each in (start.p50_s, start.p90_s))
+    p50, p90 = (math.inf if seconds is None else seconds for seconds in (start.p50_s, start.p90_s))
     return p50, p90, start.key

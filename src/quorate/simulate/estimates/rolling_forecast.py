@@ -137,9 +137,9 @@ class RollingForecast:
             run_s = used_s() / played
         while self._runs and self._runs[0].at < now - LONGEST_KEPT_S:
             self._runs.popleft()
-        found = self._quantiles(waiting.values(), now, times)
+        quantiles = self._quantiles(waiting.values(), now, times)
         before_s, self._reported_s = self._reported_s, self._processor_s()
-        return Refresh(now, found, played, self._reported_s - before_s)
+        return Refresh(now, quantiles, played, self._reported_s - before_s)
 
     def _none_is_due(self, now: float) -> bool:
         """Return True if no run has a start after its own moment that was to come before now."""
@@ -152,7 +152,9 @@ class RollingForecast:
         waiting_starts = []
         for workload in waiting:
             uid, kind = workload.metadata.uid, kind_of(workload)
-            starts = [each for run in self._runs if (each := run.starts.get(uid)) is not None and each >= now]
+            starts = [
+                start for run in self._runs if (start := run.starts.get(uid)) is not None and start >= now
+            ]
             if not starts:
                 continue  # nothing is known of it: each run was cut before
             best = self._run_times.best_kind(kind) or kind._replace(owner="", pattern="")

@@ -120,14 +120,14 @@ def with_run_times(world: World, times: Iterable[RunTimes]) -> World:
     named = _names_of_kinds(times)
     existing = tuple(
         JobClass(
-            name=_class_name(each.kind, number),
-            namespace=each.kind.queue[0],
-            queues=(each.kind.queue[1],),
+            name=_class_name(time.kind, number),
+            namespace=time.kind.queue[0],
+            queues=(time.kind.queue[1],),
             arrivals=Arrivals(),
             pod_sets=(),
-            runs=equally_likely(each.seconds),
+            runs=equally_likely(time.seconds),
         )
-        for number, each in enumerate(times)
+        for number, time in enumerate(times)
     )
     objects = dict(world.objects)
     if named:
@@ -166,12 +166,12 @@ def documents(
 def _scenario(times: Sequence[RunTimes], now: float) -> dict[str, Any]:
     existing = [
         {
-            "name": _class_name(each.kind, number),
-            "namespace": each.kind.queue[0],
-            "queues": [each.kind.queue[1]],
-            "runs": {"choice": [round(seconds, 3) for seconds in each.seconds]},
+            "name": _class_name(time.kind, number),
+            "namespace": time.kind.queue[0],
+            "queues": [time.kind.queue[1]],
+            "runs": {"choice": [round(seconds, 3) for seconds in time.seconds]},
         }
-        for number, each in enumerate(times)
+        for number, time in enumerate(times)
     ]
     moment: datetime = at_epoch(now)
     return {
@@ -193,7 +193,7 @@ def _class_name(kind: WorkKind, number: int) -> str:
 def _names_of_kinds(times: Iterable[RunTimes]) -> dict[WorkKind, str]:
     """Return the classes that workloads name; the others are the first of their queues."""
     return {
-        each.kind: _class_name(each.kind, number) for number, each in enumerate(times) if each.kind.pattern
+        time.kind: _class_name(time.kind, number) for number, time in enumerate(times) if time.kind.pattern
     }
 
 

@@ -91,7 +91,7 @@ def _renamed(value: _Json, rename: _Rename, numeric: set[str], fields: frozenset
         elif field not in fields or (field in ("value", "values") and is_numeric):
             result[field] = _renamed(inner, rename, numeric, fields)
         elif field in MAPS_TO_NAMES and isinstance(inner, dict):
-            result[field] = {key: each if key in numeric else rename(each) for key, each in inner.items()}
+            result[field] = {key: value if key in numeric else rename(value) for key, value in inner.items()}
         elif field in LISTS_OF_NAMES:
             result[field] = [rename(item) for item in inner]
         elif field in NAMES and isinstance(inner, str):

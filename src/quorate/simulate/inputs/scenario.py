@@ -164,10 +164,10 @@ class ClassesOfExisting:
         self._last = len(classes) - 1
         self._by_name: dict[str, int] = {}
         self._by_queue: dict[tuple[str, str], int] = {}  # the queue is empty for a class of a whole namespace
-        for index, each in enumerate(classes[:-1]):
-            self._by_name.setdefault(each.name, index)
-            for queue in each.queues or ("",):
-                self._by_queue.setdefault((each.namespace, queue), index)
+        for index, class_ in enumerate(classes[:-1]):
+            self._by_name.setdefault(class_.name, index)
+            for queue in class_.queues or ("",):
+                self._by_queue.setdefault((class_.namespace, queue), index)
 
     def index_of(self, workload: Workload) -> int:
         named = workload.metadata.annotations.get(CLASS_ANNOTATION)

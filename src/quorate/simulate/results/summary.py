@@ -80,7 +80,9 @@ def summarize(run: Run) -> Summary:
         duration_s=run.ended_ms / 1000,
         jobs=columns.waits(np.ones(len(jobs), bool)),
         by_queue={str(key): columns.waits(queue_index == at) for at, key in enumerate(run.queues)},
-        by_class={each.name: columns.waits(class_index == at) for at, each in enumerate(run.world.classes)},
+        by_class={
+            class_.name: columns.waits(class_index == at) for at, class_ in enumerate(run.world.classes)
+        },
         utilisation=utilisation,
         nodes=tuple(node_use(run)),
         fairness=_fairness(utilisation),

@@ -82,8 +82,8 @@ def moved_jobs(changes: Mapping[str, Change]) -> Figure:
     traces: list[Figure] = [
         {
             "type": "bar", "orientation": "h", "name": name, "marker": {"color": color}, "y": names,
-            "x": [sign * each for each in counts], "customdata": counts,
-            "text": [str(each) for each in counts], "textposition": "auto",
+            "x": [sign * count for count in counts], "customdata": counts,
+            "text": [str(count) for count in counts], "textposition": "auto",
             "hovertemplate": f"%{{y}}: %{{customdata}} {name}<extra></extra>",
         }
         for name, sign, counts, color in (("later", -1, later, COLORS[5]), ("sooner", 1, sooner, COLORS[2]))
@@ -113,19 +113,21 @@ def gantt(run: Run) -> Figure:
     Grey is for waiting, with a pattern after an interruption.
     """
     bars = series.window(run, series.busiest_ms(run))
-    drawn = [(bar, each) for bar in bars for each in bar.intervals]
-    first_ms = min((each.starts_ms for _, each in drawn), default=0)
-    last_ms = max((each.ends_ms for _, each in drawn), default=0)
+    drawn = [(bar, interval) for bar in bars for interval in bar.intervals]
+    first_ms = min((interval.starts_ms for _, interval in drawn), default=0)
+    last_ms = max((interval.ends_ms for _, interval in drawn), default=0)
     unit_ms, unit = _time_unit(last_ms - first_ms)
     queues = sorted({bar.queue for bar in bars})
     traces = []
     for phase, marker in _WAITS.items():
-        waits = [(bar.job, each) for bar, each in drawn if each.phase is phase]
+        waits = [(bar.job, interval) for bar, interval in drawn if interval.phase is phase]
         if waits:
             traces.append(_bars(phase.value, marker, waits, unit_ms))
     for queue, color in zip(queues, _cycle(len(queues)), strict=True):
         runs = [
-            (bar.job, each) for bar, each in drawn if bar.queue == queue and each.phase is series.Phase.RUNS
+            (bar.job, interval)
+            for bar, interval in drawn
+            if bar.queue == queue and interval.phase is series.Phase.RUNS
         ]
         traces.append(_bars(queue, {"color": color}, runs, unit_ms))
     figure = _figure(traces, f"time ({unit})", "")
@@ -161,9 +163,9 @@ def _bars(name: str, marker: Figure, bars: Sequence[tuple[str, series.Interval]]
     return {
         "type": "bar", "orientation": "h", "name": name, "marker": marker,
         "y": [job for job, _ in bars],
-        "base": _scaled([each.starts_ms for _, each in bars], unit_ms),
-        "x": _scaled([each.ends_ms - each.starts_ms for _, each in bars], unit_ms),
-        "hovertext": [each.phase.value for _, each in bars], "hoverinfo": "y+text",
+        "base": _scaled([bar.starts_ms for _, bar in bars], unit_ms),
+        "x": _scaled([bar.ends_ms - bar.starts_ms for _, bar in bars], unit_ms),
+        "hovertext": [bar.phase.value for _, bar in bars], "hoverinfo": "y+text",
     }  # fmt: skip
 
 
@@ -192,7 +194,7 @@ def _cycle(count: int) -> list[str]:
 
 def _time_unit(longest_ms: float) -> tuple[int, str]:
     """Return the ms of the unit of an axis, and its name."""
-    return _UNITS[sum(longest_ms > each for each in _LONGEST)]
+    return _UNITS[sum(longest_ms > limit for limit in _LONGEST)]
 
 
 def _amount_unit(resource: str) -> tuple[int, str]:

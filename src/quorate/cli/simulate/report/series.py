@@ -128,7 +128,7 @@ def distributions_by_class(run: Run, most: int = MOST_CLASSES) -> list[Line]:
     """Return the waits of the jobs of each class: the ``most`` classes with the most jobs, by name."""
     waits = waits_ms(run)
     index = np.frombuffer(run.jobs.class_index, np.uint16)
-    names = [each.name for each in run.world.classes]
+    names = [class_.name for class_ in run.world.classes]
     counts = np.bincount(index, minlength=len(names))
     order = sorted((at for at in range(len(names)) if counts[at]), key=lambda at: (-counts[at], names[at]))
     shown = sorted(order[:most], key=lambda at: names[at])

@@ -79,8 +79,8 @@ def _explain(
 
     async def show(connection: Connection) -> Exit:
         answers = Answers(connection, config)
-        found = [each for name in names for each in await named_targets(connection, name)]
-        explanations = [await answers.of(each) for each in found]
+        targets = [target for name in names for target in await named_targets(connection, name)]
+        explanations = [await answers.of(target) for target in targets]
         for origin in answers.origins:
             typer.echo(origin, err=True)
         for explanation in explanations:
@@ -104,12 +104,12 @@ async def follow(
     Queues do not start: they are followed until this is cancelled.
     """
     pause_s = POLL_S
-    while not all(each.state in _STARTED for each in last):
+    while not all(explanation.state in _STARTED for explanation in last):
         if any(map(_is_stuck, last)):
             return Exit.NO_PROGRESS
         await asyncio.sleep(pause_s)
         answers = Answers(connection, config)
-        current = [await answers.of(each) for each in await named_targets(connection, name)]
+        current = [await answers.of(target) for target in await named_targets(connection, name)]
         for explanation in current:
             if not any(_says_the_same(explanation, before) for before in last):
                 _print(explanation, output)

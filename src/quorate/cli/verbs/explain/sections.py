@@ -24,21 +24,21 @@ def explanation_sections(explanation: Explanation) -> tuple[Section, ...]:
         ("Estimated", _estimated(explanation.estimate)),
     ))  # fmt: skip
     numbers = tuple(
-        (each.pod_set, each.flavor, each.resource, each.needed, each.free, each.short_by, each.at_most)
-        for each in explanation.reasons
-        if each.free
+        (why.pod_set, why.flavor, why.resource, why.needed, why.free, why.short_by, why.at_most)
+        for why in explanation.reasons
+        if why.free
     )
     held = tuple(
-        (holder.workload or "(not yours)", holder.cluster_queue, each.flavor, each.resource, holder.amount,
+        (holder.workload or "(not yours)", holder.cluster_queue, why.flavor, why.resource, holder.amount,
          "being evicted" if holder.evicted else "")
-        for each in explanation.reasons
-        for holder in each.held_by
+        for why in explanation.reasons
+        for holder in why.held_by
     )  # fmt: skip
     causes = tuple(
-        (each.code, str(each.object) if each.object is not None else "", _moment(each.since),
-         _moment(each.evaluated_at), each.text)
-        for each in explanation.reasons
-        if not each.free
+        (reason.code, str(reason.object) if reason.object is not None else "", _moment(reason.since),
+         _moment(reason.evaluated_at), reason.text)
+        for reason in explanation.reasons
+        if not reason.free
     )  # fmt: skip
     titles = ("POD SET", "FLAVOR", "RESOURCE", "NEEDS", "FREE", "SHORT BY", "AT MOST")
     return (
