@@ -52,10 +52,12 @@ def name_conflict(
     """
     for write in writes:
         if isinstance(write, Create) and write.resource == WORKLOADS:
-            found = workloads.get(Key(write.namespace, write.body.metadata.name))
-            if found is not None and not any(each.uid in owners for each in found.metadata.owner_references):
+            stored = workloads.get(Key(write.namespace, write.body.metadata.name))
+            if stored is not None and not any(
+                owner.uid in owners for owner in stored.metadata.owner_references
+            ):
                 text = (
-                    f'A Workload named "{found.metadata.name}" already exists and belongs to another object'
+                    f'A Workload named "{stored.metadata.name}" already exists and belongs to another object'
                 )
                 return warning_event(about, "WorkloadNameConflict", text)
     return None
@@ -159,7 +161,7 @@ class PlanExecutor:
             self._expectations.doubt(key, plan.all_writes)
             raise
         # The watch delivers nothing for a patch that changed nothing and so kept the version.
-        unchanged = {each.metadata.resource_version for each in produced}
+        unchanged = {obj.metadata.resource_version for obj in produced}
         self._expectations.expect(
             key,
             (
@@ -173,8 +175,8 @@ class PlanExecutor:
     def record(self, key: Key, events: tuple[ObjectEvent, ...], *, unique: bool) -> None:
         """Record ``events``; ``unique``: they describe a state, and are not recorded twice in a row."""
         by_object: dict[ObjectReference, list[Event]] = {}
-        for each in events:
-            by_object.setdefault(each.regarding, []).append(each.event)
+        for record in events:
+            by_object.setdefault(record.regarding, []).append(record.event)
         for regarding, texts in by_object.items():
             if self._recorder.report(regarding, texts, unique=unique):
                 for event in texts:

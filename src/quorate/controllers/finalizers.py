@@ -23,7 +23,7 @@ def remove_finalizer(resource: Resource[Any], metadata: ObjectMeta) -> tuple[Pat
     """Return the patch that removes our finalizer; none if it is not there."""
     if RESOURCE_IN_USE not in metadata.finalizers:
         return ()
-    left = tuple(each for each in metadata.finalizers if each != RESOURCE_IN_USE)
+    left = tuple(finalizer for finalizer in metadata.finalizers if finalizer != RESOURCE_IN_USE)
     return (_with_finalizers(resource, metadata, left),)
 
 

@@ -84,7 +84,7 @@ class Informers:
         self.pods = PodInformers(client, reads_all=reads_all_pods)
         self.namespaces = Informer(client, NAMESPACES)
         self.limit_ranges = Informer(client, LIMIT_RANGES)
-        self.limit_ranges.add_index(LIMIT_RANGES_OF, lambda each: (each.metadata.namespace,))
+        self.limit_ranges.add_index(LIMIT_RANGES_OF, lambda limits: (limits.metadata.namespace,))
         # These run only if devices are counted.
         self.device_classes = Informer(client, DEVICE_CLASSES)
         self.claim_templates = Informer(client, RESOURCE_CLAIM_TEMPLATES)
@@ -121,8 +121,8 @@ class Informers:
 
     def of(self, resource: Resource[T]) -> Informer[T]:
         """Return the informer of one of the shared kinds, with all its objects."""
-        known = (*self.all, self.device_classes, self.claim_templates)
-        return next(each for each in known if each.resource is resource)
+        informers = (*self.all, self.device_classes, self.claim_templates)
+        return next(informer for informer in informers if informer.resource is resource)
 
     @property
     def watched(self) -> tuple[Watched, ...]:
@@ -178,7 +178,7 @@ async def synced(*informers: Watched, within_s: float | None = None) -> None:
         async with asyncio.timeout(within_s):
             await asyncio.gather(*(informer.synced.wait() for informer in informers))
     except TimeoutError as late:
-        missing = tuple(each.resource.plural for each in informers if not each.synced.is_set())
+        missing = tuple(informer.resource.plural for informer in informers if not informer.synced.is_set())
         assert within_s is not None, "timed out without a limit"
         raise CacheSyncTimeout(within_s, missing) from late
 
@@ -190,13 +190,13 @@ class ByName(Mapping[str, T]):
         self._informer = informer
 
     def __getitem__(self, name: str) -> T:
-        found = self._informer.get(Key("", name))
-        if found is None:
+        obj = self._informer.get(Key("", name))
+        if obj is None:
             raise KeyError(name)
-        return found
+        return obj
 
     def __iter__(self) -> Iterator[str]:
-        return (metadata_of(each).name for each in self._informer)
+        return (metadata_of(obj).name for obj in self._informer)
 
     def __len__(self) -> int:
         return len(self._informer)

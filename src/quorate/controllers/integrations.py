@@ -136,11 +136,11 @@ def _with_referenced_spec(
 ) -> Complete:
     def complete(job: UnstructuredJob) -> UnstructuredJob:
         reference = kind.referenced_object(job)
-        found = None if reference is None else referenced[reference.resource.kind].get(reference.key)
-        if found is None:
+        obj = None if reference is None else referenced[reference.resource.kind].get(reference.key)
+        if obj is None:
             return job
         return msgspec.structs.replace(
-            job, referenced_spec=found.spec, referenced_generation=found.metadata.generation
+            job, referenced_spec=obj.spec, referenced_generation=obj.metadata.generation
         )
 
     return complete

@@ -62,7 +62,7 @@ def _readable_part(fault: ObjectFault) -> Workload:
         ),
         status=WorkloadStatus(
             conditions=tuple(
-                condition for each in conditions if (condition := _decoded(Condition, each, None)) is not None
+                condition for raw in conditions if (condition := _decoded(Condition, raw, None)) is not None
             ),
             admission=_decoded(Admission, status.get("admission", _MISSING), None),
         ),

@@ -36,13 +36,13 @@ def unserved_kinds(integrations: Integrations) -> Iterator[tuple[str, Resource[A
 
 def _other_kinds(integrations: Integrations) -> set[str]:
     """Return the declared kinds, and those that another controller queues."""
-    return {each.name for each in integrations.declared} | {each.name for each in integrations.external}
+    return {kind.name for kind in integrations.declared} | {kind.name for kind in integrations.external}
 
 
 def why_not_queued(integrations: Integrations, group: str, kind: str) -> str:
     """Return why objects of a kind are not queued, with the remedy; empty if they are."""
     resources = {name: row.resource for name, row in INTEGRATIONS.items()}
-    names = [name for name, each in resources.items() if (each.group, each.kind) == (group, kind)]
+    names = [name for name, resource in resources.items() if (resource.group, resource.kind) == (group, kind)]
     unserved = dict(unserved_kinds(integrations))
     if names:
         return _reason(names[0]) if names[0] in unserved else ""

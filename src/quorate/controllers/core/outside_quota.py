@@ -128,39 +128,39 @@ class OutsideQuotaController:
         workloads = self._workloads.by_index(_ROOT, root)
         pods = (self._pods.get(key) for key in sorted(self._pods_of.get(root, ())))
         bound = [pod for pod in pods if pod is not None]
-        found = find_pods_outside(workloads, bound, self._state.ledger.cluster_queues, self._configuration)
-        if found is not None and is_larger(found.use, recorded_use(found.holder)):
+        outside = find_pods_outside(workloads, bound, self._state.ledger.cluster_queues, self._configuration)
+        if outside is not None and is_larger(outside.use, recorded_use(outside.holder)):
             due = self._since.setdefault(root, self._clock.now()) + OUTSIDE_GRACE_S
             if self._clock.now() < due:
                 return due
         self._since.pop(root, None)
-        if found is None:
+        if outside is None:
             return None
         for workload in workloads:
-            if workload is not found.holder:
+            if workload is not outside.holder:
                 await send(self._client, self._record(workload, None))
-        writes = self._record(found.holder, found)
+        writes = self._record(outside.holder, outside)
         await send(self._client, writes)
-        if writes and found.use is not None:
-            about = reference_to(WORKLOADS, found.holder)
-            self._events.event(about, "Warning", "OutsideQuota", self._text(found))
+        if writes and outside.use is not None:
+            about = reference_to(WORKLOADS, outside.holder)
+            self._events.event(about, "Warning", "OutsideQuota", self._text(outside))
         if self._deletes:
-            deletions = (Delete(PODS, pod.metadata.key, pod.metadata.uid) for pod in found.to_stop)
+            deletions = (Delete(PODS, pod.metadata.key, pod.metadata.uid) for pod in outside.to_stop)
             await send(self._client, deletions)
         return None
 
-    def _text(self, found: PodsOutside) -> str:
-        return f"{found.message}, of which the first are deleted" if self._deletes else found.message
+    def _text(self, outside: PodsOutside) -> str:
+        return f"{outside.message}, of which the first are deleted" if self._deletes else outside.message
 
-    def _record(self, workload: Workload, found: PodsOutside | None) -> tuple[Write, ...]:
+    def _record(self, workload: Workload, outside: PodsOutside | None) -> tuple[Write, ...]:
         """Return the writes of the condition and the annotation; none if the use is recorded already."""
         metadata, status = workload.metadata, workload.status
-        use = None if found is None else found.use
+        use = None if outside is None else outside.use
         if use == recorded_use(workload) and (use is not None) == (ANNOTATION in metadata.annotations):
             return ()
         conditions = without_condition(status.conditions, OUTSIDE_QUOTA)
-        if found is not None and use is not None:
-            text, now = self._text(found), self._clock.now()
+        if outside is not None and use is not None:
+            text, now = self._text(outside), self._clock.now()
             shown = new_condition(OUTSIDE_QUOTA, "True", "PodsOutsideQuota", text, now, metadata.generation)
             conditions = with_conditions(status.conditions, shown)
         value = None if use is None else as_annotation(use)

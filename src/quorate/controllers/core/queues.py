@@ -71,7 +71,7 @@ class QueueController:
         self._paces: dict[Key, QueuePace] = {}  # of the queues reconciled so far, in steady time
         self._paced: set[Key] = set()  # queues with a reconcile to come, at their pace or earlier
         self._write_s = 0.0  # the mean duration of a write
-        workers = max(context.workers_for(each, FEW_WORKERS) for each in (CLUSTER_QUEUES, LOCAL_QUEUES))
+        workers = max(context.workers_for(kind, FEW_WORKERS) for kind in (CLUSTER_QUEUES, LOCAL_QUEUES))
         self.reconciler = Reconciler("queues", self.reconcile, context.clock, workers, report=self._report)
         informers.workloads.subscribe(self._workload_changed)
         informers.local_queues.subscribe(self._local_queue_changed)
@@ -237,14 +237,14 @@ class CohortController:
             for cohort in self._informers.cohorts:
                 self.reconciler.enqueue(cohort.metadata.key)
             return None
-        known = self._informers.cohorts.get(key)
-        if known is None:
+        stored = self._informers.cohorts.get(key)
+        if stored is None:
             self._expectations.forget(key)
             return None
-        until = self._expectations.pending_until(key, versions(COHORTS, (known,)))
+        until = self._expectations.pending_until(key, versions(COHORTS, (stored,)))
         if until is not None:
             return until
-        writes = status_patch(COHORTS, known, self._state.cohort_status(key.name))
+        writes = status_patch(COHORTS, stored, self._state.cohort_status(key.name))
         await send(self._client, writes)
         self._expectations.expect(key, writes)
         return None

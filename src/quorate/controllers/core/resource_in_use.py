@@ -62,10 +62,10 @@ class ResourceInUseController(Generic[T]):
             self.reconciler.enqueue(Key("", name))
 
     async def reconcile(self, key: Key) -> None:
-        found = self._objects.get(key)
-        if found is None:
+        obj = self._objects.get(key)
+        if obj is None:
             return
-        metadata = metadata_of(found)
+        metadata = metadata_of(obj)
         if metadata.deletion_timestamp is None:
             await send(self._client, add_finalizer(self._objects.resource, metadata))
         elif not self._users.by_index(self._index, key.name):

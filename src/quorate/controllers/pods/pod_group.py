@@ -92,8 +92,8 @@ class PodGroup:
             )
             for role, size in self.roles
         ]
-        if sum(each.missing for each in counts) <= self._tolerated:
-            counts = [replace(each, required=each.required - each.missing) for each in counts]
+        if sum(count.missing for count in counts) <= self._tolerated:
+            counts = [replace(count, required=count.required - count.missing) for count in counts]
         return tuple(counts)
 
     @property
@@ -150,7 +150,9 @@ def count_pods(workload: Workload, group: PodGroup) -> CountedPods:
     """
     now = at_epoch(group.now)
     reserved = has_quota_reservation(workload)
-    given_back = {each.name: each.count for each in workload.status.reclaimable_pods if reserved}
+    given_back = {
+        reclaimable.name: reclaimable.count for reclaimable in workload.status.reclaimable_pods if reserved
+    }
     roles = [(role_of(pod), pod) for pod in group.pods]
     kept: list[Pod] = []
     excess: list[Pod] = []

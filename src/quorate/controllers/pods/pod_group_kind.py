@@ -216,7 +216,7 @@ def _release_others(workload: Workload, counted: CountedPods) -> JobPlan:
 
     A released pod may be gone at once, and a workload without owners is garbage-collected.
     """
-    owners = {each.uid for each in workload.metadata.owner_references}
+    owners = {owner.uid for owner in workload.metadata.owner_references}
     new = [owner_reference(pod) for pod in counted.kept if pod.metadata.uid not in owners]
     if new:
         body = {"metadata": {"ownerReferences": [*workload.metadata.owner_references, *new]}}

@@ -65,8 +65,8 @@ class SinglePods(JobSource[Pod]):
         stamp = job.metadata.annotations.get(constants.SUSPENDING_PARENT)
         if not self._labels_deployment or stamp != constants.DEPLOYMENT or not is_gated(job):
             return None
-        found = await self._ancestors.managing_ancestor(job.metadata)
-        return None if isinstance(found, OwnerNotFound | BrokenOwnerChain) else found
+        ancestor = await self._ancestors.managing_ancestor(job.metadata)
+        return None if isinstance(ancestor, OwnerNotFound | BrokenOwnerChain) else ancestor
 
     def prebuilt(self, job: Pod) -> Workload | None:
         return next((self._workloads.get(key) for key in self._prebuilt_key(job)), None)

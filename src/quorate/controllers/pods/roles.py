@@ -48,12 +48,12 @@ def role_hash(spec: Mapping[str, Any]) -> str:
 def _containers(containers: Sequence[Mapping[str, Any]] | None) -> list[Any] | None:
     return [
         {
-            "ports": _structs([port for port in each.get("ports") or () if port.get("hostPort")], _PORT),
-            "resources": {"requests": _requests(each)},
+            "ports": _structs([port for port in container.get("ports") or () if port.get("hostPort")], _PORT),
+            "resources": {"requests": _requests(container)},
         }
-        if each.get("ports") or each.get("resources")
+        if container.get("ports") or container.get("resources")
         else _NO_AMOUNTS
-        for each in containers or ()
+        for container in containers or ()
     ] or None
 
 

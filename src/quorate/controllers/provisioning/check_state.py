@@ -169,9 +169,9 @@ def pod_set_updates(
     }
     details: Mapping[str, str] = request.status.provisioning_class_details
     selector = {
-        each.key: details[each.value_from_provisioning_class_detail]
-        for each in updates.node_selector
-        if each.value_from_provisioning_class_detail in details
+        label.key: details[label.value_from_provisioning_class_detail]
+        for label in updates.node_selector
+        if label.value_from_provisioning_class_detail in details
     }
     return tuple(PodSetUpdate(name=name, annotations=annotations, node_selector=selector) for name in covered)
 

@@ -87,16 +87,19 @@ def decide(info: ProvisioningInput) -> ProvisioningPlan:
     if evicted or not c.has_quota_reservation(workload) or not info.configs:
         return ProvisioningPlan()
     latest = {
-        check: found
+        check: attempt
         for check, config in info.configs.items()
-        if config is not None and (found := _latest_attempt(info, check, config.spec)) is not None
+        if config is not None and (attempt := _latest_attempt(info, check, config.spec)) is not None
     }
     checks = tuple(
         _updated_state(info, check, latest.get(check.name)) for check in workload.status.admission_checks
     )
-    kept = frozenset(each.request.metadata.name for each in latest.values())
+    kept = frozenset(attempt.request.metadata.name for attempt in latest.values())
     new = tuple(_new_requests(info, checks, latest))
-    obsolete = (*_deletions(info.requests, kept), *(each for request in new for each in request.deletions))
+    obsolete = (
+        *_deletions(info.requests, kept),
+        *(deletion for request in new for deletion in request.deletions),
+    )
     return ProvisioningPlan(
         status=replace(workload.status, admission_checks=checks),
         deletions=obsolete,
@@ -109,17 +112,17 @@ def decide(info: ProvisioningInput) -> ProvisioningPlan:
 def with_problem(workload: Workload, check: str, problem: str) -> WorkloadStatus:
     """Return the workload's status with the reason why no request can be created for ``check``."""
     checks = tuple(
-        replace(each, message=c.truncate_message(problem)) if each.name == check else each
-        for each in workload.status.admission_checks
+        replace(stored, message=c.truncate_message(problem)) if stored.name == check else stored
+        for stored in workload.status.admission_checks
     )
     return replace(workload.status, admission_checks=checks)
 
 
 def _deletions(requests: Sequence[ProvisioningRequest], kept: frozenset[str]) -> tuple[Delete, ...]:
     return tuple(
-        Delete(PROVISIONING_REQUESTS, each.metadata.key, each.metadata.uid)
-        for each in requests
-        if each.metadata.name not in kept and each.metadata.deletion_timestamp is None
+        Delete(PROVISIONING_REQUESTS, request.metadata.key, request.metadata.uid)
+        for request in requests
+        if request.metadata.name not in kept and request.metadata.deletion_timestamp is None
     )
 
 
@@ -134,7 +137,7 @@ def _latest_attempt(
         if (number := attempt_of(request.metadata.name, info.workload.metadata.name, check)) is not None
         and _matches_config(request.spec, config)
     ]
-    return max(attempts, key=lambda each: each.number, default=None)
+    return max(attempts, key=lambda attempt: attempt.number, default=None)
 
 
 def _matches_config(request: ProvisioningRequestSpec, config: ProvisioningRequestConfigSpec) -> bool:
@@ -158,7 +161,7 @@ def _updated_state(
         return not_needed(check, info.now)
     if latest is None:
         return check
-    covered = [name for each in requested for name in each.covers]
+    covered = [name for pods in requested for name in pods.covers]
     return check_state(check, info.workload, latest.request, latest.number, config.spec, covered, info.now)
 
 
@@ -190,7 +193,7 @@ def _build_request(
 ) -> NewRequest:
     workload = info.workload.metadata
     name = request_name(workload.name, check, attempt)
-    if any(each.metadata.name == name for each in info.requests):
+    if any(request.metadata.name == name for request in info.requests):
         return NewRequest(check, name, waits_for=f"the deletion of the earlier ProvisioningRequest {name}")
     owner = owner_of(WORKLOADS, workload)
     writes: list[Create] = []
@@ -259,7 +262,7 @@ def _template_owners(info: ProvisioningInput, latest: Iterable[_Attempt]) -> Ite
             template = info.template(key)
             if template is None or not _is_controlled_by(template.metadata, by_workload):
                 continue
-            rest = [each for each in template.metadata.owner_references if each.uid != by_workload.uid]
+            rest = [owner for owner in template.metadata.owner_references if owner.uid != by_workload.uid]
             body = {"metadata": {"ownerReferences": [*rest, by_request]}}
             yield Patch(POD_TEMPLATES, key, template.metadata.resource_version, body)
 

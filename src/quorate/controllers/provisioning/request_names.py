@@ -29,7 +29,7 @@ def attempt_of(request: str, workload: str, check: str) -> int | None:
     if len(prefix) < _MAX_PLAIN - len(str(MAX_HASHED_ATTEMPTS)):
         return None
     attempts = range(1, MAX_HASHED_ATTEMPTS + 1)
-    return next((each for each in attempts if request_name(workload, check, each) == request), None)
+    return next((attempt for attempt in attempts if request_name(workload, check, attempt) == request), None)
 
 
 def _limited(name: str) -> str:

@@ -43,7 +43,8 @@ class RequestedPods:
 def requested_pods(workload: Workload, config: ProvisioningRequestConfigSpec) -> tuple[RequestedPods, ...]:
     """Return the reserved pods that use a managed resource; without any, nothing is requested."""
     admission = workload.status.admission
-    assignments = {} if admission is None else {each.name: each for each in admission.pod_set_assignments}
+    assigned = () if admission is None else admission.pod_set_assignments
+    assignments = {assignment.name: assignment for assignment in assigned}
     requested: list[RequestedPods] = []
     for pod_set in workload.spec.pod_sets:
         assignment = assignments.get(pod_set.name, PodSetAssignment(name=pod_set.name))

@@ -222,8 +222,8 @@ _DEPLOYMENTS: Final = _resource("apps", "deployments", "Deployment")
 _STATEFUL_SETS: Final = _resource("apps", "statefulsets", "StatefulSet")
 _LWS: Final = _resource("leaderworkerset.x-k8s.io", "leaderworkersets", "LeaderWorkerSet")
 SETS: Final[Mapping[str, ServingFramework]] = {
-    each.templates.framework: each
-    for each in (
+    framework.templates.framework: framework
+    for framework in (
         ServingFramework(_DEPLOYMENTS, DEPLOYMENT, None, lambda pod: None),
         ServingFramework(
             _STATEFUL_SETS, STATEFUL_SET, StatefulSets(_STATEFUL_SETS), _owner_of_kind("StatefulSet")

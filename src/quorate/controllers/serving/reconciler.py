@@ -156,9 +156,9 @@ class SetController:
         ]
         if self._kind.serving is not None:
             older = self._kind.serving.older_name(obj, self._options.gates.short_workload_names)
-            found = informer.get(Key(obj.metadata.namespace, older))
-            if found is not None and is_adoptable(found) and found not in workloads:
-                workloads.append(found)
+            stored = informer.get(Key(obj.metadata.namespace, older))
+            if stored is not None and is_adoptable(stored) and stored not in workloads:
+                workloads.append(stored)
         return workloads
 
     def _owners(self, workload: Workload) -> tuple[Uid, ...]:
@@ -166,7 +166,7 @@ class SetController:
         if not is_adoptable(workload):
             return ()
         kind = self._kind.resource.kind
-        return tuple(each.uid for each in workload.metadata.owner_references if each.kind == kind)
+        return tuple(owner.uid for owner in workload.metadata.owner_references if owner.kind == kind)
 
     async def _is_queued(self, obj: ServingSet) -> bool | None:
         """Return False for a child, which is queued with its parent; None: owner not found."""

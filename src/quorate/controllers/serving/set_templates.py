@@ -94,8 +94,8 @@ def _inherited_labels(obj: Json) -> dict[str, str]:
 
 def templates_in(kind: SetKind, obj: Json) -> Sequence[Json]:
     """Return the existing templates; the caller may change them in place."""
-    found = (look_up(obj, path) for path in kind.templates)
-    return [template for template in found if isinstance(template, dict)]
+    templates = (look_up(obj, path) for path in kind.templates)
+    return [template for template in templates if isinstance(template, dict)]
 
 
 def is_stamped_by_other(kind: SetKind, obj: Json) -> bool:
@@ -112,8 +112,8 @@ def queue_of(obj: Json) -> str:
 
 
 def ready_pods(kind: SetKind, obj: Json) -> int:
-    found = look_up(obj, kind.ready)
-    return found if isinstance(found, int) else 0
+    ready = look_up(obj, kind.ready)
+    return ready if isinstance(ready, int) else 0
 
 
 def set_findings(kind: SetKind, new: Json, old: Json | None) -> Iterator[Finding]:
@@ -146,10 +146,10 @@ def stateful_set_findings(new: Json, old: Json | None, remains: ScaleDownState) 
         yield Finding(path, now, f"can only change to and from 0 while the set is queued (was {was})")
     elif was == 0 and now > 0 and (remains.pods or remains.active_workload):
         yield Finding(path, now, "must stay 0 for now: scaling down is still in progress")
-    specs = [_spec_of_template(each) for each in (old, new)]
+    specs = [_spec_of_template(template) for template in (old, new)]
     if specs[0] == specs[1]:
         return
-    shapes = [role_hash(each) for each in specs]
+    shapes = [role_hash(spec) for spec in specs]
     if shapes[0] != shapes[1]:
         yield Finding("spec.template.spec", shapes[1], "is immutable in what its pods ask of the cluster")
 
@@ -171,8 +171,8 @@ def leader_worker_set_findings(
 
 
 def replicas(obj: Json) -> int:
-    found = look_up(obj, ("spec", "replicas"))
-    return found if isinstance(found, int) else 1
+    count = look_up(obj, ("spec", "replicas"))
+    return count if isinstance(count, int) else 1
 
 
 def _spec_of_template(obj: Json) -> Json:

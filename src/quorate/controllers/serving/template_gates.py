@@ -92,7 +92,7 @@ def _is_scaled_down(document: Json, has_pods: bool) -> bool:
     observed = read_field(document, ("status", "observedGeneration"), int, -1)
     if observed < 0:
         conditions = read_entries(document, ("status", "conditions"))
-        states = {(each.get("type"), each.get("status")) for each in conditions}
+        states = {(condition.get("type"), condition.get("status")) for condition in conditions}
         return not has_pods and ("Available", "True") in states
     return bool(observed >= document["metadata"].get("generation", 0))
 

@@ -66,7 +66,7 @@ def serving_plans(
     """
     by_name = {workload.metadata.name: workload for workload in workloads}
     present = frozenset(by_name)
-    groups = [_as_named(each, by_name) for each in kind.groups(obj, options.gates.short_workload_names)]
+    groups = [_as_named(group, by_name) for group in kind.groups(obj, options.gates.short_workload_names)]
     if options.topology is not None:
         groups = [with_requests(kind, group, options.topology) for group in groups]
     plans: list[Plan] = []
@@ -157,7 +157,7 @@ def _adopted(kind: ServingKind, obj: ServingSet, workload: Workload) -> dict[str
     """Return the metadata of a workload without controller that the set takes over."""
     if not is_adoptable(workload):
         return {}
-    others = [each for each in workload.metadata.owner_references if each.uid != obj.metadata.uid]
+    others = [owner for owner in workload.metadata.owner_references if owner.uid != obj.metadata.uid]
     owner = owner_of(kind.resource, obj.metadata)
     annotations = _owner_annotations(kind.resource, obj.metadata)
     return {"metadata": {"ownerReferences": [*others, owner], "annotations": annotations}}
@@ -211,8 +211,10 @@ def _without_class(about: ObjectReference, missing: MissingPriorityClass) -> Pla
 
 def _resized(group: ServingGroup, workload: Workload) -> dict[str, object]:
     """Return the new pod sets of a workload without quota if the size of its set has changed."""
-    counts = [(each.name, each.count) for each in workload.spec.pod_sets]
-    if c.has_quota_reservation(workload) or counts == [(each.name, each.count) for each in group.pod_sets]:
+    counts = [(pod_set.name, pod_set.count) for pod_set in workload.spec.pod_sets]
+    if c.has_quota_reservation(workload) or counts == [
+        (pod_set.name, pod_set.count) for pod_set in group.pod_sets
+    ]:
         return {}
     return {"podSets": group.pod_sets}
 
@@ -273,7 +275,7 @@ def _membership(pod: Pod, group: ServingGroup, role: str, queue: str) -> Patch |
 
 def _index_offset(group: ServingGroup, role: str) -> dict[str, str]:
     """Number workers from 1 beside a leader; in a group of pod sets the leader is counted anyway."""
-    request = next(each.topology_request for each in group.pod_sets if each.name == role)
+    request = next(pod_set.topology_request for pod_set in group.pod_sets if pod_set.name == role)
     if role != WORKER or request is msgspec.UNSET or request.pod_set_group_name:
         return {}
     return {INDEX_OFFSET: "1"}

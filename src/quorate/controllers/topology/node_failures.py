@@ -173,15 +173,15 @@ class NodeFailureController:
         has_ended = old is not None and is_progressing(old) and not (new is not None and is_progressing(new))
         if not has_ended and (new is None or not is_waiting(new)):
             return
-        known = old if new is None else new
-        assert known is not None, "a change from nothing to nothing"
-        if not host_of(known):
+        pod = old if new is None else new
+        assert pod is not None, "a change from nothing to nothing"
+        if not host_of(pod):
             return
-        for pods_of in pods_key(known.metadata):
+        for pods_of in pods_key(pod.metadata):
             for workload in self._workloads.by_index(WORKLOADS_OF, pods_of):
                 if new is not None and new.history.refused_since is not None:
                     self._refusing.setdefault(workload.metadata.key, set()).add(host_of(new))
-                self._check(workload.metadata.key, host_of(known))
+                self._check(workload.metadata.key, host_of(pod))
             if new is not None and new.requests_place and self._has_no_places(pods_of):
                 self.reconciler.enqueue_in(pods_of, BATCH_S)
 
@@ -270,14 +270,14 @@ class NodeFailureController:
     async def _assigned_hosts(self, workload: Workload) -> AssignedHosts:
         key, admission = workload.metadata.key, workload.status.admission
         assert admission is not None, "places are those of an admission"
-        known = self._hosts.get(key)
-        if known is None or known.admission != admission:
+        assigned = self._hosts.get(key)
+        if assigned is None or assigned.admission != admission:
             is_large = stored_values(workload) >= LARGE
-            known = (
+            assigned = (
                 await asyncio.to_thread(assigned_hosts, admission) if is_large else assigned_hosts(admission)
             )
-            self._hosts[key] = known
-        return known
+            self._hosts[key] = assigned
+        return assigned
 
     async def _check_hosts(
         self, workload: Workload, assigned: AssignedHosts, hosts: Collection[str], *, all_pods: bool
@@ -324,7 +324,11 @@ class NodeFailureController:
     def _has_topology(self, assigned: AssignedHosts) -> bool:
         """Return True if a flavor of the workload has a topology."""
         flavors = ByName(self._context.informers.flavors)
-        names = {name for each in assigned.admission.pod_set_assignments for name in each.flavors.values()}
+        names = {
+            name
+            for assignment in assigned.admission.pod_set_assignments
+            for name in assignment.flavors.values()
+        }
         return any(flavors[name].spec.topology_name for name in names if name in flavors)
 
     def _blocked_after(
@@ -347,8 +351,12 @@ class NodeFailureController:
             for pods_of in pods_key(pod.metadata)
             for workload in self._workloads.by_index(WORKLOADS_OF, pods_of)
         ]
-        known = [self._hosts[key] for key in workloads if key in self._hosts]
-        return bool(host) and len(known) == len(workloads) and not any(host in each.all for each in known)
+        assigned = [self._hosts[key] for key in workloads if key in self._hosts]
+        return (
+            bool(host)
+            and len(assigned) == len(workloads)
+            and not any(host in hosts.all for hosts in assigned)
+        )
 
     def _node(self, host: str) -> NodeHealth | None:
         """Return the first node by name with the host name."""

@@ -19,10 +19,10 @@ def has_shrunk(workload: Workload) -> bool:
         return False
     sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     return any(
-        each.topology_assignment is not None
-        and each.count is not None
-        and each.count > sizes.get(each.name, each.count)
-        for each in workload.status.admission.pod_set_assignments
+        assignment.topology_assignment is not None
+        and assignment.count is not None
+        and assignment.count > sizes.get(assignment.name, assignment.count)
+        for assignment in workload.status.admission.pod_set_assignments
     )
 
 
@@ -38,10 +38,10 @@ def shrunk_admission(
         return None
     sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     assignments = tuple(
-        _shrunk(each, sizes[each.name], pods, sent, by_host_prefix=by_host_prefix)
-        if each.name in sizes
-        else each
-        for each in admission.pod_set_assignments
+        _shrunk(assignment, sizes[assignment.name], pods, sent, by_host_prefix=by_host_prefix)
+        if assignment.name in sizes
+        else assignment
+        for assignment in admission.pod_set_assignments
     )
     if assignments == admission.pod_set_assignments:
         return None

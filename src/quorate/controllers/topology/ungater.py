@@ -133,12 +133,12 @@ def find_ungatings(
     admission = workload.status.admission
     if admission is None:
         return []
-    found: list[Ungating] = []
+    ungatings: list[Ungating] = []
     for assigned in admission.pod_set_assignments:
         if assigned.topology_assignment is not None and _has_levels(assigned.topology_assignment):
             members = [pod for pod in pods if pod.metadata.labels.get(POD_SET) == assigned.name]
-            found += _of_pod_set(workload, assigned, assigned.topology_assignment, members, sent, blocked)
-    return found
+            ungatings += _of_pod_set(workload, assigned, assigned.topology_assignment, members, sent, blocked)
+    return ungatings
 
 
 def _has_levels(assignment: TopologyAssignment) -> bool:
@@ -230,9 +230,9 @@ class Ungater:
         has_left = old is not None and not old.has_ended and (new is None or new.has_ended)
         if not has_left and (new is None or not can_be_ungated(new)):
             return
-        known = old if new is None else new
-        assert known is not None, "a change from nothing to nothing"
-        for key in pods_key(known.metadata):
+        pod = old if new is None else new
+        assert pod is not None, "a change from nothing to nothing"
+        for key in pods_key(pod.metadata):
             for workload in self._workloads.by_index(WORKLOADS_OF, key):
                 self.reconciler.enqueue_in(workload.metadata.key, BATCH_S)
 
@@ -249,13 +249,13 @@ class Ungater:
         pods, sent = self._pods.by_index(PODS_OF, pods_of), self._sent.of(gated)
         blocked = self._blocked.get(key, frozenset())
         if len(pods) + stored_values(workload) < LARGE:
-            found = find_ungatings(workload, pods, sent, blocked)
+            ungatings = find_ungatings(workload, pods, sent, blocked)
         else:
-            found = await asyncio.to_thread(find_ungatings, workload, pods, sent, blocked)
-        for first in range(0, len(found), CONCURRENT):
+            ungatings = await asyncio.to_thread(find_ungatings, workload, pods, sent, blocked)
+        for first in range(0, len(ungatings), CONCURRENT):
             if not self._is_placed_like(workload):
                 return  # the change reconciles it again
-            await self._send_all(workload, found[first : first + CONCURRENT])
+            await self._send_all(workload, ungatings[first : first + CONCURRENT])
 
     async def _give_up_places(self, workload: Workload, gated: Sequence[Pod]) -> bool:
         """Take the places of pods that are gone from a workload that has shrunk; return False if none are.
@@ -266,7 +266,7 @@ class Ungater:
         if len(self._workloads.by_index(WORKLOADS_OF, pods_of)) != 1:
             return False
         pods = self._pods.by_index(PODS_OF, pods_of)
-        sent = {key: each.selectors for key, each in self._sent.of(gated).items()}
+        sent = {key: patch.selectors for key, patch in self._sent.of(gated).items()}
         find = partial(shrunk_admission, workload, pods, sent, by_host_prefix=self._by_host_prefix)
         is_large = len(pods) + stored_values(workload) >= LARGE
         admission = await asyncio.to_thread(find) if is_large else find()
@@ -287,7 +287,9 @@ class Ungater:
         )
 
     async def _send_all(self, workload: Workload, ungatings: Sequence[Ungating]) -> None:
-        outcomes = await asyncio.gather(*(self._send(each) for each in ungatings), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(self._send(ungating) for ungating in ungatings), return_exceptions=True
+        )
         ungated = outcomes.count(True)
         if ungated:
             self._log.info("pods ungated", workload=workload.metadata.key, pods=ungated)

@@ -43,8 +43,8 @@ class CommandBus:
     async def pending(self, key: Key, uid: Uid) -> list[Command]:
         """Return the commands to an object, oldest first; delete those to its predecessor."""
         commands = self._cached(key)
-        await self.delete(each for each in commands if not _is_to(each, uid))
-        return [each for each in commands if _is_to(each, uid)]
+        await self.delete(command for command in commands if not _is_to(command, uid))
+        return [command for command in commands if _is_to(command, uid)]
 
     async def delete_orphans(self, key: Key) -> float | None:
         """Delete the commands to an object that does not exist.
@@ -53,8 +53,8 @@ class CommandBus:
         """
         oldest = self._clock.now() - ORPHAN_TIMEOUT_S
         commands = self._cached(key)
-        young = [each for each in commands if _age(each)[0] > oldest]
-        await self.delete(each for each in commands if _age(each)[0] <= oldest)
+        young = [command for command in commands if _age(command)[0] > oldest]
+        await self.delete(command for command in commands if _age(command)[0] <= oldest)
         return _age(young[0])[0] + ORPHAN_TIMEOUT_S if young else None
 
     async def delete(self, commands: Iterable[Command]) -> None:
@@ -69,7 +69,7 @@ class CommandBus:
 
     def _cached(self, key: Key) -> list[Command]:
         stored = self._commands.by_index(self._index, key)
-        return sorted((each for each in stored if each.metadata.uid not in self._deleted), key=_age)
+        return sorted((command for command in stored if command.metadata.uid not in self._deleted), key=_age)
 
     def _target(self, command: Command) -> tuple[Key, ...]:
         target, resource = command.target, self._resource

@@ -101,8 +101,8 @@ class HyperNodeController:
 
     def _discover(self) -> list[Write]:
         """Return the writes that make the discovered HyperNodes what the labels of nodes describe."""
-        existing = {each.metadata.name: each for each in self._hyper_nodes}
-        labels = {each.metadata.name: each.metadata.labels for each in self._nodes}
+        existing = {hyper_node.metadata.name: hyper_node for hyper_node in self._hyper_nodes}
+        labels = {node.metadata.name: node.metadata.labels for node in self._nodes}
         wanted = discovered(self._types, labels, existing.values())
         writes: list[Write] = []
         for name in sorted(wanted):
@@ -125,7 +125,8 @@ class HyperNodeController:
     def _count(self) -> Iterator[Patch]:
         self._index.refresh()
         counts = {
-            each.metadata.name: len(self._index.nodes(each.metadata.name)) for each in self._hyper_nodes
+            hyper_node.metadata.name: len(self._index.nodes(hyper_node.metadata.name))
+            for hyper_node in self._hyper_nodes
         }
         for name in sorted(counts):
             hyper_node = self._hyper_nodes.get(Key("", name))

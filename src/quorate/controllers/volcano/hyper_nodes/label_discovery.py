@@ -72,8 +72,10 @@ class DiscoveredHyperNode:
                 tier=self.tier,
                 tier_name=self.tier_name,
                 members=tuple(
-                    Member(type=self.member_type, selector=MemberSelector(exact_match=ExactMatch(name=each)))
-                    for each in self.members
+                    Member(
+                        type=self.member_type, selector=MemberSelector(exact_match=ExactMatch(name=member))
+                    )
+                    for member in self.members
                 ),
             ),
         )
@@ -90,10 +92,11 @@ def discovered(
     """
     names = _Names(existing)
     wanted: dict[str, DiscoveredHyperNode] = {}
-    for each in types:
-        paths = _paths(each.levels, nodes)
+    for topology in types:
+        paths = _paths(topology.levels, nodes)
         own = {
-            place: names.of(each, *place) for place in sorted({place for path, _ in paths for place in path})
+            place: names.of(topology, *place)
+            for place in sorted({place for path, _ in paths for place in path})
         }
         members: dict[_Place, set[str]] = {place: set() for place in own}
         for path, of_path in paths:
@@ -102,9 +105,9 @@ def discovered(
                 members[place].add(own[below])
         for place, name in own.items():
             tier, values = place
-            labels = {SOURCE: LABEL, **dict(zip(each.levels[tier - 1 :], values, strict=False))}
+            labels = {SOURCE: LABEL, **dict(zip(topology.levels[tier - 1 :], values, strict=False))}
             wanted[name] = DiscoveredHyperNode(
-                name, tier, each.levels[tier - 1], labels, sorted(members[place])
+                name, tier, topology.levels[tier - 1], labels, sorted(members[place])
             )
     return wanted
 
@@ -135,8 +138,8 @@ def _values(levels: Sequence[str], labels: Mapping[str, str]) -> tuple[str, ...]
 def _only_parents(values: Iterable[tuple[str, ...]]) -> Mapping[tuple[int, str], str | None]:
     """Return the value of the next tier for a tier and value; None if there are several."""
     parents: dict[tuple[int, str], str | None] = {}
-    for each in values:
-        for tier, (own, parent) in enumerate(pairwise(each), 1):
+    for value in values:
+        for tier, (own, parent) in enumerate(pairwise(value), 1):
             parents[tier, own] = parent if parents.get((tier, own), parent) == parent else None
     return parents
 
@@ -156,8 +159,10 @@ class _Names:
     """Names of HyperNodes: those that exist keep theirs."""
 
     def __init__(self, existing: Collection[HyperNode]) -> None:
-        self._taken = {each.metadata.name for each in existing}
-        self._labels = {each.metadata.name: each.metadata.labels for each in existing if is_discovered(each)}
+        self._taken = {stored.metadata.name for stored in existing}
+        self._labels = {
+            stored.metadata.name: stored.metadata.labels for stored in existing if is_discovered(stored)
+        }
         self._by_value: dict[tuple[str, str], list[str]] = {}
         for name in sorted(self._labels):
             for pair in self._labels[name].items():

@@ -170,7 +170,7 @@ class VolcanoJobController:
             group=self._group_of(job),
             commands=commands,
             lost=lost,
-            priorities={name: each.value for name, each in ByName(self._classes).items()},
+            priorities={name: class_.value for name, class_ in ByName(self._classes).items()},
             now=self._clock.now(),
             keep_pending=self._keep_pending,
             is_queued=is_queued,

@@ -151,7 +151,7 @@ def _needed_objects(job: Job, plugins: Iterable[Plugin]) -> list[_Digested]:
 
 
 def _tracking_objects(plugins: Iterable[Plugin]) -> list[_Digested]:
-    return _digested(each for each in _owned_objects(plugins) if each.tracks_job)
+    return _digested(owned_object for owned_object in _owned_objects(plugins) if owned_object.tracks_job)
 
 
 def _digested(objects: Iterable[OwnedObject]) -> list[_Digested]:
@@ -165,9 +165,9 @@ def _owned_objects(plugins: Iterable[Plugin]) -> list[OwnedObject]:
 def _named_claims(job: Job) -> list[str]:
     """Return the claims that exist independently of the job."""
     return [
-        each.volume_claim_name
-        for each in job.spec.volumes
-        if each.volume_claim_name and not has_claim_template(each)
+        volume.volume_claim_name
+        for volume in job.spec.volumes
+        if volume.volume_claim_name and not has_claim_template(volume)
     ]
 
 

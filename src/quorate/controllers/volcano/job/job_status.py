@@ -153,7 +153,7 @@ def _running_duration(status: JobStatus) -> str:
     """Return the time from the first ``Running`` condition to the end; empty before the end."""
     if status.state.phase not in (*FINISHED, "Aborted") or status.state.last_transition_time is None:
         return ""
-    began = next((each for each in status.conditions if each.status == "Running"), None)
+    began = next((condition for condition in status.conditions if condition.status == "Running"), None)
     if began is None or began.last_transition_time is None:
         return ""
     return format_duration(epoch(status.state.last_transition_time) - epoch(began.last_transition_time))

@@ -116,8 +116,8 @@ class _PolicyIndex:
     def first(self, event: JobEvent) -> LifecyclePolicy | None:
         """Return the first policy that matches ``event``."""
         of_kind = self._of_pending if event.kind == POD_PENDING else self._of_kind
-        found = (of_kind.get(event.kind), of_kind.get(ANY), self._of_exit_code.get(event.exit_code))
-        positions = [at for at in found if at is not None]
+        matching = (of_kind.get(event.kind), of_kind.get(ANY), self._of_exit_code.get(event.exit_code))
+        positions = [at for at in matching if at is not None]
         return self._policies[min(positions)] if positions else None
 
 

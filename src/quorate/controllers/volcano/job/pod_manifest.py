@@ -81,7 +81,7 @@ class PodManifest:
         """Add a port to a container, unless it has the number already."""
         port: Json = {"name": name, "containerPort": number}
         present = container.get("ports") or ()
-        if all(each.get("containerPort") != number for each in present) and self._has_room(_bytes_of(port)):
+        if all(port_.get("containerPort") != number for port_ in present) and self._has_room(_bytes_of(port)):
             container["ports"] = [*present, port]
 
     def _extend_containers(self, field: str, entries: Sequence[Json], *, init: bool) -> None:

@@ -139,5 +139,5 @@ def minimum_of_one_task(job: Job) -> tuple[str, int] | None:
             lowest = max(minimum if every_task_counts else 0, of_job, 1)
             yield task.replicas - lowest, task.name, lowest
 
-    most = max(surplus(), key=lambda each: each[0], default=(0, "", 0))
+    most = max(surplus(), key=lambda row: row[0], default=(0, "", 0))
     return (most[1], most[2]) if most[0] > 0 else None

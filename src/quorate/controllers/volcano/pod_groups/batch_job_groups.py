@@ -100,7 +100,8 @@ def admitted_pods(workloads: Collection[Workload]) -> int | None:
     for workload in workloads:
         if is_admitted(workload) and not is_evicted(workload) and not is_finished(workload):
             admission = workload.status.admission
-            counts = [] if admission is None else [each.count for each in admission.pod_set_assignments]
+            assigned = () if admission is None else admission.pod_set_assignments
+            counts = [assignment.count for assignment in assigned]
             sizes = [pod_set.count for pod_set in workload.spec.pod_sets]
             return sum(size if count is None else count for size, count in zip(sizes, counts, strict=False))
     return None

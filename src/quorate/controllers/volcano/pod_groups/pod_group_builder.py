@@ -50,7 +50,7 @@ def pod_group_for(
     own = pod.metadata.annotations
     of_owner = annotated_min_member(owner_annotations)
     legacy = _count(own.get(LEGACY_GROUP_MIN_MEMBER, ""))
-    minimum = next((each for each in (of_owner, legacy) if each is not None), 1)
+    minimum = next((count for count in (of_owner, legacy) if count is not None), 1)
     annotations = volcano_annotations(owner_annotations) | volcano_annotations(own)
     queue = own.get(QUEUE_NAME) or owner_annotations.get(QUEUE_NAME) or namespace_annotations.get(QUEUE_NAME)
     return PodGroup(

@@ -132,12 +132,12 @@ class PodGroupController:
             self.group_reconciler.enqueue(change.key)
 
     def _pod_failed(self, key: Key, error: Exception) -> None:
-        informer = next((each for each in self._pods if each.get(key) is not None), self._pods[0])
+        informer = next((pod for pod in self._pods if pod.get(key) is not None), self._pods[0])
         informer.reconcile_failed(key, error)
 
     async def reconcile_pod(self, key: Key) -> None:
         """Create or update the pod's group, then name the group in the pod's annotations."""
-        pod = next((pod for each in self._pods if (pod := each.get(key)) is not None), None)
+        pod = next((pod for informer in self._pods if (pod := informer.get(key)) is not None), None)
         if pod is None or not needs_pod_group(pod):
             return
         owner = await self._cached_owner(pod)

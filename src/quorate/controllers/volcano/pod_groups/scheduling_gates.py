@@ -91,7 +91,7 @@ class SchedulingGateController:
                 self.reconciler.enqueue(pod.metadata.key)
 
     async def reconcile(self, key: Key) -> None:
-        pod = next((pod for each in self._pods if (pod := each.get(key)) is not None), None)
+        pod = next((pod for informer in self._pods if (pod := informer.get(key)) is not None), None)
         patch = None if pod is None else ungate(pod, self._groups.get(pod.group_key))
         if patch is None:
             return

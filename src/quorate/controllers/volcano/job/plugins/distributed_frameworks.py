@@ -57,7 +57,7 @@ class PytorchPlugin:
         self._worker = given["worker"]
         self._roles = (given["master"], given["worker"])
         self._port = port(given["port"], PYTORCH_PORT)
-        size = sum(each.replicas for each in job.spec.tasks if each.name in self._roles)
+        size = sum(task.replicas for task in job.spec.tasks if task.name in self._roles)
         master = task_named(job, given["master"])
         # A single process has no master to connect to.
         self._variables = (
@@ -186,7 +186,7 @@ class HcclRankPlugin:
 
 def _rank_variable(pod: PodManifest) -> str:
     """Return the value of the first ``RANK`` variable in a container; empty if there is none."""
-    variables = (each for container in pod.containers(init=False) for each in container.get("env") or ())
+    variables = (entry for container in pod.containers(init=False) for entry in container.get("env") or ())
     return next(
-        (each["value"] for each in variables if each["name"] == _RANK_VARIABLE and each.get("value")), ""
+        (entry["value"] for entry in variables if entry["name"] == _RANK_VARIABLE and entry.get("value")), ""
     )
