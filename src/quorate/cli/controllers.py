@@ -1,6 +1,5 @@
 """``quorate controllers``: run the queueing controllers for a cluster."""
 
-import logging
 import random
 from pathlib import Path
 from typing import Annotated
@@ -8,17 +7,15 @@ from typing import Annotated
 import typer
 import uvloop
 
-from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose
+from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, start_process
 from quorate.inspect.configuration_files import read_configuration_text
 from quorate.kube.clock import WallClock
-from quorate.kube.log import configure, logger
+from quorate.kube.log import logger
 from quorate.kube.rest.config import load_rest_config
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.controllers import run_controller_process
 from quorate.processes.process_setup import (
     election_client,
-    raise_file_limit,
-    tune_garbage_collection,
     wait_for_signal,
 )
 from quorate.webhooks.process import with_webhooks
@@ -52,14 +49,10 @@ def controllers(
     [b]Example:[/b] quorate controllers --kubeconfig ~/.quorate/local/kubeconfig --config configuration.yaml
     """
     text, loaded = read_configuration_text(config)
-    configure(log_format, logging.DEBUG if verbose else logging.INFO)
-    for warning in loaded.warnings:
-        logger(__name__).warning("configuration", file=config, finding=warning)
+    start_process(log_format, verbose, config, loaded.warnings)
     in_force = ConfigurationInForce(
         config, text, loaded.configuration, lambda new: with_webhooks(new, webhooks)
     )
-    raise_file_limit()
-    tune_garbage_collection()
     uvloop.run(_serve(kubeconfig, context, in_force))
 
 

@@ -1,7 +1,6 @@
 """``quorate dashboard``: serve the web page of a cluster."""
 
 import asyncio
-import logging
 import random
 import ssl
 from contextlib import suppress
@@ -15,7 +14,7 @@ import uvloop
 from quorate.api.configuration.process import Address, Health
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.cli.configuration_options import Config
-from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, listen_address
+from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, listen_address, start_process
 from quorate.cli.simulate.run_times import Runs
 from quorate.dashboard.history.history import default_file
 from quorate.dashboard.login.oidc import OidcSettings
@@ -27,11 +26,11 @@ from quorate.inspect.configuration_files import read_text
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, WallClock
-from quorate.kube.log import configure, logger
+from quorate.kube.log import logger
 from quorate.kube.rest.config import is_in_cluster, load_anonymous_config, load_rest_config
 from quorate.kube.serving.certificates import UnusableCertificate
 from quorate.observe.serving import health_checks, serving
-from quorate.processes.process_setup import raise_file_limit, run_until_signal, tune_garbage_collection
+from quorate.processes.process_setup import run_until_signal
 
 DEFAULT_PORT: Final = 7444
 _SCOPES: Final = ("email", "groups")
@@ -153,7 +152,7 @@ def dashboard(
 
     [b]Example:[/b] quorate dashboard
     """  # fmt: skip
-    configure(log_format, logging.DEBUG if verbose else logging.INFO)
+    start_process(log_format, verbose)
     try:
         parse_duration(runs)
     except InvalidDuration as error:
@@ -178,8 +177,6 @@ def dashboard(
         has_forecasts=not without_forecasts,
         history=history,
     )
-    raise_file_limit()
-    tune_garbage_collection()
     with suppress(asyncio.CancelledError):  # by a signal
         uvloop.run(
             run_until_signal(_serve(kubeconfig, context, config, options, certificate, health_address))

@@ -1,12 +1,15 @@
-"""Options that the commands of long-running processes have in common."""
+"""Options and start of the commands of long-running processes."""
 
+import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from quorate.api.configuration.process import Address, parse_address
-from quorate.kube.log import Format
+from quorate.kube.log import Format, configure, logger
+from quorate.processes.process_setup import raise_file_limit, tune_garbage_collection
 
 
 def listen_address(written: str) -> Address:
@@ -50,3 +53,14 @@ MetricsAddress = Annotated[
         show_default=False,
     ),
 ]
+
+
+def start_process(
+    log_format: Format, verbose: bool, file: Path | None = None, warnings: Iterable[str] = ()
+) -> None:
+    """Configure the log and the limits of this process; log the ``warnings`` about a configuration file."""
+    configure(log_format, logging.DEBUG if verbose else logging.INFO)
+    for warning in warnings:
+        logger(__name__).warning("configuration", file=file, finding=warning)
+    raise_file_limit()
+    tune_garbage_collection()

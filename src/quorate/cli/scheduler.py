@@ -1,6 +1,5 @@
 """``quorate scheduler``: run the gang scheduler for a cluster."""
 
-import logging
 from typing import Annotated
 
 import typer
@@ -9,14 +8,17 @@ import uvloop
 from quorate.api.meta import Key
 from quorate.api.syntax import is_dns_label
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
-from quorate.cli.process_options import Context, HealthAddress, Kubeconfig, LogFormat, MetricsAddress, Verbose
-from quorate.inspect.configuration_files import read_scheduler_configuration_text
-from quorate.kube.log import configure, logger
-from quorate.processes.configuration_reload import SchedulerConfigurationInForce
-from quorate.processes.process_setup import (
-    raise_file_limit,
-    tune_garbage_collection,
+from quorate.cli.process_options import (
+    Context,
+    HealthAddress,
+    Kubeconfig,
+    LogFormat,
+    MetricsAddress,
+    Verbose,
+    start_process,
 )
+from quorate.inspect.configuration_files import read_scheduler_configuration_text
+from quorate.processes.configuration_reload import SchedulerConfigurationInForce
 from quorate.processes.scheduler import ListenAddresses, run_scheduler_process
 from quorate.scheduler.process import LEASE_NAME
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
@@ -73,9 +75,7 @@ def scheduler(
     [b]Example:[/b] quorate scheduler --scheduler-conf volcano-scheduler.conf
     """
     text, loaded = read_scheduler_configuration_text(scheduler_conf)
-    configure(log_format, logging.DEBUG if verbose else logging.INFO)
-    for warning in loaded.warnings:
-        logger(__name__).warning("configuration", file=scheduler_conf, finding=warning)
+    start_process(log_format, verbose, scheduler_conf, loaded.warnings)
     in_force = SchedulerConfigurationInForce(scheduler_conf, text, loaded.configuration)
     options = Options(
         names=tuple(scheduler_name) if scheduler_name else SCHEDULER_NAMES,
@@ -85,6 +85,4 @@ def scheduler(
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
     addresses = ListenAddresses(health_address, metrics_address)
-    raise_file_limit()
-    tune_garbage_collection()
     uvloop.run(run_scheduler_process(kubeconfig, context, in_force, options, lease, addresses))

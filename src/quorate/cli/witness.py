@@ -1,17 +1,22 @@
 """``quorate witness``: compare what pods use with quota and with the nodes."""
 
-import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import uvloop
 
-from quorate.cli.process_options import Context, HealthAddress, Kubeconfig, LogFormat, MetricsAddress, Verbose
+from quorate.cli.process_options import (
+    Context,
+    HealthAddress,
+    Kubeconfig,
+    LogFormat,
+    MetricsAddress,
+    Verbose,
+    start_process,
+)
 from quorate.inspect.configuration_files import read_configuration_text
-from quorate.kube.log import configure
 from quorate.processes.configuration_reload import ConfigurationInForce
-from quorate.processes.process_setup import raise_file_limit, tune_garbage_collection
 from quorate.processes.witness import run_witness_process
 from quorate.witness.process import Options
 
@@ -60,10 +65,8 @@ def witness(
     [b]Example:[/b] quorate witness --config configuration.yaml --metrics-address 127.0.0.1:8080
     """
     text, loaded = read_configuration_text(config)
-    configure(log_format, logging.DEBUG if verbose else logging.INFO)
-    in_force = ConfigurationInForce(config, text, loaded.configuration, lambda new: new)
-    raise_file_limit()
-    tune_garbage_collection()
+    start_process(log_format, verbose, config, loaded.warnings)
+    in_force = ConfigurationInForce(config, text, loaded.configuration)
     uvloop.run(
         run_witness_process(
             kubeconfig, context, in_force, Options(grace, interval), health_address, metrics_address

@@ -4,17 +4,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from quorate.api.configuration import GROUP, LoadedConfiguration, default_configuration, load_configuration
+from quorate.api.configuration import GROUP, LoadedConfiguration, load_configuration
 from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.findings import Finding
 from quorate.api.scheduler_configuration import (
     DEFAULT_FILE,
     LoadedSchedulerConfiguration,
-    default_scheduler_configuration,
     load_scheduler_configuration,
 )
 
 DEFAULT_TEXT: Final = f"apiVersion: {GROUP}/v1beta2\nkind: Configuration\n"
+_DEFAULTS: Final = Path("defaults")  # in place of a file, which has no finding
 _MAX_BYTES: Final = 1 << 20
 
 
@@ -43,32 +43,24 @@ def compiler_lines(path: Path, findings: Iterable[Finding]) -> Iterator[str]:
 
 def read_configuration(path: Path | None) -> LoadedConfiguration:
     """Return the controllers' configuration; the defaults if ``path`` is None.  Raises ``InvalidFiles``."""
-    if path is None:
-        return LoadedConfiguration(default_configuration(), ())
-    return configuration_in(path, read_text(path))
+    return read_configuration_text(path)[1]
 
 
 def read_configuration_text(path: Path | None) -> tuple[str, LoadedConfiguration]:
     """Return the text of the controllers' configuration as well; for ``path`` None a text of defaults."""
-    if path is None:
-        return DEFAULT_TEXT, read_configuration(None)
-    text = read_text(path)
-    return text, configuration_in(path, text)
+    text = DEFAULT_TEXT if path is None else read_text(path)
+    return text, configuration_in(path or _DEFAULTS, text)
 
 
 def read_scheduler_configuration(path: Path | None) -> LoadedSchedulerConfiguration:
     """Return the scheduler's configuration; the defaults if ``path`` is None.  Raises ``InvalidFiles``."""
-    if path is None:
-        return LoadedSchedulerConfiguration(default_scheduler_configuration(), ())
-    return scheduler_configuration_in(path, read_text(path))
+    return read_scheduler_configuration_text(path)[1]
 
 
 def read_scheduler_configuration_text(path: Path | None) -> tuple[str, LoadedSchedulerConfiguration]:
     """Return the text of the scheduler's configuration as well; for ``path`` None that of the defaults."""
-    if path is None:
-        return DEFAULT_FILE, read_scheduler_configuration(None)
-    text = read_text(path)
-    return text, scheduler_configuration_in(path, text)
+    text = DEFAULT_FILE if path is None else read_text(path)
+    return text, scheduler_configuration_in(path or _DEFAULTS, text)
 
 
 def scheduler_configuration_in(path: Path, text: str) -> LoadedSchedulerConfiguration:

@@ -4,9 +4,11 @@ The whole file is read once a second.  That works for a mounted ConfigMap too, w
 symbolic links.  A text counts as complete when it is the same twice in a row.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from quorate.api.configuration import Configuration, apply_reload
 from quorate.api.scheduler_configuration import SchedulerConfiguration
@@ -19,6 +21,8 @@ from quorate.inspect.configuration_files import (
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
+
+C = TypeVar("C")
 
 POLL_INTERVAL_S: Final = 1.0
 
@@ -52,34 +56,43 @@ def _read(path: Path) -> str | InvalidFiles:
         return invalid
 
 
-class SchedulerConfigurationInForce:
-    """The configuration by which a gang scheduler decides: its file, and every valid change of it."""
+class FollowedFile(ABC, Generic[C]):
+    """The configuration by which a process decides: its file at the start, and every valid change of it."""
 
-    def __init__(self, path: Path | None, text: str, configuration: SchedulerConfiguration) -> None:
+    def __init__(self, path: Path | None, text: str, configuration: C) -> None:
         """``text`` is the content of ``path``."""
         self.configured = DynamicConfiguration(configuration)
         self.text = text  # as last applied
         self._path = path
+        self._log = logger(__name__).bind(file=path)
 
     async def follow(self, clock: Clock) -> None:
         """Apply changes of the file until cancelled; ignore an invalid file."""
         if self._path is not None:
-            await follow(self._path, clock, self._apply)
+            await follow(self._path, clock, partial(self._apply, self._path))
 
-    def _apply(self, text: str) -> None:
+    @abstractmethod
+    def _apply(self, path: Path, text: str) -> None:
         """Apply a changed text.  Raises ``InvalidFiles``."""
-        assert self._path is not None
-        loaded = scheduler_configuration_in(self._path, text)
+
+    def _warn(self, warnings: Iterable[str]) -> None:
+        for warning in warnings:
+            self._log.warning("configuration", finding=warning)
+
+
+class SchedulerConfigurationInForce(FollowedFile[SchedulerConfiguration]):
+    """The configuration of a gang scheduler."""
+
+    def _apply(self, path: Path, text: str) -> None:
+        loaded = scheduler_configuration_in(path, text)
         self.text = text
-        if loaded.configuration == self.configured.current:
-            return
-        for warning in loaded.warnings:
-            logger(__name__).warning("configuration", file=self._path, finding=warning)
-        self.configured.update(loaded.configuration)
+        if loaded.configuration != self.configured.current:
+            self._warn(loaded.warnings)
+            self.configured.update(loaded.configuration)
 
 
-class ConfigurationInForce:
-    """The Configuration by which a process decides: its file at the start, and every valid change of it."""
+class ConfigurationInForce(FollowedFile[Configuration]):
+    """The Configuration of the queueing controllers, or of a process that decides by it as well."""
 
     def __init__(
         self,
@@ -89,29 +102,19 @@ class ConfigurationInForce:
         adapt: Callable[[Configuration], Configuration] = lambda new: new,
     ) -> None:
         """``text`` is the content of ``path``; ``adapt`` applies the options of the command line."""
-        self.configured = DynamicConfiguration(adapt(configuration))
-        self.text = text  # as last applied
+        super().__init__(path, text, adapt(configuration))
         self.needs_restart: tuple[str, ...] = ()  # fields of ``text`` that keep their value until a restart
-        self._path = path
         self._adapt = adapt
-        self._log = logger(__name__).bind(file=path)
 
-    async def follow(self, clock: Clock) -> None:
-        """Apply changes of the file until cancelled; ignore an invalid file."""
-        if self._path is not None:
-            await follow(self._path, clock, self._apply)
-
-    def _apply(self, text: str) -> None:
+    def _apply(self, path: Path, text: str) -> None:
         """Apply the fields that can change at runtime.  Raises ``InvalidFiles``."""
-        assert self._path is not None
-        loaded = configuration_in(self._path, text)
+        loaded = configuration_in(path, text)
         running = self.configured.current
         new, needs_restart = apply_reload(running, self._adapt(loaded.configuration))
         self.text, self.needs_restart = text, needs_restart
         if new == running and not needs_restart:
             return
-        for warning in loaded.warnings:
-            self._log.warning("configuration", finding=warning)
+        self._warn(loaded.warnings)
         if needs_restart:
             self._log.warning("configuration fields need a restart", fields=", ".join(needs_restart))
         if new != running:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final
 
 from quorate.api.configuration.queueing import ResourceOptions
@@ -10,7 +11,6 @@ from quorate.api.kueue import POD_SET, QUEUE_NAME, ClusterQueue, Cohort
 from quorate.api.meta import Key, Uid, epoch, is_true
 from quorate.api.quantity import NANOS
 from quorate.witness.admissions import Admissions, WitnessedWorkload, assignment_of
-from quorate.witness.counted_resources import counted_amounts
 from quorate.witness.devices import WitnessedClaim, devices_by_pod
 from quorate.witness.limits import FlavorResource, Holder, QuotaTrees
 from quorate.witness.lowered import LoweredLimits
@@ -117,7 +117,7 @@ class Witness:
                 equal = uid, pod.metadata.labels.get(POD_SET, ""), id(pod.requests)
                 amounts = None if claimed else requests_of.get(equal)
                 if amounts is None:
-                    counted = _with_devices(counted_amounts(pod.requests, facts.resources), claimed)
+                    counted = _with_devices(_counted_amounts(pod.requests, facts.resources), claimed)
                     amounts = _flavor_amounts(pod, counted, workload, queue)
                     if not claimed:
                         requests_of[equal] = amounts
@@ -219,6 +219,33 @@ def _flavor_amounts(
         if left.get(resource):
             amounts[FlavorResource(flavor, resource)] = left[resource]
     return amounts
+
+
+def _counted_amounts(requests: Mapping[str, int], options: ResourceOptions) -> dict[str, int]:
+    """Return what the requests of a pod count as in quota, by resource in nano-units.
+
+    The outputs of transformations count as well.  An excluded resource does not count itself,
+    but its transformation does.
+    """
+    excluded = options.exclude_resource_prefixes
+    rules = {rule.input: rule for rule in options.transformations}
+    counted: dict[str, int] = {}
+    generated: dict[str, Fraction] = {}
+    for name, amount in requests.items():
+        rule = rules.get(name)
+        if not name.startswith(excluded) and (rule is None or rule.strategy == "Retain"):
+            counted[name] = counted.get(name, 0) + amount
+        if rule is None:
+            continue
+        times = Fraction(amount, NANOS)
+        if rule.multiply_by:
+            times *= Fraction(requests.get(rule.multiply_by, NANOS), NANOS)
+        for output, per_unit in rule.outputs.items():
+            generated[output] = generated.get(output, Fraction(0)) + times * per_unit.nanos
+    for name, exact in generated.items():
+        if exact > 0:
+            counted[name] = counted.get(name, 0) + int(exact)
+    return counted
 
 
 def _with_devices(counted: Mapping[str, int], claimed: Mapping[str, int]) -> dict[str, int]:
