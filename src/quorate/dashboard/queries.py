@@ -83,7 +83,7 @@ def page_of(query: ListQuery, listed: Sequence[T]) -> tuple[int, Sequence[T]]:
 
 
 class Gang(msgspec.Struct, frozen=True):
-    """Equal pods that are to start together; ``requests`` of one pod, in base units."""
+    """Equal pods that are to start together; ``requests`` are of each pod, in base units."""
 
     pods: int
     requests: Mapping[str, int]

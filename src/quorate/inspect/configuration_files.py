@@ -58,7 +58,7 @@ def read_scheduler_configuration(path: Path | None) -> LoadedSchedulerConfigurat
 
 
 def read_scheduler_configuration_text(path: Path | None) -> tuple[str, LoadedSchedulerConfiguration]:
-    """Return the text of the scheduler's configuration as well; for ``path`` None that of the defaults."""
+    """Return the text of the scheduler's configuration as well; of the defaults if ``path`` is None."""
     text = DEFAULT_FILE if path is None else read_text(path)
     return text, scheduler_configuration_in(path or _DEFAULTS, text)
 

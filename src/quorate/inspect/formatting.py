@@ -10,7 +10,7 @@ _MOST_DIGITS: Final = 5
 
 
 def format_resources(resources: Resources) -> str:
-    """Return ``cpu 2, memory 4424Mi``, sorted by name; ``nothing`` if there is none."""
+    """Return ``cpu 2, memory 4424Mi``, sorted by name; ``nothing`` if there are no resources."""
     return ", ".join(f"{name} {format_quantity(resources[name])}" for name in sorted(resources)) or "nothing"
 
 

@@ -26,7 +26,7 @@ def is_workload_type(written: str) -> bool:
 
 
 async def named_workloads(connection: Connection, written: str) -> tuple[Workload, ...]:
-    """Return the workload of that name, or those of the job ``TYPE[.GROUP]/NAME``.
+    """Return the workload of that name, or the workloads of the job ``TYPE[.GROUP]/NAME``.
 
     Raises ``UsageError`` if there is none.
     """

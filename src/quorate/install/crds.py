@@ -21,12 +21,12 @@ GANG: Final = "gang"  # directory of Volcano's groups, which a cluster may have 
 
 
 def queueing_definitions(conversions: Mapping[str, Json] | None = None) -> tuple[Json, ...]:
-    """Return those of ``kueue.x-k8s.io``; for ``conversions`` see ``custom_resource_definitions``."""
+    """Return the definitions of ``kueue.x-k8s.io``; ``conversions``: see ``custom_resource_definitions``."""
     return custom_resource_definitions(_shipped(KUEUE_FIELDS), conversions, _shipped(DESCRIPTIONS))
 
 
 def gang_definitions() -> tuple[Json, ...]:
-    """Return those of Volcano's groups."""
+    """Return the definitions of Volcano's groups."""
     return custom_resource_definitions(_shipped(VOLCANO_FIELDS), descriptions=_shipped(DESCRIPTIONS))
 
 

@@ -1,4 +1,4 @@
-"""The files of an installation: those of ``deploy/``, or the same with other namespaces and image."""
+"""The files of an installation: as in ``deploy/``, or with other namespaces and image."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -50,7 +50,7 @@ class Estimates:
         return StartEstimateList(items=items)
 
     def median_waits(self, state: State) -> Iterator[MedianWait]:
-        """Yield the figures of each cluster queue; what starts in too few of the runs starts never.
+        """Yield the figures of each cluster queue; workloads that start in too few of the runs never start.
 
         Times are from the moment of the estimates.
         """

@@ -34,7 +34,7 @@ class View:
         custom: CustomLabels,
         informers: Sequence[Informer[Any]] = (),
     ) -> None:
-        """``informers``: those of all objects that the model is made of."""
+        """``informers`` hold all objects that the model is made of."""
         self.state = state
         self.informers = tuple(informers)
         self._workloads = workloads

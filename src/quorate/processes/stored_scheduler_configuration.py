@@ -1,4 +1,4 @@
-"""Storing a configuration in force in the cluster, for what judges by it; that of the gang scheduler.
+"""Storing the gang scheduler's configuration in force in the cluster, for what judges by it.
 
 The process of the gang scheduler imports this module, and nothing of the controllers.
 """

@@ -29,7 +29,7 @@ class OwnerLookup:
 
     @property
     def controllers(self) -> Mapping[Uid, Uid]:
-        """Return the uid of the controller of each owner that has one."""
+        """Return uids of controllers by uid of the owner that they control."""
         return {uid: owner.uid for uid, owner in self._controllers.items() if owner is not None}
 
     async def look_up(self, pods: Iterable[WitnessedPod]) -> None:

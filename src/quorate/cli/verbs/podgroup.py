@@ -191,7 +191,7 @@ async def _settings(client: Client, path: Path | None) -> tuple[SchedulerConfigu
 
 
 async def _named(connection: Connection, groups: Sequence[PodGroup], written: str) -> list[PodGroup]:
-    """Return the pod group of that name, or those of the job ``TYPE[.GROUP]/NAME``.
+    """Return the pod group of that name, or the pod groups of the job ``TYPE[.GROUP]/NAME``.
 
     Raises ``UsageError`` if there is none.
     """

@@ -212,7 +212,7 @@ class CohortController:
             informers.workloads.subscribe(self._workload_changed)
 
     def _cohort_changed(self, change: Change[Cohort]) -> None:
-        """Reconcile a cohort, or all: the quota of one counts in the shares of its whole tree."""
+        """Reconcile a cohort, or all: the quota of a cohort counts in the shares of its whole tree."""
         self._enqueue(_ALL if self._has_shares else change.key.name)
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:

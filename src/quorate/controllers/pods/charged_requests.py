@@ -56,7 +56,7 @@ def _counted(spec: PodResources, options: ResourceOptions) -> dict[str, int]:
 
 
 def is_resized(workload: Workload, pod_set: PodSet, maximum_execution_s: int | None) -> bool:
-    """Return True if a running pod is the one of its ``workload``, but for amounts that a resize changes."""
+    """Return True if a running pod fits its ``workload``, but for amounts that a resize changes."""
     unsized = tuple(map(_unsized, workload.spec.pod_sets))
     spec = msgspec.structs.replace(workload.spec, pod_sets=unsized)
     other = msgspec.structs.replace(workload, spec=spec)

@@ -28,7 +28,7 @@ from quorate.queueing.conditions import has_quota_reservation
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Pods of one group, the oldest first: all managed ones, or those that count."""
+    """Pods of one group, the oldest first: all managed pods, or the pods that count."""
 
     name: str
     pods: tuple[Pod, ...]
@@ -78,7 +78,7 @@ class PodGroup:
 
     @property
     def counts(self) -> PodCounts:
-        """The counts of each role; those of a serving group are made again whenever they end.
+        """The counts of each role; pods of a serving group are made again whenever they end.
 
         As many pods as the group tolerates are not required.
         """

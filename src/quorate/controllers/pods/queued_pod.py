@@ -33,7 +33,7 @@ def can_count(pod: Pod) -> bool:
 
 
 def has_failed_for_good(pod: Pod) -> bool:
-    """Return True if the pod failed by itself: one that was stopped with its group may be created again."""
+    """Return True if the pod failed by itself: a pod stopped with its group may be created again."""
     return pod.status.phase == "Failed" and not is_true(pod.status.conditions, constants.TERMINATION_TARGET)
 
 

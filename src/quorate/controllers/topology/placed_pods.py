@@ -44,7 +44,7 @@ class WorkloadPods:
         self.bound.add_index(PODS_OF, _key_of_unlabelled)
 
     def of(self, workload: Workload) -> list[Pod]:
-        """Return the pods of ``workload`` but those of ``bound_of``, in key order, labelled ones first."""
+        """Return the pods of ``workload`` without ``bound_of``, in key order, labelled pods first."""
         key = pods_key_of(workload.metadata)
         return [*self.labelled.by_index(PODS_OF, key), *self.unlabelled.by_index(PODS_OF, key)]
 

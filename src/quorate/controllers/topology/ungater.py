@@ -87,7 +87,7 @@ class SentUngatings:
         self._sent: dict[Key, Sent] = {}
 
     def pod_changed(self, key: Key, pod: Pod | None) -> None:
-        """Forget a patch once the cache has another version of the pod than the one that it replaces."""
+        """Forget a patch once the cache has a version of the pod other than the patched version."""
         sent = self._sent.get(key)
         if sent is not None and (pod is None or pod.metadata.resource_version != sent.version):
             del self._sent[key]

@@ -44,7 +44,7 @@ QueueingControllers = Mapping[Resource[Any], Callable[[Informer[Any]], JobContro
 
 
 class GangPods:
-    """The pods of each gang scheduler, and those of Volcano Jobs; made before the informers run."""
+    """The pods of each gang scheduler, and the pods of Volcano Jobs; made before the informers run."""
 
     def __init__(self, context: ControllerContext) -> None:
         pods = context.informers.pods

@@ -31,7 +31,7 @@ def no_series(range_: Range) -> Series:
 
 
 def series_of(samples: Iterable[StoredSample], range_: Range) -> Series:
-    """Return the means of the samples of one subject; an interval without samples is left out."""
+    """Return the means of the samples of ``subject``; intervals without samples are left out."""
     return _series(_by_interval(samples, range_), range_)
 
 

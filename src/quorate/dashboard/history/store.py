@@ -219,7 +219,7 @@ class HistoryStore:
 
 
 def mean_of(subject: str, interval_s: int, at: int, group: Sequence[StoredSample]) -> StoredSample:
-    """Return the mean of samples; a number that some lack is the mean of those that have it."""
+    """Return the mean of samples; the mean of a number covers only the samples that have it."""
     sums: dict[str, float] = {}
     weights: dict[str, int] = {}
     for sample in group:

@@ -26,7 +26,7 @@ CALLBACK: Final = "/login/oidc/callback"
 
 @dataclass(frozen=True, slots=True)
 class LoginOptions:
-    """How users log in; ``external_url`` is that of the page, empty: as the request names it."""
+    """How users log in; ``external_url`` is the URL of the page, empty: as the request names it."""
 
     anonymous: RestConfig  # for users with a token
     own: RestConfig  # for one-time links

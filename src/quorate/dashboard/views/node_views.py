@@ -86,7 +86,7 @@ def _resources(data: ClusterData) -> tuple[str, ...]:
 
 
 def _trees(data: ClusterData, topology: str) -> Iterator[_Trees]:
-    """Yield the trees of a topology, one for each of its flavors, or that of all nodes as hosts."""
+    """Yield the trees of a topology, one for each of its flavors, or one tree of all nodes as hosts."""
     model, without_pods = data.topology, data.without_pods
     if not topology:
         tree, empty = model.host_tree(()), without_pods.host_tree(())

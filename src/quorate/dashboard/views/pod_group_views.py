@@ -147,7 +147,7 @@ def _commands(key: Key) -> Iterator[str]:
 
 
 def gang_queues(data: ClusterData, viewer: Viewer) -> tuple[GangQueueRow, ...]:
-    """Return the queues of pod groups: all, or those of the pod groups that the viewer may read."""
+    """Return the queues of pod groups: all, or only of the pod groups that the viewer may read."""
     return data.remembered(
         ("gang_queues", viewer), data.pod_group_revision, lambda: tuple(_queue_rows(data, viewer))
     )

@@ -81,7 +81,7 @@ async def _pod_groups_of(client: Client, job: ObjectMeta) -> list[Key]:
 
 
 async def _of_pod(client: Client, key: Key) -> Target:
-    """Return the workload of a pod: by its annotation, or that of itself or its job; else its pod group."""
+    """Return the workload of a pod: by its annotation, or owned by the pod or its job; else its pod group."""
     pod = await client.get(STARTED_PODS, key)
     metadata = pod.metadata
     if name := metadata.annotations.get(WORKLOAD_ANNOTATION):

@@ -131,7 +131,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _documents(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the position and value of each object, those of lists one by one."""
+    """Yield the position and value of each object, items of lists one by one."""
     content = path.read_bytes()
     if path.suffix == ".json":
         documents = [msgspec.json.decode(content)]

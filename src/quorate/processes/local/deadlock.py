@@ -35,7 +35,7 @@ PROGRESSING = "simulate.quorate.dev/Progressing"
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """``pods`` equal pods that fit no node; ``short``: the requests of one pod that no node can satisfy."""
+    """``pods`` equal pods that fit no node; ``short``: the requests of a pod that no node can satisfy."""
 
     pods: int
     short: Resources  # empty when amounts are not the reason

@@ -110,7 +110,7 @@ def read_directory(directory: Path, options: ClusterDescription = ClusterDescrip
 
 
 def read_manifests(path: Path) -> tuple[Manifest, ...]:
-    """Read a file, or those of a directory, in the order to apply their objects.
+    """Read a file, or the files of a directory, in the order to apply their objects.
 
     References to absent objects are no findings: the cluster may have them.  Raises ``InvalidFiles``.
     """

@@ -221,7 +221,7 @@ async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> As
 
 
 async def _remove_visibility(client: Client) -> None:
-    """Delete the APIServices of a local cluster itself; those of an installation stay."""
+    """Delete the APIServices of a local cluster itself; APIServices of an installation stay."""
     names = {f"{version}.{group}" for group, version in AGGREGATED}
     for service in (await client.list(API_SERVICES)).items:
         if (

@@ -1,4 +1,4 @@
-"""The controller of HyperNodes: it makes those that node labels describe, and counts the nodes of all.
+"""The controller of HyperNodes: makes HyperNodes from node labels, and counts the nodes of all HyperNodes.
 
 A change of a node is often one of many, so all changes of a second are followed together.
 """

@@ -115,7 +115,7 @@ def discovered(
 def _paths(
     levels: Sequence[str], nodes: Mapping[str, Mapping[str, str]]
 ) -> list[tuple[list[_Place], list[str]]]:
-    """Return the places from tier 1 on, with the nodes that are in them; those of equal labels together."""
+    """Return the places from tier 1 on, each with its nodes, which have equal labels."""
     by_values: dict[tuple[str, ...], list[str]] = {}
     for name, labels in nodes.items():
         by_values.setdefault(_values(levels, labels), []).append(name)
@@ -156,7 +156,7 @@ def _path(values: tuple[str, ...]) -> list[_Place]:
 
 
 class _Names:
-    """Names of HyperNodes: those that exist keep theirs."""
+    """Names of HyperNodes: existing HyperNodes keep their names."""
 
     def __init__(self, existing: Collection[HyperNode]) -> None:
         self._taken = {stored.metadata.name for stored in existing}

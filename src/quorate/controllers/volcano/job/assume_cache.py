@@ -152,7 +152,7 @@ class LostPods:
         self.record(job.metadata.uid, pod)
 
     def handled(self, job: Uid, pods: Collection[Uid]) -> None:
-        """Drop those of ``pods``, which an action has handled."""
+        """Drop ``pods``, which an action has handled."""
         of_job = self._by_job.get(job, {})
         for key in [key for key, lost in of_job.items() if lost.uid in pods]:
             del of_job[key]

@@ -133,7 +133,7 @@ class VolcanoJobController:
         self._enqueue_all(None)
 
     def _enqueue_all(self, namespace: str | None) -> None:
-        """Reconcile the jobs of a namespace, or those of all."""
+        """Reconcile the jobs of a namespace, or of all namespaces."""
         for job in self._jobs:
             if namespace in (None, job.metadata.namespace):
                 self.reconciler.enqueue(job.metadata.key)

@@ -161,5 +161,5 @@ def desired_replicas(job: Job) -> dict[str, int]:
 
 
 def is_desired(pod: JobPod, replicas: Mapping[str, int]) -> bool:
-    """Return True if ``replicas``, those of ``desired_replicas``, include this task and index."""
+    """Return True if ``replicas`` (from ``desired_replicas``) include this task and index."""
     return 0 <= pod.index < replicas.get(pod.task, 0)

@@ -48,7 +48,7 @@ class AlreadyOwned(Exception):
 
 
 class JobResources:
-    """Creates missing objects and updates those that track the job, once for each state.
+    """Creates missing objects of a job and updates the objects that track it, once for each state.
 
     ``ensure`` and ``update`` raise ``AlreadyOwned``, ``ApiError`` or ``Unreachable``.
     """
@@ -65,7 +65,7 @@ class JobResources:
         await self._write_all(job, needed, self._create_or_adopt)
 
     async def missing_claim(self, job: Job) -> str:
-        """Return the first claim that the job names and that does not exist; empty if there is none."""
+        """Return the first claim that the job names and that does not exist; empty if all claims exist."""
         for name in _named_claims(job):
             try:
                 await self._client.get(CLAIMS, Key(job.metadata.namespace, name))
@@ -123,7 +123,7 @@ class JobResources:
             await self._client.patch(owned.resource, key, owned.body)
 
     async def release(self, job: Job, plugins: Iterable[Plugin]) -> None:
-        """Delete the objects of ``plugins``, except those of another owner with the same names."""
+        """Delete the objects of ``plugins``, except objects of another owner with the same names."""
         self.forget(job.metadata.uid)
         for owned in await self._computations.run(job_size(job), _owned_objects, plugins):
             try:

@@ -53,7 +53,7 @@ class PodManifest:
         return annotations
 
     def copy(self) -> Self:
-        """Return a manifest with fields of its own, down to those of its containers."""
+        """Return a manifest with fields of its own, down to the fields of its containers."""
         spec = dict(self.spec)
         for name in ("containers", "initContainers"):
             if name in spec:

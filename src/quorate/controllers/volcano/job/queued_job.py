@@ -51,7 +51,7 @@ class VolcanoJob(JobKind[Job]):
         return job.status.state.phase == "Aborted" and self.is_suspended(job)
 
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
-        """Return one pod set for each task; those of an admitted job have the counts of its admission."""
+        """Return one pod set for each task, with the counts of the admission if the job is admitted."""
         defaulted, admitted = with_defaults(job), admitted_pod_sets(job) or {}
         minimum = minimum_of_one_task(defaulted)
         return tuple(

@@ -58,7 +58,7 @@ def pod_name(job: Job, task: TaskSpec, index: int) -> str:
 
 
 def host_of(job: Job, task: TaskSpec, index: int) -> str:
-    """Return the pod's DNS name: that of the template, else in the job's service."""
+    """Return the pod's DNS name: from the template, else in the job's service."""
     return _host(job, task, index, decode(_Template, task.template).spec)
 
 
