@@ -1,12 +1,13 @@
 """The synthetic cluster of the benchmark of large clusters, and the client that serves it."""
 
 import asyncio
+import tracemalloc
 from typing import Any
 
 from bench.limits import load
 from bench.scale.__main__ import BASE, MEASURES, SIZES, Scale
 from bench.scale.measure import PROCESSES
-from bench.scale.objects import JOB_PODS, Size, changed_pod, controllers_series, scheduler_series
+from bench.scale.objects import JOB_PODS, Size, changed_pod, controllers_series, node, scheduler_series
 from bench.scale.synthetic_client import SyntheticClient
 
 from quorate.api.kueue import WORKLOAD_ANNOTATION
@@ -69,6 +70,10 @@ def test_a_list_has_all_objects_of_all_pages() -> None:
     asyncio.run(story())
 
 
+async def _no_changes() -> None:
+    pass
+
+
 async def _followed(client: SyntheticClient, resource: Resource[Any], changes: Any) -> Informer[Any]:
     """Return an informer that has received ``changes``."""
     informer = Informer(client, resource)
@@ -109,6 +114,43 @@ def test_writes_and_changes_are_delivered_by_the_watch() -> None:
 
     asyncio.run(story())
     assert writes == ["PATCH /apis/kueue.x-k8s.io/v1beta2/namespaces/scale/workloads/large-1/status"]
+
+
+def test_an_index_of_unique_values_is_small() -> None:
+    """A workload is in three indexes with a value of its own."""
+
+    async def story() -> None:
+        size = SIZE._replace(nodes=2_000)
+        nodes = await _followed(client_of(size, []), PLACEABLE_NODES, _no_changes)
+        tracemalloc.start()
+        nodes.add_index("name", lambda node: (node.metadata.name,))
+        used, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert used / size.nodes < 250
+        assert [node.metadata.name for node in nodes.by_index("name", "node-7")] == ["node-7"]
+
+    asyncio.run(story())
+
+
+def test_an_index_follows_objects_that_come_go_and_share_a_value() -> None:
+    async def story() -> None:
+        client = client_of(SIZE, [])
+        nodes = Informer(client, PLACEABLE_NODES)
+        nodes.add_index("shift", lambda node: node.metadata.labels.get("shift", "").split())
+        running = asyncio.create_task(nodes.run())
+        await nodes.synced.wait()
+        await asyncio.sleep(0)  # the watch begins
+        for number, shift in ((1, "a"), (2, "a b"), (1, ""), (3, "b"), (2, "b"), (1, "a"), (2, ""), (3, "")):
+            patch = {"metadata": {"labels": {"shift": shift}}}
+            client.change(PLACEABLE_NODES.path(), f"node-{number}", patch)
+            await client.modify(PLACEABLE_NODES, node, [0])  # returns once all changes are delivered
+            for value in "ab":
+                assert nodes.by_index("shift", value) == [
+                    obj for obj in nodes if value in obj.metadata.labels.get("shift", "").split()
+                ]
+        running.cancel()
+
+    asyncio.run(story())
 
 
 def test_a_bound_member_of_a_gang_gets_its_node() -> None:

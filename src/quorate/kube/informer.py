@@ -330,11 +330,13 @@ class _Subscriber(Generic[T]):
 class _Index(Generic[T]):
     def __init__(self, values_of: Callable[[T], Iterable[Hashable]]) -> None:
         self._values_of = values_of
-        self._keys: dict[Hashable, set[Key]] = {}  # no set is empty
+        # By value: most have one object, and a set of one takes 216 bytes.  No set is empty.
+        self._keys: dict[Hashable, Key | set[Key]] = {}
         self._left_out: set[Key] = set()  # objects without values, because ``values_of`` raised
 
     def keys(self, value: Hashable) -> Iterable[Key]:
-        return self._keys.get(value, ())
+        keys = self._keys.get(value, ())
+        return (keys,) if isinstance(keys, Key) else keys
 
     def update(self, key: Key, old: T | None, new: T | None) -> None:
         """Replace the values of ``key``.  It has none if ``values_of`` raises, which is passed on."""
@@ -353,8 +355,16 @@ class _Index(Generic[T]):
 
     def _replace(self, key: Key, before: set[Hashable], after: set[Hashable]) -> None:
         for value in before - after:
-            self._keys[value].discard(key)
-            if not self._keys[value]:
+            keys = self._keys[value]
+            if isinstance(keys, set) and len(keys) > 1:
+                keys.discard(key)
+            else:
                 del self._keys[value]
         for value in after - before:
-            self._keys.setdefault(value, set()).add(key)
+            match self._keys.get(value):
+                case None:
+                    self._keys[value] = key
+                case set() as keys:
+                    keys.add(key)
+                case Key() as first:
+                    self._keys[value] = {first, key}
