@@ -42,8 +42,8 @@ async def would_start(client: Client, config: Path | None, document: Json) -> tu
     pod_classes = (await client.list(PRIORITY_CLASSES)).items
     context = ReconcileContext(
         flavors={},
-        workload_classes={found.metadata.name: found for found in classes},
-        pod_classes={found.metadata.name: found for found in pod_classes},
+        workload_classes={priority.metadata.name: priority for priority in classes},
+        pod_classes={priority.metadata.name: priority for priority in pod_classes},
     )
     constructed = kind.construct(JobState.of(kind, job, context, job_options(used.configuration), now))
     if isinstance(constructed, NotComposed):

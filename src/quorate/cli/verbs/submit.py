@@ -220,24 +220,28 @@ async def _in_queue(connection: Connection, wanted: JobRequest, written: str) ->
 
     A gang waits in a local queue, or else in a queue of pod groups.
     """
-    local = [each.metadata.name for each in (await _listed(connection, LOCAL_QUEUES, connection.namespace))]
+    local = [queue.metadata.name for queue in await _listed(connection, LOCAL_QUEUES, connection.namespace)]
     if written in local:
         return replace(wanted, local_queue=written)
-    groups = [each.metadata.name for each in await _listed(connection, QUEUES, "")] if wanted.gang else []
+    groups = [queue.metadata.name for queue in await _listed(connection, QUEUES, "")] if wanted.gang else []
     if written in groups:
         return replace(wanted, volcano_queue=written)
     if not written and len(local) == 1:
         return replace(wanted, local_queue=local[0])
     if not written and wanted.gang:
         return replace(wanted, volcano_queue=DEFAULT_QUEUE)
-    known = sorted({*local, *groups})
+    queues = sorted({*local, *groups})
     where = f"in {connection.scope}" if not groups else f"in {connection.scope}, and no queue of pod groups"
     if not written:
-        names = f"choose one with -q: {', '.join(known)}" if known else "ask your administrator for one"
+        names = f"choose one with -q: {', '.join(queues)}" if queues else "ask your administrator for one"
         raise UsageError(f"{len(local) or 'no'} local queues {where} ({names})")
-    near = get_close_matches(written, known, 1)
+    near = get_close_matches(written, queues, 1)
     hint = (
-        f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}" if known else "there is none"
+        f"did you mean {near[0]}?"
+        if near
+        else f"there are: {', '.join(queues)}"
+        if queues
+        else "there is none"
     )
     raise UsageError(f"-q {written}: no local queue of that name {where} ({hint})")
 
