@@ -218,6 +218,41 @@ MINIMUM_WITHIN_A_HYPER_NODE = Case(
 )
 
 
+# In profile compat preempt evicts nothing for ``waiting``; reclaim, after it, evicted for it.
+RECLAIMED_WITHIN_A_HYPER_NODE = Case(
+    {
+        "nodes": [{"name": "n0", "cpu": 1, "memory": 1}, {"name": "n1", "cpu": 1, "memory": 1}],
+        "hyperNodes": [{"name": "h", "tier": 1, "nodes": "n0 n1"}],
+        "queues": [
+            {"name": "memory", "deserved": {"memory": 1}},
+            {"name": "nothing", "deserved": {"cpu": 0}},
+        ],
+        "podGroups": [
+            {"name": "running", "queue": "nothing", "minMember": 2, "phase": "Running", "created": 0},
+            {
+                "name": "waiting",
+                "queue": "memory",
+                "networkTopology": {"highestTierAllowed": 1},
+                "phase": "Pending",
+                "created": 1,
+            },
+        ],
+        "pods": [
+            {"name": "running-0", "group": "running", "cpu": 1, "node": "n0", "phase": "Running"},
+            {"name": "running-1", "group": "running", "cpu": 1, "node": "n1", "phase": "Running"},
+            {"name": "waiting-0", "group": "waiting", "cpu": 1, "memory": 1},
+        ],
+    },
+    {
+        "actions": "preempt, reclaim, allocate, backfill, enqueue",
+        "tiers": [TOP, ["capacity", *NODES]],
+        "configurations": CONFIGURATIONS,
+    },
+    "compat",
+    one_by_one=False,
+)
+
+
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @examples(500)
 @example(TWO_NOMINATED_GANGS)
@@ -234,6 +269,7 @@ def test_evictions_keep_the_laws(case: Case) -> None:
 @pytest.mark.no_cover  # as above
 @examples(250)
 @example(MINIMUM_WITHIN_A_HYPER_NODE)
+@example(RECLAIMED_WITHIN_A_HYPER_NODE)
 @given(cases(has_hyper_nodes=True))
 def test_evictions_within_hyper_nodes_keep_the_laws(case: Case) -> None:
     assert broken_laws(case) == []

@@ -103,7 +103,7 @@ class EnqueuePass:
 
     def recheck_admitted(self) -> None:
         """Charge the started groups; charge or roll back the others in the order of their admission."""
-        hold_nominated_nodes(self._session, "preempt")
+        hold_nominated_nodes(self._session)
         self._session.renew_accounts()
         unstarted = []
         for gang in self._session.gangs:

@@ -23,7 +23,7 @@ _VICTIM_STATUSES = (TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
 def preempt(session: Session) -> None:
-    hold_nominated_nodes(session, "preempt")
+    hold_nominated_nodes(session)
     gang_queues = GangQueues(session)
     for gang in session.gangs:
         if is_preemptor(session, gang, "preempt"):
@@ -38,12 +38,18 @@ def preempt(session: Session) -> None:
                 _preempt_within_gang(session, gang)
 
 
-def hold_nominated_nodes(session: Session, action: EvictionAction) -> None:
+def hold_nominated_nodes(session: Session) -> None:
     """Have the gangs for which pods were evicted keep the nodes, before any other gang is considered.
 
-    Else an action that evicts before ``allocate`` might give these nodes to another gang, and evict again.
+    Else an action that evicts before ``allocate`` might give these nodes to another gang, and evict again:
+    that action, or another one that may evict for the gang.
     """
-    gangs = [gang for gang in session.gangs if is_nominated(gang) and is_preemptor(session, gang, action)]
+    gangs = [
+        gang
+        for gang in session.gangs
+        if is_nominated(gang)
+        and (is_preemptor(session, gang, "preempt") or is_preemptor(session, gang, "reclaim"))
+    ]
     room = NominatedRoom(session)
     with room.held_for(gangs if len(gangs) > 1 else ()):
         kept_out = [gang for gang in gangs if not _pipeline_nominated(session, gang, room)]

@@ -18,7 +18,7 @@ from quorate.gang.session.session import Session
 
 
 def reclaim(session: Session) -> None:
-    hold_nominated_nodes(session, "reclaim")
+    hold_nominated_nodes(session)
     gang_queues = GangQueues(session)
     for gang in session.gangs:
         if is_preemptor(session, gang, "reclaim"):
