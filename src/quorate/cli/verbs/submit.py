@@ -56,7 +56,7 @@ class WithScript(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = args[: args.index("--")] if "--" in args else args
-        if (path := _file_in(own)) is not None:
+        if "--help" not in own and (path := _file_in(own)) is not None:
             script = _read(path)
             ctx.obj = script
             for option in script.ignored:
