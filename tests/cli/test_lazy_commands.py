@@ -35,6 +35,7 @@ CORES = (
             id="local status",
         ),
         pytest.param("quorate.cli.scheduler", ("quorate.queueing", *CORES), id="scheduler"),
+        pytest.param("quorate.processes.estimation.worker", ("aiohttp",), id="estimates"),
     ],
 )
 def test_no_unneeded_module_is_imported(module: str, unneeded: tuple[str, ...]) -> None:

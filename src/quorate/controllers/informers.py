@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION, Admission, Workload
 from quorate.api.meta import Key, ObjectMeta, Uid, epoch
 from quorate.controllers.pod_informers import PodInformers, PodSelector
 from quorate.controllers.unreadable_workloads import reserving_part
-from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import (
@@ -32,6 +31,9 @@ from quorate.kube.resources import (
     metadata_of,
 )
 from quorate.kube.selection import Selection, Watched
+
+if TYPE_CHECKING:
+    from quorate.kube.client import Client
 
 POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
 WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
@@ -80,7 +82,7 @@ def unscheduled_since(pods: Selection[Pod], workload: Key) -> float | None:
 
 
 class Informers:
-    def __init__(self, client: Client, *, reads_all_pods: bool = False) -> None:
+    def __init__(self, client: "Client", *, reads_all_pods: bool = False) -> None:
         self.pods = PodInformers(client, reads_all=reads_all_pods)
         self.namespaces = Informer(client, NAMESPACES)
         self.limit_ranges = Informer(client, LIMIT_RANGES)

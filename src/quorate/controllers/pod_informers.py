@@ -5,13 +5,15 @@ pods that no controller reads are not watched: there is one watch for each selec
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quorate.api.core.pod import Pod
-from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PLACEABLE_PODS
 from quorate.kube.selection import Selection
+
+if TYPE_CHECKING:
+    from quorate.kube.client import Client
 
 
 class PodSelector(NamedTuple):
@@ -28,7 +30,7 @@ UNFINISHED: Final = PodSelector(fields="status.phase!=Succeeded,status.phase!=Fa
 class PodInformers:
     """One informer for all pods if ``reads_all``, else one for each selector."""
 
-    def __init__(self, client: Client, *, reads_all: bool) -> None:
+    def __init__(self, client: "Client", *, reads_all: bool) -> None:
         self._client = client
         self._reads_all = reads_all
         self._informers: dict[PodSelector, Informer[Pod]] = {}

@@ -1,18 +1,20 @@
 """Discovery of the resources that an API server serves."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from quorate.api import codec
 from quorate.api.meta import Struct
-from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
 from quorate.kube.limits import DISCOVERY_INTERVAL_S
 from quorate.kube.log import logger
 from quorate.kube.resources import Resource
+
+if TYPE_CHECKING:
+    from quorate.kube.client import Client
 
 
 class ServedResource(Struct):
@@ -25,7 +27,7 @@ class _ResourceList(Struct):
     resources: tuple[ServedResource, ...] = ()
 
 
-async def plural_of(client: Client, api_version: str, kind: str) -> str:
+async def plural_of(client: "Client", api_version: str, kind: str) -> str:
     """Return the plural name of a kind; empty if it is not served."""
     for served in await served_resources(client, api_version):
         if served.kind == kind and "/" not in served.name:  # subresources have kinds, too
@@ -33,7 +35,7 @@ async def plural_of(client: Client, api_version: str, kind: str) -> str:
     return ""
 
 
-async def served_resources(client: Client, api_version: str) -> tuple[ServedResource, ...]:
+async def served_resources(client: "Client", api_version: str) -> tuple[ServedResource, ...]:
     """Return the resources of ``api_version``, such as batch/v1; none if the server has no such version.
 
     Raises ``Unreadable`` and the errors of the client.
@@ -51,7 +53,7 @@ async def served_resources(client: Client, api_version: str) -> tuple[ServedReso
 
 async def wait_until_served(
     resource: Resource[Any],
-    client: Client,
+    client: "Client",
     clock: Clock,
     *,
     on_absent: Callable[[], None] | None = None,

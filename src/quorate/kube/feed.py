@@ -7,14 +7,16 @@ once loads it from lists.  Both see the same model, because both read the same t
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from quorate.api.meta import Key
-from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault, fault_of
 from quorate.kube.resources import Resource, T, metadata_of
 from quorate.kube.selection import Selection
+
+if TYPE_CHECKING:
+    from quorate.kube.client import Client
 
 
 def _always(old: object, new: object) -> bool:
@@ -87,7 +89,7 @@ def cluster_feed(
     return Feed(resource, put, lambda key: remove(key.name), is_relevant)
 
 
-async def load(client: Client, feeds: Iterable[Feed[Any]]) -> None:
+async def load(client: "Client", feeds: Iterable[Feed[Any]]) -> None:
     """List all kinds concurrently, then put every object into its model, kind by kind in the given order.
 
     An object that cannot be used is reported to ``client`` and set aside, as an informer does.

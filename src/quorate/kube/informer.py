@@ -14,13 +14,12 @@ next sees its removal: so each view is consistent, and a model drops what it had
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 import msgspec
 
 from quorate.api.interning import share_unchanged_metadata
 from quorate.api.meta import Key
-from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Gone, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.limits import STABLE_WATCH_S, WATCH_SLICE_S
@@ -28,6 +27,9 @@ from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault, Stage, fault_of, problem_of
 from quorate.kube.resources import Resource, T, metadata_of
 from quorate.kube.rest.decoding import Bookmark, WatchEvent
+
+if TYPE_CHECKING:
+    from quorate.kube.client import Client
 
 RECONNECT = Backoff(first_s=0.1, cap_s=10.0)
 
@@ -53,7 +55,7 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
 class Informer(Generic[T]):
     def __init__(
         self,
-        client: Client,
+        client: "Client",
         resource: Resource[T],
         namespace: str = "",
         label_selector: str = "",

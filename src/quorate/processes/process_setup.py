@@ -10,13 +10,15 @@ import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quorate.inspect.errors import UsageError
-from quorate.kube.client import Client
 from quorate.kube.discovery import served_resources
 from quorate.kube.resources import Resource
 from quorate.kube.rest.config import load_rest_config
+
+if TYPE_CHECKING:
+    from quorate.kube.client import Client
 
 T = TypeVar("T")
 
@@ -42,7 +44,7 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def require_served(client: Client, kinds: Sequence[Resource[Any]], definitions: str = "crds") -> None:
+async def require_served(client: "Client", kinds: Sequence[Resource[Any]], definitions: str = "crds") -> None:
     """Raise ``UsageError`` if the cluster does not serve one of ``kinds``, instead of waiting silently.
 
     All ``kinds`` are of one version.  ``definitions``: their directory below the output of ``quorate crds``.
@@ -58,8 +60,10 @@ async def require_served(client: Client, kinds: Sequence[Resource[Any]], definit
         )
 
 
-def election_client(kubeconfig: Path | None, context: str) -> Callable[[], Coroutine[None, None, Client]]:
+def election_client(kubeconfig: Path | None, context: str) -> Callable[[], Coroutine[None, None, "Client"]]:
     """Return how to connect a client for leader election; its credentials belong to its event loop."""
+
+    from quorate.kube.client import Client
 
     async def connect() -> Client:
         return Client(await load_rest_config(kubeconfig, context), random.Random())

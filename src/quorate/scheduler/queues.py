@@ -10,7 +10,7 @@ overwrites, is written again when the copy shows it.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from quorate.api.core import Resources
 from quorate.api.meta import Key, ObjectMeta
@@ -18,7 +18,6 @@ from quorate.api.quantity import Quantity
 from quorate.api.volcano import DEFAULT_QUEUE, ROOT_QUEUE, Queue, QueueSpec
 from quorate.gang.cache.model import Model
 from quorate.gang.reports import allocated_by_queue
-from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.latest import LatestValueWriter
 from quorate.kube.controller.reconcile import Reconciler
@@ -29,6 +28,9 @@ from quorate.kube.resources import QUEUES
 from quorate.quota.amount import as_quantity
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.limits import FEW_WORKERS, STATUS_DELAY_S
+
+if TYPE_CHECKING:
+    from quorate.kube.client import Client
 
 # The root of the queue tree, and the queue of pod groups that name none.
 BUILT_IN: Final[Mapping[str, QueueSpec]] = {
@@ -44,7 +46,7 @@ class BuiltInQueues:
     Run it once ``queues`` has synced.
     """
 
-    def __init__(self, client: Client, clock: Clock, queues: Informer[Queue]) -> None:
+    def __init__(self, client: "Client", clock: Clock, queues: Informer[Queue]) -> None:
         self._client = client
         self._queues = queues
         self._reconciler = Reconciler("built-in queues", self._create, clock, workers=1)
@@ -74,7 +76,7 @@ class QueueStatusWriter:
     """Writes ``status.allocated``; run it once the informers that feed ``model`` have synced."""
 
     def __init__(
-        self, client: Client, clock: Clock, queues: Informer[Queue], model: Model, gate: BindGate
+        self, client: "Client", clock: Clock, queues: Informer[Queue], model: Model, gate: BindGate
     ) -> None:
         self._client = client
         self._queues = queues

@@ -7,7 +7,7 @@ all are listed, no pod gets a place.
 import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from quorate.api.core.host_node import HostNode
 from quorate.api.core.pod import Pod
@@ -18,7 +18,6 @@ from quorate.controllers.feeds import counts_devices, queueing_feeds
 from quorate.controllers.informers import synced
 from quorate.controllers.pod_informers import UNFINISHED, PodInformers
 from quorate.controllers.topology.volume_feeds import VolumeFeeds, volume_feeds
-from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import plural_of
 from quorate.kube.errors import Forbidden
@@ -31,6 +30,9 @@ from quorate.kube.unreadable_pods import occupied_node
 from quorate.queueing.nodes.pod_templates import has_claims
 from quorate.queueing.state import State
 
+if TYPE_CHECKING:
+    from quorate.kube.client import Client
+
 HOST_NODES: Final[Resource[Node]] = Resource("", "v1", "nodes", "Node", False, HostNode, is_busy=True)
 RETRY_S: Final = 1.0  # changes of nodes and pods within this time cause one evaluation
 
@@ -40,7 +42,7 @@ class NodeFeeds:
 
     def __init__(
         self,
-        client: Client,
+        client: "Client",
         clock: Clock,
         flavors: Informer[ResourceFlavor],
         workloads: Informer[Workload],
@@ -139,7 +141,7 @@ def node_feeds(
     )
 
 
-async def load_model(client: Client, state: State, now: float) -> None:
+async def load_model(client: "Client", state: State, now: float) -> None:
     """Fill ``state`` from lists, as a controller process would if it started now.
 
     Without the permission to list nodes or pods no pod gets a place, and the reasons say so.

@@ -6,11 +6,10 @@ pods.
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.api.kueue import Workload
 from quorate.controllers.informers import synced
-from quorate.kube.client import Client
 from quorate.kube.feed import Feed, cluster_feed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import (
@@ -22,6 +21,9 @@ from quorate.kube.resources import (
 from quorate.queueing.nodes.pod_templates import has_claims
 from quorate.queueing.state import State
 
+if TYPE_CHECKING:
+    from quorate.kube.client import Client
+
 T = TypeVar("T")
 
 
@@ -30,7 +32,7 @@ class VolumeFeeds:
 
     def __init__(
         self,
-        client: Client,
+        client: "Client",
         workloads: Informer[Workload],
         state: State,
         note: Callable[[Collection[str]], object],
