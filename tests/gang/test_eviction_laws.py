@@ -252,6 +252,40 @@ RECLAIMED_WITHIN_A_HYPER_NODE = Case(
     one_by_one=False,
 )
 
+# Evicted for ``anywhere``, which has no nominated node, ``running`` left its share to the older ``tight``.
+SHARE_FOR_A_GANG_WITHIN_A_HYPER_NODE = Case(
+    {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": [{"name": "n0", "cpu": 1}, {"name": "n1", "cpu": 1}],
+        "hyperNodes": [{"name": "h", "tier": 1, "nodes": "n1"}],
+        "queues": [{"name": "q", "capability": {"cpu": 1}}],
+        "podGroups": [
+            {"name": "running", "queue": "q", "priorityClassName": "low", "phase": "Running", "created": 0},
+            {
+                "name": "tight",
+                "queue": "q",
+                "priorityClassName": "high",
+                "networkTopology": {"highestTierAllowed": 1},
+                "phase": "Pending",
+                "created": 1,
+            },
+            {"name": "anywhere", "queue": "q", "priorityClassName": "high", "phase": "Pending", "created": 2},
+        ],
+        "pods": [
+            {"name": "running-0", "group": "running", "cpu": 1, "node": "n0", "phase": "Running"},
+            {"name": "tight-0", "group": "tight", "cpu": 1},
+            {"name": "anywhere-0", "group": "anywhere", "cpu": 1},
+        ],
+    },
+    {
+        "actions": "allocate, preempt, reclaim, backfill, enqueue",
+        "tiers": [[*TOP, "proportion", *NODES]],
+        "configurations": CONFIGURATIONS,
+    },
+    "design",
+    one_by_one=False,
+)
+
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @examples(500)
@@ -270,6 +304,7 @@ def test_evictions_keep_the_laws(case: Case) -> None:
 @examples(250)
 @example(MINIMUM_WITHIN_A_HYPER_NODE)
 @example(RECLAIMED_WITHIN_A_HYPER_NODE)
+@example(SHARE_FOR_A_GANG_WITHIN_A_HYPER_NODE)
 @given(cases(has_hyper_nodes=True))
 def test_evictions_within_hyper_nodes_keep_the_laws(case: Case) -> None:
     assert broken_laws(case) == []

@@ -260,6 +260,21 @@ def test_a_gang_within_a_hyper_node_keeps_to_the_limits(profile: str) -> None:
     assert (used_in(world, "a"), used_in(world, "b")) == (0, 2)
 
 
+def test_a_gang_outside_the_hyper_node_is_evicted_for_the_room_of_its_queue_in_a_group() -> None:
+    tight = {"networkTopology": {"highestTierAllowed": 1}, "priorityClassName": "high"}
+    low = {"priorityClassName": "low"}
+    world = a_limited_world(
+        '{"a": {"cpu": 2}, "b": {"cpu": 0}}',
+        {"name": "low", "count": 2, "cpu": 1, "min": 2, "node": "na2", "phase": "Running", "group": low},
+        {"name": "high", "count": 2, "cpu": 1, "min": 2, "group": tight},
+        actions="allocate, preempt",
+    )
+    world.do("setHyperNode", {"name": "ha", "tier": 1, "nodes": "na"})
+    outcome = world.session()
+    assert len(world.evictions) == 2
+    assert sorted(outcome.pipelined.values()) == ["na", "na"]
+
+
 def test_an_invalid_limit_keeps_the_pods_of_its_queue_only() -> None:
     world = a_limited_world('{"a": {"cpu":', {"name": "g", "cpu": 1}, {"name": "h", "queue": "r", "cpu": 1})
     outcome = world.session()

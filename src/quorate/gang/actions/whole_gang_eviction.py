@@ -52,12 +52,21 @@ def evict_whole_gangs(
         return False
     session.whole_evictions_tried.add(preemptor.key)
 
+    # Gangs on any nodes have what is short of the queue's share.
+    is_short = not session.has_share_for(session.queue_of(preemptor), _sum_of_requests(tasks))
     nodes = {task.node for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES)}
     for finder in finders_after_evictions(session, preemptor, nodes):
-        on_nodes = [gang for gang in gangs if _is_on(finder, gang)]
-        if _evict_on(session, action, preemptor, tasks, on_nodes, may_pipeline, may_evict, finder):
+        helpful = gangs if is_short else [gang for gang in gangs if _is_on(finder, gang)]
+        if _evict_on(session, action, preemptor, tasks, helpful, may_pipeline, may_evict, finder):
             return True
     return False
+
+
+def _sum_of_requests(tasks: Iterable[Task]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for task in tasks:
+        total.update(task.request)
+    return total
 
 
 def _is_on(finder: NodeFinder | LimitedNodeFinder, gang: Gang) -> bool:
@@ -159,8 +168,7 @@ def _next_preemptors(session: Session, victims: Iterable[Gang]) -> set[Gang]:
         queue = session.queue_of(gang)
         tasks = _minimum(session, gang)
         claim = claims.setdefault(gang.queue, Counter())
-        for task in tasks:
-            claim.update(task.request)
+        claim.update(_sum_of_requests(tasks))
         if not session.preemptive(queue, claim):
             continue
         for task in tasks:

@@ -253,6 +253,13 @@ class Session:
                 return False
         return True
 
+    def has_share_for(self, queue: Queue, request: Amounts) -> bool:
+        """Return True if ``queue`` may allocate ``request`` now, in every node group that limits it."""
+        return self.allows(queue, request) and not self._groups_too_full(queue, request)
+
+    def _groups_too_full(self, queue: Queue, request: Amounts) -> set[str]:
+        return {group for callback in self._full_node_groups for group in callback(queue, request)}
+
     def shape_of(self, task: Task) -> Shape:
         """Return the shape for which ``task`` is placed now; see ``shape_for``."""
         return self.shape_for(self.queues[self.gang_of(task).queue], task.shape)
@@ -261,7 +268,7 @@ class Session:
         """Return ``shape`` without the node groups in which ``queue`` may not allocate another such pod."""
         if not self._full_node_groups:
             return shape
-        full = {group for each in self._full_node_groups for group in each(queue, shape.amounts)}
+        full = self._groups_too_full(queue, shape.amounts)
         if not full:
             return shape
         key = shape, tuple(sorted(full))
