@@ -186,6 +186,9 @@ def gang_of(
         pods[0]["scalars"] = {"nvidia.com/gpu": 1}
     if sometimes(draw, 8):
         pods[-1]["nodeSelector"] = {"zone": draw(st.sampled_from("xy"))}
+    if sometimes(draw, 8):
+        for pod in pods:
+            pod["preemptionPolicy"] = "Never"
     if draw(st.booleans()):
         group["minResources"] = {"cpu": minimum * cpu}
     return group, pods

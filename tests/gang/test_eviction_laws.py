@@ -140,7 +140,7 @@ RECREATED_BEFORE_THE_PREEMPTOR = Case(
     one_by_one=False,
 )
 
-# Only the share of the queue is evicted for ``second``, so it has no nominated node; ``first`` has one.
+# Only the share of the queue is evicted for ``second``: no pod leaves its node; pods leave that of ``first``.
 RESERVED_BESIDE_A_NOMINATED_NODE = Case(
     {
         "priorityClasses": {"low": 1, "high": 2},
@@ -286,6 +286,32 @@ SHARE_FOR_A_GANG_WITHIN_A_HYPER_NODE = Case(
     one_by_one=False,
 )
 
+# Only the share of the queue is evicted for ``younger``; the pod of ``older`` must not have others evicted.
+SHARE_FOR_THE_YOUNGER_GANG = Case(
+    {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": [{"name": "n0", "cpu": 1}, {"name": "n1", "cpu": 1}],
+        "queues": [{"name": "q", "capability": {"cpu": 1}}],
+        "podGroups": [
+            {"name": "running", "queue": "q", "priorityClassName": "low", "phase": "Running", "created": 0},
+            {"name": "older", "queue": "q", "priorityClassName": "high", "phase": "Inqueue", "created": 1},
+            {"name": "younger", "queue": "q", "priorityClassName": "high", "phase": "Inqueue", "created": 2},
+        ],
+        "pods": [
+            {"name": "running-0", "group": "running", "cpu": 1, "node": "n0", "phase": "Running"},
+            {"name": "older-0", "group": "older", "cpu": 1, "preemptionPolicy": "Never"},
+            {"name": "younger-0", "group": "younger", "cpu": 1},
+        ],
+    },
+    {
+        "actions": "allocate, preempt",
+        "tiers": [[*TOP, "proportion", *NODES]],
+        "configurations": CONFIGURATIONS,
+    },
+    "design",
+    one_by_one=False,
+)
+
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @examples(500)
@@ -294,6 +320,7 @@ SHARE_FOR_A_GANG_WITHIN_A_HYPER_NODE = Case(
 @example(PARTLY_PLANNED)
 @example(RECREATED_BEFORE_THE_PREEMPTOR)
 @example(RESERVED_BESIDE_A_NOMINATED_NODE)
+@example(SHARE_FOR_THE_YOUNGER_GANG)
 @given(cases())
 @pytest.mark.large
 def test_evictions_keep_the_laws(case: Case) -> None:

@@ -34,6 +34,20 @@ def test_a_node_is_nominated_only_where_pods_leave_it() -> None:
     assert [(each.task.name, each.node) for each in outcome.nominations] == [("hi-1", "n2")]
 
 
+def test_the_first_task_is_nominated_if_only_the_share_of_the_queue_was_evicted() -> None:
+    lo, hi = GIVEN["podGroups"]
+    given = {
+        **GIVEN,
+        "nodes": [{"name": "n1", "cpu": 2}, {"name": "n2", "cpu": 2}],
+        "queues": [{"name": "q", "capability": {"cpu": 2}}],
+        "podGroups": [{**lo, "queue": "q", "minMember": 2}, {**hi, "queue": "q"}],
+    }
+    conf = {**CONF, "tiers": [[*CONF["tiers"][0], "proportion"]]}
+    outcome = World(given, settings_of(conf, "design"), restarting=False).session()
+    assert {key.name: node for key, node in outcome.pipelined.items()} == {"hi-0": "n1", "hi-1": "n1"}
+    assert [(each.task.name, each.node) for each in outcome.nominations] == [("hi-0", "n1")]
+
+
 def test_the_condition_of_a_pipelined_gang_names_the_leaving_pods() -> None:
     world = World(GIVEN, settings_of(CONF, "design"), restarting=False)
     world.session()

@@ -369,18 +369,21 @@ class Session:
 
         Pipelined tasks keep their nodes until the session ends, or without evictions until ``allocate``
         begins.  The first task that is pipelined after evictions is nominated to its node; in profile
-        ``design``, or with ``whole``, all tasks on nodes that pods are leaving are.  Without the plugin
-        ``gang``, with which the others of the gang would wait for the first one, all tasks of the plan are.
+        ``design``, or with ``whole``, all tasks on nodes that pods are leaving are, or the first one if only
+        the queue's share was short.  Without the plugin ``gang``, with which the others of the gang would
+        wait for the first one, all tasks of the plan are.
         """
         is_alone = not self.settings.has_plugin("gang")
         all_share = whole or self.rules.nominates_all
-        is_next = False  # whether evictions precede the next pipelined task
         evicts = any(move.to_status is TaskStatus.RELEASING for move in moves)
+        nodes = {move.to_node for move in moves if move.to_status is TaskStatus.PIPELINED}
+        # Whether the next pipelined task is nominated: evictions precede it, or freed no node of the plan.
+        is_next = whole and not any(map(self.cluster.has_leaving_pods, nodes))
         for move in moves:
             task = move.task
             match move.to_status:
                 case TaskStatus.RELEASING:
-                    is_next = not whole
+                    is_next = is_next or not whole
                     self.model.assume_evicted(task, move.from_status)
                     self.evictions.append(Eviction(task.key, task.uid, task.gang, gang.key, action, whole))
                 case TaskStatus.ALLOCATED:
