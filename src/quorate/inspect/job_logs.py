@@ -95,10 +95,15 @@ def _source(pod: StartedPod, container: str, pods: int) -> str:
 async def _show(
     connection: Connection, log: _Log, query: dict[str, str], show: Callable[[Line], object]
 ) -> None:
-    path = PODS.path(log.key.namespace, log.key.name, "log")
+    path, rest = PODS.path(log.key.namespace, log.key.name, "log"), b""
+    query = {"container": log.container, **query}
     try:
-        async for text in connection.client.text_lines(path, {"container": log.container, **query}):
-            show(Line(log.source, text))
+        async for chunk in connection.client.chunks("GET", path, query, silence_s=None):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                show(Line(log.source, line.decode(errors="replace")))
+        if rest:
+            show(Line(log.source, rest.decode(errors="replace")))
     except NotFound:
         pass  # the pod was deleted meanwhile
     except ApiError as error:

@@ -9,7 +9,8 @@ import asyncio
 import functools
 import io
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -29,7 +30,6 @@ from quorate.kube.errors import (
     Unauthorized,
     Unreachable,
     Unreadable,
-    error_from_answer,
 )
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
 from quorate.kube.limits import CONNECT_S, PAGE_SIZE, WATCH_S, WATCH_SLACK_S
@@ -38,7 +38,7 @@ from quorate.kube.own_writes import OwnWrites
 from quorate.kube.resources import Body, Resource, T, metadata_of
 from quorate.kube.rest.batched_reads import batched_chunks
 from quorate.kube.rest.config import RestConfig
-from quorate.kube.rest.connection_errors import unreachable
+from quorate.kube.rest.connection_errors import refusal, unreachable
 from quorate.kube.rest.connector import Connector, Permit
 from quorate.kube.rest.decoding import (
     Bookmark,
@@ -365,7 +365,7 @@ class Client:
         finally:
             self._on_response(method, path, code, clock() - began)
         if response.status >= 400:
-            raise error_from_answer(request, response.status, answer, _retry_after_s(response))
+            raise refusal(request, response, answer)
         return answer
 
     async def watch(
@@ -388,67 +388,46 @@ class Client:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(int(WATCH_S)),
         }
-        request = f"WATCH {path}"
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=WATCH_S + WATCH_SLACK_S)
+        request, lines = f"WATCH {path}", Lines()
+        silence_s = WATCH_S + WATCH_SLACK_S
+        async with aclosing(self.chunks("WATCH", path, query, silence_s, resource.is_busy)) as chunks:
+            async for chunk in chunks:
+                for line in lines.feed(chunk):
+                    event = decode_frame(resource, request, line)
+                    if isinstance(event, ObjectFault):
+                        event = await read_undecodable_event(resource, event)
+                    yield event
+
+    async def chunks(
+        self, verb: str, path: str, query: Mapping[str, str], silence_s: float | None, batched: bool = False
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the pieces of an answer as they come, such as those of the log of a container.
+
+        The deadline applies to its start; after ``silence_s`` the connection is taken for broken.  ``verb``
+        is for messages and metrics.  Raises ``ApiError`` for a refusal and ``Unreachable``.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silence_s)
+        clock, code = asyncio.get_running_loop().time, 0
         await self.config.credentials.renew()
-        authorization = self.config.credentials.authorization()
-        lines = Lines()
+        authorization, began = self.config.credentials.authorization(), clock()
         try:
-            opening = self._open("GET", self._url(path, query), authorization, timeout)
-            async with await self._start_watch(path, opening) as response:
-                if response.status >= 400:
+            try:
+                async with asyncio.timeout(self._deadline_s):
+                    response = await self._open("GET", self._url(path, query), authorization, timeout)
+                code = response.status
+            finally:
+                self._on_response(verb, path, code, clock() - began)
+            async with response:
+                if code >= 400:
                     answer = await response.read()
-                    raise error_from_answer(request, response.status, answer, _retry_after_s(response))
-                busy = resource.is_busy
-                async for chunk in batched_chunks(response) if busy else response.content.iter_any():
-                    for line in lines.feed(chunk):
-                        event = decode_frame(resource, request, line)
-                        if isinstance(event, ObjectFault):
-                            event = await read_undecodable_event(resource, event)
-                        yield event
+                    raise refusal(f"{verb} {path}", response, answer)
+                async for chunk in batched_chunks(response) if batched else response.content.iter_any():
+                    yield chunk
         except Unauthorized:
             await self.config.credentials.refresh(authorization)  # for the caller's next attempt
             raise
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise unreachable(request, self.config.server, error) from error
-
-    async def text_lines(self, path: str, query: Mapping[str, str]) -> AsyncIterator[str]:
-        """Yield the lines of a text without their ends, as they come, such as the log of a container.
-
-        Raises ``ApiError`` for a refusal and ``Unreachable`` if the stream breaks.
-        """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-        await self.config.credentials.renew()
-        authorization = self.config.credentials.authorization()
-        request, rest = f"GET {path}", b""
-        try:
-            opening = self._open("GET", self._url(path, query), authorization, timeout)
-            async with await self._start_watch(path, opening) as response:
-                if response.status >= 400:
-                    answer = await response.read()
-                    raise error_from_answer(request, response.status, answer, _retry_after_s(response))
-                async for chunk in response.content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        yield line.decode(errors="replace")
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise unreachable(request, self.config.server, error) from error
-        if rest:
-            yield rest.decode(errors="replace")
-
-    async def _start_watch(
-        self, path: str, opening: aiohttp.client._RequestContextManager
-    ) -> aiohttp.ClientResponse:
-        """Return the response of a watch; the deadline applies to its start, later silence is normal."""
-        clock, code = asyncio.get_running_loop().time, 0
-        began = clock()
-        try:
-            async with asyncio.timeout(self._deadline_s):
-                response = await opening
-            code = response.status
-        finally:
-            self._on_response("WATCH", path, code, clock() - began)
-        return response
+            raise unreachable(f"{verb} {path}", self.config.server, error) from error
 
     def _open(
         self,
@@ -515,9 +494,3 @@ def _encoded(query: tuple[tuple[str, str], ...]) -> str:
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
     both = {"labelSelector": label_selector, "fieldSelector": field_selector}
     return {name: value for name, value in both.items() if value}
-
-
-def _retry_after_s(response: aiohttp.ClientResponse) -> float | None:
-    """Return Retry-After in seconds, as API servers send it; None for a date, as proxies may send it."""
-    value = response.headers.get("Retry-After", "")
-    return float(value) if value.isdecimal() else None
