@@ -50,7 +50,7 @@ def test_a_group_that_ends_starts_no_task_and_leaves_no_coroutine() -> None:
     async def story() -> None:
         async def start_while_it_ends(group: asyncio.TaskGroup) -> None:
             with pytest.raises(asyncio.CancelledError):
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()  # until the group cancels it
             start_task(group, asyncio.sleep(0))
 
         async def start_two() -> None:
