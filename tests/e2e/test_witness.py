@@ -26,13 +26,14 @@ pytestmark = pytest.mark.slow
 
 SYSTEM = "kueue-system"
 FLEET = NodePool(1, cpu="16")
+GRACE_S = 0.1
 
 
 @asynccontextmanager
 async def watching(client: Client) -> AsyncIterator[WitnessMetrics]:
-    """Run a witness with a grace of a tenth of a second, with its events and metrics; it has reported once.
+    """Run a witness, with its events and metrics; it has reported once.
 
-    What was reserved before its first report is excused.
+    What was reserved before the end of the grace after its first report is excused.
     """
     clock = WallClock()
     metrics, recorder = WitnessMetrics(), EventRecorder(client, clock, COMPONENT)
@@ -45,7 +46,7 @@ async def watching(client: Client) -> AsyncIterator[WitnessMetrics]:
 
     resources = Configuration().resources
     running = asyncio.gather(
-        run_witness(client, clock, Options(0.1, 0.05), lambda: resources, on_report), recorder.run()
+        run_witness(client, clock, Options(GRACE_S, 0.05), lambda: resources, on_report), recorder.run()
     )
     try:
         async with asyncio.timeout(WITHIN_S):
@@ -73,8 +74,8 @@ def told(world: World, reason: str) -> Callable[[], Awaitable[Event | None]]:
 
 
 def second_is_over(clock: WallClock) -> Callable[[], Awaitable[bool]]:
-    """Return whether what happens now has a later time of whole seconds than the first call."""
-    begun = int(clock.now())
+    """Return whether what happens now has a later time of whole seconds than the end of the grace."""
+    begun = int(clock.now() + GRACE_S)
 
     async def find() -> bool:
         return int(clock.now()) > begun

@@ -7,7 +7,7 @@ from typing import Final
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.kube.client import Client
 from quorate.kube.discovery import plural_of
-from quorate.kube.errors import ApiError, NotFound, Unreadable
+from quorate.kube.errors import ApiError, ServerError, TooManyRequests, Unreadable
 from quorate.kube.resources import Resource
 from quorate.witness.pods import WitnessedPod
 
@@ -32,8 +32,13 @@ class OwnerLookup:
         """Return uids of controllers by uid of the owner that they control."""
         return {uid: owner.uid for uid, owner in self._controllers.items() if owner is not None}
 
-    async def look_up(self, pods: Iterable[WitnessedPod]) -> None:
-        """Read the owners of running pods, and their owners in turn, that are not known yet."""
+    async def look_up(self, pods: Iterable[WitnessedPod]) -> bool:
+        """Read the owners of running pods, and their owners in turn, that are not known yet.
+
+        Return False if the server was too busy to answer for some: the next call reads those.  Raises
+        ``Unreachable``.
+        """
+        is_complete = True
         for pod in pods:
             owner = pod.metadata.controller
             if not pod.holds_node or (owner is not None and owner.kind == "Node"):
@@ -42,8 +47,13 @@ class OwnerLookup:
                 if owner is None:
                     break
                 if owner.uid not in self._controllers:
-                    self._remember(owner.uid, await self._controller_of(owner, pod.metadata.namespace))
+                    try:
+                        self._remember(owner.uid, await self._controller_of(owner, pod.metadata.namespace))
+                    except (ServerError, TooManyRequests):
+                        is_complete = False
+                        break
                 owner = self._controllers[owner.uid]
+        return is_complete
 
     def _remember(self, uid: Uid, controller: OwnerReference | None) -> None:
         if len(self._controllers) >= _MAX_REMEMBERED:
@@ -51,13 +61,18 @@ class OwnerLookup:
         self._controllers[uid] = controller
 
     async def _controller_of(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
-        """Return the controller of ``owner``; None also if it cannot be read."""
+        """Return the controller of ``owner``; None also if it cannot be read.
+
+        Raises ``ServerError`` and ``TooManyRequests``, which say nothing of the owner.
+        """
         try:
             resource = await self._resource(owner)
             stored = (
                 None if resource is None else await self._client.get(resource, Key(namespace, owner.name))
             )
-        except (NotFound, ApiError, Unreadable):
+        except (ServerError, TooManyRequests):
+            raise
+        except (ApiError, Unreadable):
             return None
         return None if stored is None or stored.metadata.uid != owner.uid else stored.metadata.controller
 

@@ -55,9 +55,7 @@ async def run_witness(
     def on_change(_: Change[Any]) -> None:
         changed.set()
 
-    async def observe() -> Report:
-        if options.has_queues:
-            await _look_up(owners, pods)
+    def observe() -> Report:
         return witness.observe(
             Facts(
                 resources=resources(),
@@ -81,16 +79,20 @@ async def run_witness(
         while True:
             changed.clear()
             began = clock.steady.now()
-            report = await observe()
+            is_complete = not options.has_queues or await _look_up(owners, pods)
+            report = observe()
             on_report(report)
             took_s = clock.steady.now() - began
             await asyncio.sleep(max(options.interval_s, took_s * _PAUSES))
-            if not report.differences:  # otherwise they may end, or last too long, without a change
+            # Differences may end, or last too long, without a change.
+            if is_complete and not report.differences:
                 await changed.wait()
 
 
-async def _look_up(owners: OwnerLookup, pods: Informer[Any]) -> None:
+async def _look_up(owners: OwnerLookup, pods: Informer[Any]) -> bool:
+    """Return True if the owners of all pods are known."""
     try:
-        await owners.look_up(list(pods))
+        return await owners.look_up(list(pods))
     except Unreachable as error:
         logger(__name__).warning("owners of pods not read", problem=str(error))
+        return False
