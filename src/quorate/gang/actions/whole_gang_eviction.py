@@ -55,9 +55,10 @@ def evict_whole_gangs(
     # Gangs on any nodes have what is short of the queue's share.
     is_short = not session.has_share_for(session.queue_of(preemptor), _sum_of_requests(tasks))
     nodes = {task.node for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES)}
-    for finder in finders_after_evictions(session, preemptor, nodes):
+    finders = tuple(finders_after_evictions(session, preemptor, nodes))
+    for at, finder in enumerate(finders):
         helpful = gangs if is_short else [gang for gang in gangs if _is_on(finder, gang)]
-        if _evict_on(session, action, preemptor, tasks, helpful, may_pipeline, may_evict, finder):
+        if _evict_on(session, action, preemptor, tasks, helpful, may_pipeline, may_evict, finders[at:]):
             return True
     return False
 
@@ -83,11 +84,17 @@ def _evict_on(
     gangs: Sequence[Gang],
     may_pipeline: Callable[[Task], bool],
     may_evict: Callable[[Gang], bool],
-    finder: NodeFinder | LimitedNodeFinder,
+    finders: Sequence[NodeFinder | LimitedNodeFinder],
 ) -> bool:
-    """Evict the ``gangs`` that it takes to pipeline ``tasks`` on the nodes of ``finder``."""
+    """Evict the ``gangs`` that it takes to pipeline ``tasks`` on the nodes of the first of ``finders``.
 
-    def suffices(statement: Statement, victims: Sequence[Gang]) -> bool:
+    These gangs may have nodes of the others, too.  Where fewer of the gangs suffice, ``tasks`` are pipelined
+    there instead.
+    """
+
+    def suffices(
+        statement: Statement, victims: Sequence[Gang], finder: NodeFinder | LimitedNodeFinder
+    ) -> bool:
         """Evict only ``victims``; return True if the preemptor can be pipelined then."""
         statement.undo_after(0)
         for gang in victims:
@@ -97,15 +104,20 @@ def _evict_on(
     for _ in range(MAX_ATTEMPTS):
         with session.statement() as statement:
             victims = _evict_until_it_fits(
-                session, statement, preemptor, tasks, gangs, may_pipeline, may_evict, finder
+                session, statement, preemptor, tasks, gangs, may_pipeline, may_evict, finders[0]
             )
             if not victims:
                 return False
-            for gang in reversed(victims):
-                rest = [other for other in victims if other is not gang]
-                if suffices(statement, rest):
-                    victims = rest
-            assert suffices(statement, victims), f"{preemptor.key} could be pipelined before"
+            used = finders[0]
+            for finder in finders:
+                if not suffices(statement, victims, finder):
+                    continue
+                for gang in reversed(victims):
+                    rest = [other for other in victims if other is not gang]
+                    if suffices(statement, rest, finder):
+                        victims = rest
+                        used = finder
+            assert suffices(statement, victims, used), f"{preemptor.key} could be pipelined before"
             spared = _next_preemptors(session, victims) if action == "reclaim" else ()
             if not spared:
                 session.dispatch(statement.commit(), preemptor, action, whole=True)

@@ -378,7 +378,7 @@ class Session:
         evicts = any(move.to_status is TaskStatus.RELEASING for move in moves)
         nodes = {move.to_node for move in moves if move.to_status is TaskStatus.PIPELINED}
         # Whether the next pipelined task is nominated: evictions precede it, or freed no node of the plan.
-        is_next = whole and not any(map(self.cluster.has_leaving_pods, nodes))
+        is_next = whole and evicts and not any(map(self.cluster.has_leaving_pods, nodes))
         for move in moves:
             task = move.task
             match move.to_status:
