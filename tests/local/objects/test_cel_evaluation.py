@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,3 +115,22 @@ def worker_pids() -> list[int]:
         if b"cel.worker" in command and int(parent) == os.getpid():
             pids.append(int(directory.name))
     return pids
+
+
+FORKED = """
+import asyncio, os, sys
+from quorate.local.objects.cel.evaluation import Budget, evaluate, in_thread
+
+def is_positive():
+    return evaluate([("self > 0", {"self": 1})], Budget())[0].value
+
+for _ in range(2):
+    assert asyncio.run(in_thread(is_positive))
+    if os.fork():
+        sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_a_forked_process_evaluates_with_threads_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED], timeout=60, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

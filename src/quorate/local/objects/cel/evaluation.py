@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import Pipe
 from typing import Any, Final, TypeVar
 
@@ -20,12 +21,17 @@ from quorate.local.objects.cel.worker import MEMORY_BYTES, ExpressionData, Resul
 MAX_PROCESSOR_S: Final = 1.0
 """for the rules of an object or the expressions of a policy; about as much as kube-apiserver allows"""
 PROCESSES: Final = 4
-_THREADS: Final = ThreadPoolExecutor(PROCESSES, thread_name_prefix="cel")
 _PROGRAM: Final = "from quorate.local.objects.cel.worker import main; main()"
 _NULL_DEVICE: Final = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
 """for stderr, on which the runtime reports that it has too little memory"""
 
 T = TypeVar("T")
+
+
+@cache
+def _threads_of(process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process: a fork, as clusters of tests are, has none of those of its parent."""
+    return ThreadPoolExecutor(PROCESSES, thread_name_prefix="cel")
 
 
 class BudgetExceeded(Exception):
@@ -41,7 +47,7 @@ class Budget:
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Return the result of a function that evaluates expressions."""
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, function, *arguments)
+    return await asyncio.get_running_loop().run_in_executor(_threads_of(os.getpid()), function, *arguments)
 
 
 def evaluate(expressions: Sequence[ExpressionData], budget: Budget) -> list[Result]:
