@@ -312,6 +312,44 @@ SHARE_FOR_THE_YOUNGER_GANG = Case(
     one_by_one=False,
 )
 
+# One member can be on n1 only, which the others would take in the session after the evictions.
+UNEQUAL_MEMBERS = Case(
+    {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": [
+            {"name": "n0", "cpu": 2, "labels": {"zone": "x"}, "memory": 1},
+            {"name": "n1", "cpu": 3, "labels": {"zone": "y"}, "memory": 3},
+            {"name": "n2", "cpu": 1, "labels": {"zone": "x"}, "memory": 1},
+        ],
+        "queues": [{"name": "q0", "weight": 1, "deserved": {"cpu": 0}}],
+        "podGroups": [
+            {"name": "victim", "queue": "q0", "minMember": 1, "priorityClassName": "low",
+             "phase": "Running", "created": 0},
+            {"name": "other", "queue": "q0", "minMember": 1, "priorityClassName": "low",
+             "phase": "Pending", "created": 1},
+            {"name": "gang", "queue": "q0", "minMember": 4, "priorityClassName": "high",
+             "phase": "Pending", "created": 2},
+        ],
+        "pods": [
+            *(
+                {"name": f"victim-{at}", "group": "victim", "cpu": 2, "memory": 0, "node": f"n{at}",
+                 "phase": "Running"}
+                for at in range(2)
+            ),
+            {"name": "other-0", "group": "other", "cpu": 2, "memory": 0},
+            *({"name": f"gang-{at}", "group": "gang", "cpu": 1, "memory": 1} for at in range(3)),
+            {"name": "gang-3", "group": "gang", "cpu": 1, "memory": 1, "nodeSelector": {"zone": "y"}},
+        ],
+    },
+    {
+        "actions": "allocate, preempt, reclaim, backfill, enqueue",
+        "tiers": [[*TOP, *NODES]],
+        "configurations": CONFIGURATIONS,
+    },
+    "compat",
+    one_by_one=False,
+)  # fmt: skip
+
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @examples(500)
@@ -321,6 +359,7 @@ SHARE_FOR_THE_YOUNGER_GANG = Case(
 @example(RECREATED_BEFORE_THE_PREEMPTOR)
 @example(RESERVED_BESIDE_A_NOMINATED_NODE)
 @example(SHARE_FOR_THE_YOUNGER_GANG)
+@example(UNEQUAL_MEMBERS)
 @given(cases())
 @pytest.mark.large
 def test_evictions_keep_the_laws(case: Case) -> None:

@@ -369,14 +369,17 @@ class Session:
 
         Pipelined tasks keep their nodes until the session ends, or without evictions until ``allocate``
         begins.  The first task that is pipelined after evictions is nominated to its node; in profile
-        ``design``, or with ``whole``, all tasks on nodes that pods are leaving are, or the first one if only
-        the queue's share was short.  Without the plugin ``gang``, with which the others of the gang would
-        wait for the first one, all tasks of the plan are.
+        ``design``, with ``whole``, or of unequal tasks, all on nodes that pods are leaving are, or the first
+        one if only the queue's share was short.  Without the plugin ``gang``, with which the others of the
+        gang would wait for the first one, all tasks of the plan are.
         """
         is_alone = not self.settings.has_plugin("gang")
-        all_share = whole or self.rules.nominates_all
         evicts = any(move.to_status is TaskStatus.RELEASING for move in moves)
-        nodes = {move.to_node for move in moves if move.to_status is TaskStatus.PIPELINED}
+        pipelined = [move for move in moves if move.to_status is TaskStatus.PIPELINED]
+        nodes = {move.to_node for move in pipelined}
+        # Unequal tasks, placed one after the other, might take the nodes that others of the gang need.
+        are_unequal = len({move.task.shape for move in pipelined}) > 1
+        all_share = whole or are_unequal or self.rules.nominates_all
         # Whether the next pipelined task is nominated: evictions precede it, or freed no node of the plan.
         is_next = whole and evicts and not any(map(self.cluster.has_leaving_pods, nodes))
         for move in moves:
