@@ -50,7 +50,7 @@ class ClaimDemand:
 
 @dataclass(frozen=True, slots=True)
 class DeviceDemand:
-    """What the claims of a pod require of its node.  Pods of one template have equal ones."""
+    """What the ResourceClaims of a pod require of its node; pods of one template have equal demands."""
 
     failure: FilterFailure | None = None  # rejects all nodes until the claims change
     nodes: tuple[NodeSelector, ...] = ()  # where the devices of allocated claims can be used

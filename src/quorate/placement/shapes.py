@@ -46,7 +46,10 @@ _SPARE_KEYS: Final = 1024
 
 
 class NodeGroupRule(msgspec.Struct, frozen=True):
-    """The node groups of one queue, for the filter and for the score."""
+    """On which node groups the pods of a queue may be placed, and which groups the queue prefers.
+
+    Source: the plugin nodegroup of Volcano.  ``filters`` to ``full`` decide its filter, ``scores`` its score.
+    """
 
     filters: bool = True  # whether nodes are filtered at all
     has_affinity: bool = False  # whether the queue names any group

@@ -1,4 +1,4 @@
-"""List objects of one kind for a command."""
+"""Read the objects that a list command shows, such as ``quorate queue list``, or print them whole."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -28,7 +28,11 @@ from quorate.queueing.conditions import has_quota_reservation
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Pods of one group, the oldest first: all managed pods, or the pods that count."""
+    """A group of plain pods that is queued as one job (KEP-976).
+
+    ``pods``, the oldest first, are all managed pods of the group.  Once its pods have been counted against
+    the size of the group, they are only those that are kept: neither in excess nor replaced.
+    """
 
     name: str
     pods: tuple[Pod, ...]

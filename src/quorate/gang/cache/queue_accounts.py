@@ -109,7 +109,7 @@ class ResourceLimits:
 
 
 class _Entry(NamedTuple):
-    """The part of one gang in the account of ``queue``, and what it was computed from."""
+    """What a gang adds to the account of its queue, and the state of the gang for which this was computed."""
 
     gang: Gang  # compared by identity: a gang that was created anew is another one
     generation: int

@@ -30,7 +30,10 @@ T = TypeVar("T")
 
 @cache
 def _threads_of(process: int) -> ThreadPoolExecutor:
-    """Return the threads of a process: a fork, as clusters of tests are, has none of those of its parent."""
+    """Return the threads that evaluate CEL expressions in the process with the id ``process``.
+
+    The pytest plugin forks its clusters from a process that may have such threads; a fork has none of them.
+    """
     return ThreadPoolExecutor(PROCESSES, thread_name_prefix="cel")
 
 

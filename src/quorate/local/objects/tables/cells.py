@@ -1,4 +1,7 @@
-"""Cells of tables that are more than the value of one field; ``builtin.yaml`` names them."""
+"""Functions that compute a cell of a kubectl table from a whole object, such as the status of a pod.
+
+``builtin.yaml`` names the function of each such column; other columns show the value of one field.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final

@@ -28,10 +28,10 @@ class RecordEvent(Protocol):
 
 
 class PodContainers:
-    """Starts and stops the containers of one pod.
+    """The containers of a pod that runs as processes of this machine: starts, probes and stops them.
 
-    It keeps a record of each container.  For a running one it has tasks: to wait for its end, to probe it,
-    and to stop it.
+    ``records`` has the state of each container.  For each running container there are tasks that wait for
+    its end, probe it, and stop it.
     """
 
     def __init__(
