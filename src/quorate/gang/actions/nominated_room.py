@@ -14,7 +14,8 @@ from quorate.placement.shapes import Shape
 
 
 def is_nominated(gang: Gang) -> bool:
-    return any(task.nominated_node for task in gang.schedulable.values())
+    tasks = gang.schedulable
+    return bool(tasks) and any(task.nominated_node for task in tasks.values())  # most gangs have none
 
 
 def has_share(session: Session, gang: Gang, task: Task, *, of_nominated: bool) -> bool:

@@ -240,7 +240,8 @@ class Gang:
 
         Source: Volcano; its gang plugin checks only ``minMember`` in that case.
         """
-        return self.min_task_member if self.min_member >= sum(self.min_task_member.values()) else {}
+        minima = self.min_task_member
+        return minima if self.min_member >= sum(minima.values()) else {}
 
     def is_ready(self, *, with_best_effort: bool) -> bool:
         """Return True if enough members, and enough of each role, have a node.

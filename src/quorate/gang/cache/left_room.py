@@ -23,9 +23,7 @@ class LeftRoom(RoomForGangs):
     """The room of lost members, of gangs that belong to a controller."""
 
     def _next_room(self, gang: Gang) -> Iterator[tuple[Shape, str]]:
-        if not (gang.owner.creates_members and gang.is_short) or gang.rooms.held.pods:
-            return
-        if not missing_claim_of(gang):
+        if not gang.owner.creates_members or gang.rooms.held.pods or not missing_claim_of(gang):
             return
         for shape, preferred in _lost_members(gang):
             if node := self._node_for(shape, preferred):

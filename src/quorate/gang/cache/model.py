@@ -434,7 +434,7 @@ class Model:
         return (
             gang
             for gang in self.gangs.values()
-            if gang.exists and gang.queue in self.queues and gang.key not in self._set_aside
+            if gang.spec is not None and gang.queue in self.queues and gang.key not in self._set_aside
         )
 
     def queue_accounts(self, gangs: Collection[Gang]) -> Mapping[str, Account]:

@@ -22,6 +22,7 @@ from quorate.gang.cache.reservations import (
     reserved_for,
     reserved_on_admission,
     without_gated,
+    without_pending,
 )
 from quorate.gang.cache.task import Task
 from quorate.gang.deserved import dominant_share
@@ -268,7 +269,7 @@ class SessionAccounts:
         self._reserve(gang, reserved_for(gang), -1)
 
     def _reserve(self, gang: Gang, amounts: Mapping[str, int], factor: int) -> None:
-        without_pods = Counter(amounts) - gang.requests.pending
+        without_pods = without_pending(gang, amounts)
         for queue in self._path(gang.queue):
             add(self.by_queue[queue].reserved, amounts, factor)
             add(self.by_queue[queue].demand, without_pods, factor)

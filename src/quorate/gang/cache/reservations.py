@@ -126,6 +126,11 @@ def without_gated(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
     return _minus(amounts, gang.requests.gated) if gang.requests.gated else amounts
 
 
+def without_pending(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
+    """Return ``amounts`` without the requests of pending members."""
+    return _minus(amounts, gang.requests.pending)
+
+
 def without_held(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
     """Return ``amounts`` without what nodes hold for members of ``gang``: their used amounts have it."""
     return _minus(amounts, gang.rooms.held.amounts) if gang.rooms.held.pods else amounts
