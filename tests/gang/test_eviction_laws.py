@@ -1,14 +1,32 @@
 """The laws of evictions over generated worlds, with any order of the actions."""
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 
-from tests.gang.eviction_laws import NODES, TOP, Case, broken_laws, cases
+from tests.gang.eviction_laws import NODES, TOP, Case, Json, broken_laws, cases
 from tests.gang.loop_search import CONFIGURATIONS
 from tests.search import examples
 
+
+def case_of(given: Json, actions: str, *tiers: list[str], profile: str, one_by_one: bool = False) -> Case:
+    conf = {"actions": actions, "tiers": list(tiers), "configurations": CONFIGURATIONS}
+    return Case(given, conf, profile, one_by_one)
+
+
+def members(group: str, *cpu: int, on: str = "", **fields: Any) -> list[Json]:
+    """Return a pod of ``group`` for each amount of ``cpu``; with ``on``, they run on these nodes."""
+    pods = [
+        {"name": f"{group}-{at}", "group": group, "cpu": amount, **fields} for at, amount in enumerate(cpu)
+    ]
+    for pod, node in zip(pods, on.split(), strict=bool(on)):
+        pod.update(node=node, phase="Running")
+    return pods
+
+
 # Pods are evicted for both waiting gangs in one session, and not for all members of ``first``.
-TWO_NOMINATED_GANGS = Case(
+TWO_NOMINATED_GANGS = case_of(
     {
         "priorityClasses": {"low": 1, "high": 2},
         "nodes": [{"name": "n0", "cpu": 2}, {"name": "n1", "cpu": 1}, {"name": "n2", "cpu": 4}],
@@ -19,23 +37,18 @@ TWO_NOMINATED_GANGS = Case(
             {"name": "second", "queue": "q", "minMember": 2, "priorityClassName": "high", "created": 2},
         ],
         "pods": [
-            {"name": "low-0", "group": "low", "cpu": 2, "node": "n0", "phase": "Running"},
-            {"name": "low-1", "group": "low", "cpu": 1, "node": "n1", "phase": "Running"},
-            {"name": "low-2", "group": "low", "cpu": 2, "node": "n2", "phase": "Running"},
-            {"name": "low-3", "group": "low", "cpu": 2, "node": "n2", "phase": "Running"},
-            {"name": "first-0", "group": "first", "cpu": 1},
-            {"name": "first-1", "group": "first", "cpu": 1},
-            {"name": "second-0", "group": "second", "cpu": 2},
-            {"name": "second-1", "group": "second", "cpu": 1},
+            *members("low", 2, 1, 2, 2, on="n0 n1 n2 n2"),
+            *members("first", 1, 1),
+            *members("second", 2, 1),
         ],
     },
-    {"actions": "preempt, allocate", "tiers": [[*TOP, *NODES]], "configurations": CONFIGURATIONS},
-    "compat",
-    one_by_one=False,
+    "preempt, allocate",
+    [*TOP, *NODES],
+    profile="compat",
 )
 
 # Without the plugin ``gang`` the room of the first victim suffices for members of both waiting gangs.
-MEMBERS_START_ONE_BY_ONE = Case(
+MEMBERS_START_ONE_BY_ONE = case_of(
     {
         "nodes": [{"name": "n0", "cpu": 4}],
         "queues": [
@@ -49,26 +62,21 @@ MEMBERS_START_ONE_BY_ONE = Case(
             {"name": "second", "queue": "also-one", "phase": "Inqueue", "created": 2},
         ],
         "pods": [
-            {"name": "running-0", "group": "running", "cpu": 2, "node": "n0", "phase": "Running"},
-            {"name": "running-1", "group": "running", "cpu": 2, "node": "n0", "phase": "Running"},
-            {"name": "first-0", "group": "first", "cpu": 1},
-            {"name": "first-1", "group": "first", "cpu": 1},
-            {"name": "second-0", "group": "second", "cpu": 1},
-            {"name": "second-1", "group": "second", "cpu": 1},
+            *members("running", 2, 2, on="n0 n0"),
+            *members("first", 1, 1),
+            *members("second", 1, 1),
         ],
     },
-    {
-        "actions": "reclaim, allocate, preempt",
-        "tiers": [["priority", "conformance"], ["capacity", *NODES]],
-        "configurations": CONFIGURATIONS,
-    },
-    "compat",
+    "reclaim, allocate, preempt",
+    ["priority", "conformance"],
+    ["capacity", *NODES],
+    profile="compat",
     one_by_one=True,
 )
 
 # Without the plugin ``gang`` pods were evicted for ``never``, one member of which fits no node; then it was
 # rolled back before the other member started.
-PARTLY_PLANNED = Case(
+PARTLY_PLANNED = case_of(
     {
         "nodes": [{"name": "n0", "cpu": 3}, {"name": "n1", "cpu": 1}],
         "queues": [{"name": "q", "weight": 1, "deserved": {"cpu": 2}, "capability": {"cpu": 2}}],
@@ -84,24 +92,18 @@ PARTLY_PLANNED = Case(
             },
         ],
         "pods": [
-            {"name": "surplus-0", "group": "surplus", "cpu": 1, "node": "n0", "phase": "Running"},
-            {"name": "surplus-1", "group": "surplus", "cpu": 1, "node": "n0", "phase": "Running"},
-            {"name": "surplus-2", "group": "surplus", "cpu": 1, "node": "n1", "phase": "Running"},
-            {"name": "never-0", "group": "never", "cpu": 1},
-            {"name": "never-1", "group": "never", "cpu": 4},
+            *members("surplus", 1, 1, 1, on="n0 n0 n1"),
+            *members("never", 1, 4),
         ],
     },
-    {
-        "actions": "enqueue, allocate, preempt",
-        "tiers": [["priority", "conformance", "capacity", *NODES]],
-        "configurations": CONFIGURATIONS,
-    },
-    "design",
+    "enqueue, allocate, preempt",
+    ["priority", "conformance", "capacity", *NODES],
+    profile="design",
     one_by_one=True,
 )
 
 # The gang that lost a pod still has a part of its ``minResources`` reserved, and the new pod needs it.
-RECREATED_BEFORE_THE_PREEMPTOR = Case(
+RECREATED_BEFORE_THE_PREEMPTOR = case_of(
     {
         "priorityClasses": {"low": 1, "high": 2},
         "nodes": [{"name": "n0", "cpu": 2}],
@@ -126,22 +128,18 @@ RECREATED_BEFORE_THE_PREEMPTOR = Case(
             },
         ],
         "pods": [
-            {"name": "running-0", "group": "running", "cpu": 1, "node": "n0", "phase": "Running"},
-            {"name": "running-1", "group": "running", "cpu": 1, "node": "n0", "phase": "Running"},
-            {"name": "urgent-0", "group": "urgent", "cpu": 1},
+            *members("running", 1, 1, on="n0 n0"),
+            *members("urgent", 1),
         ],
     },
-    {
-        "actions": "enqueue, preempt, reclaim, backfill, allocate",
-        "tiers": [["priority", "conformance"], ["capacity", *NODES]],
-        "configurations": CONFIGURATIONS,
-    },
-    "design",
-    one_by_one=False,
+    "enqueue, preempt, reclaim, backfill, allocate",
+    ["priority", "conformance"],
+    ["capacity", *NODES],
+    profile="design",
 )
 
 # Only the share of the queue is evicted for ``second``: no pod leaves its node; pods leave that of ``first``.
-RESERVED_BESIDE_A_NOMINATED_NODE = Case(
+RESERVED_BESIDE_A_NOMINATED_NODE = case_of(
     {
         "priorityClasses": {"low": 1, "high": 2},
         "nodes": [{"name": "n0", "cpu": 1}, {"name": "n1", "cpu": 2}, {"name": "n2", "cpu": 3}],
@@ -166,23 +164,18 @@ RESERVED_BESIDE_A_NOMINATED_NODE = Case(
             },
         ],
         "pods": [
-            {"name": "low-0", "group": "low", "cpu": 1, "node": "n0", "phase": "Running"},
-            {"name": "low-1", "group": "low", "cpu": 3, "node": "n2", "phase": "Running"},
-            {"name": "first-0", "group": "first", "cpu": 1},
-            {"name": "second-0", "group": "second", "cpu": 2},
+            *members("low", 1, 3, on="n0 n2"),
+            *members("first", 1),
+            *members("second", 2),
         ],
     },
-    {
-        "actions": "backfill, enqueue, reclaim, allocate, preempt",
-        "tiers": [[*TOP, "proportion", *NODES]],
-        "configurations": CONFIGURATIONS,
-    },
-    "design",
-    one_by_one=False,
+    "backfill, enqueue, reclaim, allocate, preempt",
+    [*TOP, "proportion", *NODES],
+    profile="design",
 )
 
 # Without the plugin ``gang`` one victim suffices for a member; the HyperNode lacks room for the minimum.
-MINIMUM_WITHIN_A_HYPER_NODE = Case(
+MINIMUM_WITHIN_A_HYPER_NODE = case_of(
     {
         "nodes": [{"name": "n0", "cpu": 1}, {"name": "n1", "cpu": 2}, {"name": "n2", "cpu": 1}],
         "hyperNodes": [{"name": "h", "tier": 1, "nodes": "n0 n1 n2"}],
@@ -200,26 +193,20 @@ MINIMUM_WITHIN_A_HYPER_NODE = Case(
             },
         ],
         "pods": [
-            {"name": "surplus-0", "group": "surplus", "cpu": 1, "node": "n0", "phase": "Running"},
-            {"name": "surplus-1", "group": "surplus", "cpu": 1, "node": "n1", "phase": "Running"},
-            {"name": "surplus-2", "group": "surplus", "cpu": 1, "node": "n1", "phase": "Running"},
-            {"name": "other-0", "group": "other", "cpu": 1, "node": "n2", "phase": "Running"},
-            {"name": "tight-0", "group": "tight", "cpu": 1},
-            {"name": "tight-1", "group": "tight", "cpu": 1},
+            *members("surplus", 1, 1, 1, on="n0 n1 n1"),
+            *members("other", 1, on="n2"),
+            *members("tight", 1, 1),
         ],
     },
-    {
-        "actions": "allocate, preempt",
-        "tiers": [["priority", "conformance"], ["capacity", *NODES]],
-        "configurations": CONFIGURATIONS,
-    },
-    "design",
-    one_by_one=False,
+    "allocate, preempt",
+    ["priority", "conformance"],
+    ["capacity", *NODES],
+    profile="design",
 )
 
 
 # In profile compat preempt evicts nothing for ``waiting``; reclaim, after it, evicted for it.
-RECLAIMED_WITHIN_A_HYPER_NODE = Case(
+RECLAIMED_WITHIN_A_HYPER_NODE = case_of(
     {
         "nodes": [{"name": "n0", "cpu": 1, "memory": 1}, {"name": "n1", "cpu": 1, "memory": 1}],
         "hyperNodes": [{"name": "h", "tier": 1, "nodes": "n0 n1"}],
@@ -238,22 +225,18 @@ RECLAIMED_WITHIN_A_HYPER_NODE = Case(
             },
         ],
         "pods": [
-            {"name": "running-0", "group": "running", "cpu": 1, "node": "n0", "phase": "Running"},
-            {"name": "running-1", "group": "running", "cpu": 1, "node": "n1", "phase": "Running"},
-            {"name": "waiting-0", "group": "waiting", "cpu": 1, "memory": 1},
+            *members("running", 1, 1, on="n0 n1"),
+            *members("waiting", 1, memory=1),
         ],
     },
-    {
-        "actions": "preempt, reclaim, allocate, backfill, enqueue",
-        "tiers": [TOP, ["capacity", *NODES]],
-        "configurations": CONFIGURATIONS,
-    },
-    "compat",
-    one_by_one=False,
+    "preempt, reclaim, allocate, backfill, enqueue",
+    TOP,
+    ["capacity", *NODES],
+    profile="compat",
 )
 
 # Evicted for ``anywhere``, which has no nominated node, ``running`` left its share to the older ``tight``.
-SHARE_FOR_A_GANG_WITHIN_A_HYPER_NODE = Case(
+SHARE_FOR_A_GANG_WITHIN_A_HYPER_NODE = case_of(
     {
         "priorityClasses": {"low": 1, "high": 2},
         "nodes": [{"name": "n0", "cpu": 1}, {"name": "n1", "cpu": 1}],
@@ -272,22 +255,18 @@ SHARE_FOR_A_GANG_WITHIN_A_HYPER_NODE = Case(
             {"name": "anywhere", "queue": "q", "priorityClassName": "high", "phase": "Pending", "created": 2},
         ],
         "pods": [
-            {"name": "running-0", "group": "running", "cpu": 1, "node": "n0", "phase": "Running"},
-            {"name": "tight-0", "group": "tight", "cpu": 1},
-            {"name": "anywhere-0", "group": "anywhere", "cpu": 1},
+            *members("running", 1, on="n0"),
+            *members("tight", 1),
+            *members("anywhere", 1),
         ],
     },
-    {
-        "actions": "allocate, preempt, reclaim, backfill, enqueue",
-        "tiers": [[*TOP, "proportion", *NODES]],
-        "configurations": CONFIGURATIONS,
-    },
-    "design",
-    one_by_one=False,
+    "allocate, preempt, reclaim, backfill, enqueue",
+    [*TOP, "proportion", *NODES],
+    profile="design",
 )
 
 # Only the share of the queue is evicted for ``younger``; the pod of ``older`` must not have others evicted.
-SHARE_FOR_THE_YOUNGER_GANG = Case(
+SHARE_FOR_THE_YOUNGER_GANG = case_of(
     {
         "priorityClasses": {"low": 1, "high": 2},
         "nodes": [{"name": "n0", "cpu": 1}, {"name": "n1", "cpu": 1}],
@@ -298,22 +277,18 @@ SHARE_FOR_THE_YOUNGER_GANG = Case(
             {"name": "younger", "queue": "q", "priorityClassName": "high", "phase": "Inqueue", "created": 2},
         ],
         "pods": [
-            {"name": "running-0", "group": "running", "cpu": 1, "node": "n0", "phase": "Running"},
-            {"name": "older-0", "group": "older", "cpu": 1, "preemptionPolicy": "Never"},
-            {"name": "younger-0", "group": "younger", "cpu": 1},
+            *members("running", 1, on="n0"),
+            *members("older", 1, preemptionPolicy="Never"),
+            *members("younger", 1),
         ],
     },
-    {
-        "actions": "allocate, preempt",
-        "tiers": [[*TOP, "proportion", *NODES]],
-        "configurations": CONFIGURATIONS,
-    },
-    "design",
-    one_by_one=False,
+    "allocate, preempt",
+    [*TOP, "proportion", *NODES],
+    profile="design",
 )
 
 # One member can be on n1 only, which the others would take in the session after the evictions.
-UNEQUAL_MEMBERS = Case(
+UNEQUAL_MEMBERS = case_of(
     {
         "priorityClasses": {"low": 1, "high": 2},
         "nodes": [
@@ -331,23 +306,15 @@ UNEQUAL_MEMBERS = Case(
              "phase": "Pending", "created": 2},
         ],
         "pods": [
-            *(
-                {"name": f"victim-{at}", "group": "victim", "cpu": 2, "memory": 0, "node": f"n{at}",
-                 "phase": "Running"}
-                for at in range(2)
-            ),
-            {"name": "other-0", "group": "other", "cpu": 2, "memory": 0},
-            *({"name": f"gang-{at}", "group": "gang", "cpu": 1, "memory": 1} for at in range(3)),
+            *members("victim", 2, 2, on="n0 n1", memory=0),
+            *members("other", 2, memory=0),
+            *members("gang", 1, 1, 1, memory=1),
             {"name": "gang-3", "group": "gang", "cpu": 1, "memory": 1, "nodeSelector": {"zone": "y"}},
         ],
     },
-    {
-        "actions": "allocate, preempt, reclaim, backfill, enqueue",
-        "tiers": [[*TOP, *NODES]],
-        "configurations": CONFIGURATIONS,
-    },
-    "compat",
-    one_by_one=False,
+    "allocate, preempt, reclaim, backfill, enqueue",
+    [*TOP, *NODES],
+    profile="compat",
 )  # fmt: skip
 
 
