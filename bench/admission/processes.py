@@ -83,6 +83,14 @@ class UsageSampler:
             self.sample()
             await asyncio.sleep(_SAMPLE_EVERY_S)
 
+    async def settled(self, seconds: float, cores: float) -> None:
+        """Return once the process has used less than ``cores`` for ``seconds``, while ``follow`` runs."""
+        while True:
+            before_s = self.usage.cpu_s
+            await asyncio.sleep(seconds)
+            if before_s and self.usage.cpu_s - before_s < cores * seconds:
+                return
+
     def sample(self) -> None:
         resident = 0
         for pid in _process_tree(self._pid):

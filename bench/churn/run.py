@@ -157,22 +157,13 @@ async def _measure(client: Client, plan: Plan, pid: int, show: Show) -> ProcessU
     sampling = asyncio.create_task(sampler.follow())
     try:
         show(Stage.START, 0, 1)
-        await asyncio.wait_for(_settled(sampler), WITHIN_S)
+        await asyncio.wait_for(sampler.settled(SETTLE_S, CALM), WITHIN_S)
         sampler.begin()
         await _change_pods(client, plan, show)
-        await _settled(sampler)
+        await sampler.settled(SETTLE_S, CALM)
         return sampler.usage
     finally:
         sampling.cancel()
-
-
-async def _settled(sampler: UsageSampler) -> None:
-    """Return once the process has used next to no CPU for some seconds."""
-    while True:
-        before = sampler.usage.cpu_s
-        await asyncio.sleep(SETTLE_S)
-        if before and sampler.usage.cpu_s - before < CALM * SETTLE_S:
-            return
 
 
 async def _change_pods(client: Client, plan: Plan, show: Show) -> None:

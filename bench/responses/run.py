@@ -161,14 +161,14 @@ async def _measure(client: Client, plan: Plan, kubeconfig: Path) -> Outcome:
         try:
             async with asyncio.timeout(WITHIN_S):
                 await _ready(f"http://127.0.0.1:{health}/readyz")
-                await _settled(sampler)
+                await sampler.settled(SETTLE_S, CALM)
             sampler.begin()
             async with _requests(process.pid, urls) as waits:
                 for number in range(plan.edits):
                     await _edit(client, number)
                     await asyncio.sleep(plan.every_s)
             async with asyncio.timeout(WITHIN_S):
-                await _settled(sampler)
+                await sampler.settled(SETTLE_S, CALM)
         finally:
             sampling.cancel()
     wall = {name: Waits.of([wall_s for wall_s, _ in of_url]) for name, of_url in waits.items()}
@@ -190,15 +190,6 @@ async def _ready(url: str) -> None:
                     if response.status == 200:
                         return
             await asyncio.sleep(0.1)
-
-
-async def _settled(sampler: UsageSampler) -> None:
-    """Return once the controllers have used little CPU for some seconds."""
-    while True:
-        before_s = sampler.usage.cpu_s
-        await asyncio.sleep(SETTLE_S)
-        if before_s and sampler.usage.cpu_s - before_s < CALM * SETTLE_S:
-            return
 
 
 @asynccontextmanager
