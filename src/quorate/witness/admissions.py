@@ -148,11 +148,11 @@ def _names(metadata: ObjectMeta) -> tuple[str, str | None, str | None, str | Non
     return metadata.namespace, annotations.get(WORKLOAD_ANNOTATION), group, annotations.get(VOLCANO_GROUP)
 
 
-def _age(__remembered: _Remembered) -> tuple[bool, float, float, str]:
+def _age(remembered: _Remembered) -> tuple[bool, float, float, str]:
     """Return a key that is larger the more an admission is the present one."""
-    metadata = __remembered.workload.metadata
+    metadata = remembered.workload.metadata
     created = 0.0 if metadata.creation_timestamp is None else epoch(metadata.creation_timestamp)
-    return (__remembered.current, __remembered.workload.reserved_at, created, metadata.uid)
+    return (remembered.current, remembered.workload.reserved_at, created, metadata.uid)
 
 
 def assignment_of(pod: WitnessedPod, workload: WitnessedWorkload) -> PodSetAssignment | None:

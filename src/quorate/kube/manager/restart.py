@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Final
 
-from quorate.kube.cancellation import run_cancellable
+from quorate.kube.cancellation import end_tasks, run_cancellable
 from quorate.kube.clock import Clock
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.limits import STABLE_RUN_S
@@ -54,8 +54,7 @@ async def restarting(
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end_tasks((task,))
 
 
 def _contains(error: Exception, types: tuple[type[Exception], ...]) -> bool:
