@@ -6,6 +6,7 @@ Counts and sums are updated when a task is added, removed or changes its status;
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition, PodGroupSpec
@@ -13,13 +14,62 @@ from quorate.gang.admission_record import NO_ADMISSION, AdmissionRecord
 from quorate.gang.cache.group_owner import NO_OWNER, UNSEEN, GroupOwner
 from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended
 from quorate.gang.cache.reported_status import ReportedStatus
-from quorate.gang.cache.request_sums import RequestSums
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
-from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskCounts, TaskStatus
+from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskCounts, TaskStatus
 from quorate.gang.outcome import GangStatus
 from quorate.placement.cluster.occupants import NO_ROOM, HeldRoom
 from quorate.placement.shapes import NodeGroupRule, Shape
 from quorate.quota.amount import PODS
+
+# Shared by all sums that are empty: most gangs use few of theirs at a time.  Never changed.
+_EMPTY: Final[Counter[str]] = Counter()
+
+
+def _empty() -> Counter[str]:
+    return _EMPTY
+
+
+def _plus(sums: Counter[str], amounts: Mapping[str, int], factor: int) -> Counter[str]:
+    """Add ``factor`` times ``amounts`` to ``sums``, or to a new counter for the shared one."""
+    if sums is _EMPTY:
+        sums = Counter()
+    for resource, amount in amounts.items():
+        sums[resource] += amount * factor
+    return sums if factor > 0 or any(sums.values()) else _EMPTY
+
+
+@dataclass(slots=True, eq=False)
+class RequestSums:
+    """The sums of the requests of a gang's tasks in base units, by what the tasks have."""
+
+    allocated: Counter[str] = field(default_factory=_empty)  # of tasks with a node
+    pending: Counter[str] = field(default_factory=_empty)
+    gated: Counter[str] = field(default_factory=_empty)  # of pending tasks with gates that admission leaves
+    pipelined: Counter[str] = field(default_factory=_empty)
+    finished: Counter[str] = field(default_factory=_empty)
+    quota_used: Counter[str] = field(default_factory=_empty)  # of all tasks, by every name of quotas
+
+    def count(self, task: Task, factor: int) -> None:
+        """Count ``task`` with its status, or no longer if ``factor`` is -1."""
+        request = task.request
+        if task.status in ALLOCATED_STATUSES:
+            self.allocated = _plus(self.allocated, request, factor)
+        elif task.status is TaskStatus.PENDING:
+            self.pending = _plus(self.pending, request, factor)
+            if task.gated_after_admission:
+                self.gated = _plus(self.gated, request, factor)
+        elif task.status is TaskStatus.PIPELINED:
+            self.pipelined = _plus(self.pipelined, request, factor)
+        elif task.status in FINISHED_STATUSES:
+            self.finished = _plus(self.finished, request, factor)
+
+    def count_quota(self, task: Task, factor: int) -> None:
+        self.quota_used = _plus(self.quota_used, task.quota_usage, factor)
+
+    @property
+    def charged(self) -> Counter[str]:
+        """The requests of allocated and pipelined tasks: the sum that plugins keep by events."""
+        return self.allocated + self.pipelined
 
 
 @dataclass(slots=True, eq=False)
