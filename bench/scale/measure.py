@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import uvloop
 
+from bench.admission.processes import UsageSampler
 from bench.scale.objects import (
     GANG_PODS,
     Size,
@@ -257,7 +258,10 @@ async def _estimates(size: Size) -> Costs:
         while replica.estimates.processor_s == 0:  # noqa: ASYNC110  it has no event
             await asyncio.sleep(POLL_S)
         first_s, pid = monotonic() - began_s, _only_child()
-        costs = Costs(first_s, _cpu_s(pid), _resident_bytes(pid), _peak_bytes(pid))
+        sampler = UsageSampler(int(pid))
+        sampler.sample()
+        usage = sampler.usage
+        costs = Costs(first_s, usage.own_cpu_s, _resident_bytes(pid), usage.own_peak_bytes)
         following.cancel()
         estimating.cancel()
     return costs
@@ -271,24 +275,11 @@ PROCESSES: Final[dict[str, Callable[[Size], Coroutine[Any, Any, Costs]]]] = {
 
 
 def _resident_bytes(pid: str) -> float:
-    return _memory_bytes(pid, "VmRSS:")
-
-
-def _peak_bytes(pid: str) -> float:
-    return _memory_bytes(pid, "VmHWM:")
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
 def _only_child() -> str:
     """Return the id of the only child of this process."""
     (pid,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return pid
-
-
-def _cpu_s(pid: str) -> float:
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
-def _memory_bytes(pid: str, field: str) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith(field))
