@@ -271,7 +271,7 @@ def forget_the_constraints_of_a_pod(cluster: Cluster) -> None:
         pytest.param(
             forget_the_constraints_of_a_pod,
             {
-                "pods in the view": (1, 0),
+                "pods in the view with their node, amounts and labels": (0, 1),
                 "sum over pods": None,
                 "sum over pods with constraints": None,
                 "terms of anti-affinity": (2, 1),

@@ -269,5 +269,9 @@ def _pod_differences(constraints: PodConstraints, names: Iterable[Name]) -> Iter
             labels = occupant.pod.metadata.labels if is_read and occupant.pod is not None else {}
             in_model = occupant.node, constraints.plain_shape(occupant).amounts, labels
         if in_cluster != in_model:
-            is_missing = in_cluster is None
-            yield ConstraintMismatch("pods in the view", str(name), int(not is_missing), int(is_missing))
+            is_elsewhere = in_cluster is not None and in_model is not None
+            quantity = (
+                "pods in the view with their node, amounts and labels" if is_elsewhere else "pods in the view"
+            )
+            in_view = int(in_cluster is not None and not is_elsewhere)
+            yield ConstraintMismatch(quantity, str(name), in_view, int(in_model is not None))
