@@ -1,6 +1,6 @@
 """Table layouts of built-in kinds, from ``builtin.yaml``, which documents its notation."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -11,7 +11,7 @@ import yaml
 from quorate.api.codec import Json
 from quorate.api.human_duration import age
 from quorate.local.objects.crd.definition import Column
-from quorate.local.objects.tables.cells import CELLS, TIMED_CELLS, value_at
+from quorate.local.objects.tables.cells import CELLS, TIMED_CELLS, value_below
 from quorate.local.objects.tables.layout import NAME, TableLayout, columns
 from quorate.local.objects.tables.pods import POD
 
@@ -36,16 +36,19 @@ class ColumnRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return NAME
         return Column(self.heading, self.type, "", self.format, priority=int(self.wide))
 
-    def find(self, obj: Json, now: float) -> Any:
-        """Return the cell of an object."""
+    def cell_reader(self) -> Callable[[Json, float], Any]:
+        """Return a function that returns the cell of an object at a time in epoch seconds."""
         if self.cell in TIMED_CELLS:
-            return TIMED_CELLS[self.cell](obj, now)
+            return TIMED_CELLS[self.cell]
         if self.cell:
-            return CELLS[self.cell](obj)
+            cell = CELLS[self.cell]
+            return lambda obj, _: cell(obj)
+        names, absent, empty = (self.count or self.path).split("."), self.absent, self.empty
         if self.count:
-            return len(value_at(obj, self.count, ()))
-        value = value_at(obj, self.path, self.absent)
-        return self.empty if self.empty is not msgspec.UNSET and not value else value
+            return lambda obj, _: len(value_below(obj, names, ()))
+        if empty is msgspec.UNSET:
+            return lambda obj, _: value_below(obj, names, absent)
+        return lambda obj, _: value_below(obj, names, absent) or empty
 
 
 @cache
@@ -68,8 +71,9 @@ def _layout(entry: str) -> TableLayout:
     row = list(_expanded(entry))
     if row[0].heading != NAME.name:
         row.insert(0, ColumnRule(NAME.name, path="metadata.name"))
+    readers = [rule.cell_reader() for rule in row]
     return TableLayout(
-        tuple(rule.column for rule in row), lambda obj, now: [rule.find(obj, now) for rule in row]
+        tuple(rule.column for rule in row), lambda obj, now: [read(obj, now) for read in readers]
     )
 
 

@@ -22,8 +22,13 @@ def _status(obj: Json) -> Json:
 
 def value_at(obj: Json, path: str, absent: Any) -> Any:
     """Return the value of the field at a path, or ``absent``."""
+    return value_below(obj, path.split("."), absent)
+
+
+def value_below(obj: Json, names: Iterable[str], absent: Any) -> Any:
+    """Return the value that the names lead to, or ``absent``."""
     value: Any = obj
-    for name in path.split("."):
+    for name in names:
         if not isinstance(value, dict) or value.get(name) is None:
             return absent
         value = value[name]
@@ -76,10 +81,6 @@ _SHORT: Final = {
 def _modes(given: Iterable[str]) -> str:
     modes = set(given)
     return ",".join(short for mode, short in _SHORT.items() if mode in modes)
-
-
-def phase(obj: Json) -> str:
-    return "Terminating" if "deletionTimestamp" in obj["metadata"] else str(_status(obj).get("phase", ""))
 
 
 def claim(obj: Json) -> str:
