@@ -1,6 +1,6 @@
 """The CronJob controller: starts jobs by a schedule, and deletes old ones.
 
-When jobs start are the rules of kube-controller-manager, as functions of the time.
+The rules are those of kube-controller-manager, as functions of the time.
 """
 
 import asyncio

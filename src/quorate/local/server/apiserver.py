@@ -14,6 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.clock import Clock
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.serving.certificates import new_client_certificate
@@ -174,9 +175,7 @@ class ApiServer:
             task.cancel()
         if self._runner is not None:
             await self._runner.cleanup()
-        for background_task in self._background_tasks:
-            background_task.cancel()
-        await asyncio.gather(*self._background_tasks, return_exceptions=True)
+        await end_tasks(self._background_tasks)
         await self._server.backends.close()
         await self._server.store.stop()
 

@@ -79,10 +79,10 @@ class PodManifest:
 
     def open_port(self, container: Json, name: str, number: int) -> None:
         """Add a port to a container, unless it has the number already."""
-        port: Json = {"name": name, "containerPort": number}
-        present = container.get("ports") or ()
-        if all(port_.get("containerPort") != number for port_ in present) and self._has_room(_bytes_of(port)):
-            container["ports"] = [*present, port]
+        added: Json = {"name": name, "containerPort": number}
+        ports = container.get("ports") or ()
+        if all(port.get("containerPort") != number for port in ports) and self._has_room(_bytes_of(added)):
+            container["ports"] = [*ports, added]
 
     def _extend_containers(self, field: str, entries: Sequence[Json], *, init: bool) -> None:
         containers = list(self.containers(init=init))

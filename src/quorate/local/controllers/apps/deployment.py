@@ -103,7 +103,9 @@ class DeploymentController(Controller):
             return
         uid = deployment.metadata.uid
         owned = [
-            owned_set for owned_set in self._sets.by_group(key) if is_controlled_by(owned_set.metadata, uid)
+            replica_set
+            for replica_set in self._sets.by_group(key)
+            if is_controlled_by(replica_set.metadata, uid)
         ]
         revision = template_hash(deployment.spec.template)
         new = next(

@@ -120,15 +120,15 @@ def _services(
         ports = [one.port for one in service.spec.ports if matches(one)]
         records = tuple(Record(owner, "SRV", f"0 100 {number} {name}.") for number in ports)
         return _with_addresses(records, (Record(name, "A", service.spec.cluster_ip),))
-    services: list[Record] = []
+    srv_records: list[Record] = []
     additional: list[Record] = []
     for ported in endpoints:
         target = f"{endpoint_label(ported)}.{name}"
         for one in ported.ports:
             if one.port is not None and matches(one):
-                services.append(Record(owner, "SRV", f"0 100 {one.port} {target}."))
+                srv_records.append(Record(owner, "SRV", f"0 100 {one.port} {target}."))
                 additional += [Record(target, "A", address) for address in ported.endpoint.addresses]
-    return _with_addresses(tuple(services), tuple(dict.fromkeys(additional)))
+    return _with_addresses(tuple(srv_records), tuple(dict.fromkeys(additional)))
 
 
 def _with_addresses(records: tuple[Record, ...], additional: tuple[Record, ...]) -> Answer:

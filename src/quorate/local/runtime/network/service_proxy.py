@@ -59,10 +59,10 @@ def targets(service: Service, endpoints: list[PortedEndpoint]) -> dict[Address, 
 
 
 def _backends(endpoints: list[PortedEndpoint], port_name: str) -> Iterator[Address]:
-    for endpoint in endpoints:
-        for port in endpoint.ports:
+    for ported in endpoints:
+        for port in ported.ports:
             if port.name == port_name and port.port is not None:
-                yield endpoint.endpoint.addresses[0], port.port
+                yield ported.endpoint.addresses[0], port.port
 
 
 class ServiceProxy:

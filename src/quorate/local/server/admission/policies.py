@@ -63,7 +63,7 @@ def _inputs(context: RequestContext, sent: AdmissionAttributes, requested: Admis
     return {
         "object": request.get("object"),
         "oldObject": request.get("oldObject"),
-        "request": {name: part for name, part in request.items() if name not in ("object", "oldObject")},
+        "request": {name: value for name, value in request.items() if name not in ("object", "oldObject")},
         "namespaceObject": _namespace(context, sent),
     }
 
@@ -125,20 +125,23 @@ def _parameters(
         ),
         None,
     )
-    entries_: list[Entry] = []
+    entries: list[Entry] = []
     if kind is not None:
         namespace = (reference.get("namespace") or attributes.namespace) if kind.namespaced else ""
+        store = context.server.store
         if reference.get("name"):
-            entry = context.server.store.get(Key(kind.resource, namespace, reference["name"]))
-            entries_ = [entry] if entry else []
+            entry = store.get(Key(kind.resource, namespace, reference["name"]))
+            entries = [entry] if entry else []
         else:
-            entries = context.server.store.entries(kind.resource, namespace)
-            entries_ = [
-                entry for entry in entries if selector_matches(reference.get("selector", {}), entry.labels)
+            selector = reference.get("selector", {})
+            entries = [
+                entry
+                for entry in store.entries(kind.resource, namespace)
+                if selector_matches(selector, entry.labels)
             ]
-    if not entries_:
+    if not entries:
         return [] if reference.get("parameterNotFoundAction") == "Allow" else None
-    return [entry.decode() for entry in entries_]
+    return [entry.decode() for entry in entries]
 
 
 def _act(

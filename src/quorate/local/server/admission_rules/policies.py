@@ -81,16 +81,18 @@ def compile_policy(policy: Json) -> Policy:
     """Compile a stored policy without what this server does not support.  Raises InvalidExpression."""
     spec = policy["spec"]
     variables = {
-        part["name"]: compiled
-        for part in spec.get("variables", ())
-        if (compiled := _supported(part["expression"])) is not None
+        variable["name"]: compiled
+        for variable in spec.get("variables", ())
+        if (compiled := _supported(variable["expression"])) is not None
     }
-    conditions = (_supported(part["expression"], cel.Type.BOOL) for part in spec.get("matchConditions", ()))
+    conditions = (
+        _supported(condition["expression"], cel.Type.BOOL) for condition in spec.get("matchConditions", ())
+    )
     return Policy(
         name=policy["metadata"]["name"],
         match=_compile_match(spec["matchConstraints"]),
         variables=variables,
-        conditions=tuple(part for part in conditions if part is not None),
+        conditions=tuple(condition for condition in conditions if condition is not None),
         validations=tuple(_validations(spec)),
         ignore_failures=spec["failurePolicy"] == "Ignore",
         param_kind=spec.get("paramKind"),

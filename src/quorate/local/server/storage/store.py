@@ -20,6 +20,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from quorate.api.codec import Json
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.log import logger
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 from quorate.local.server.storage.database import Database, StorageFailed
@@ -167,8 +168,7 @@ class Store:
         """Finish the pending writes and close the database."""
         if self._commit_task is not None:
             await self._write_queue.join()
-            self._commit_task.cancel()
-            await asyncio.gather(self._commit_task, return_exceptions=True)
+            await end_tasks([self._commit_task])
         self._database.close()
 
     # Reads: the latest committed state, without waiting.

@@ -192,13 +192,13 @@ def first_causes(causes: Causes) -> list[Cause]:
 
     A message quotes the value, which may be a list with a cause for each of its items.
     """
-    first, left = [], MAX_MESSAGES
+    reported, left = [], MAX_MESSAGES
     for cause in causes:
-        first.append(cause)
+        reported.append(cause)
         left -= len(cause.message)
         if left <= 0:
             break
-    return first
+    return reported
 
 
 def check(type_name: str, obj: Json, path: str = "", parent: Scope | None = None) -> Causes:

@@ -77,10 +77,10 @@ def _resized(container: Json, resized: Json, path: str, *, fixed: bool) -> Cause
 def _unresizable(spec: Json) -> list[Json]:
     """Return the amounts that no resize may change: all but those of cpu and memory."""
     parts = (spec, *spec.get("containers", ()), *spec.get("initContainers", ()))
-    amounts = (part.get("resources", {}).get(field, {}) for part in parts for field in ("requests", "limits"))
+    maps = (part.get("resources", {}).get(field, {}) for part in parts for field in ("requests", "limits"))
     return [
-        {name: part_amounts[name] for name in part_amounts if name not in ("cpu", "memory")}
-        for part_amounts in amounts
+        {name: amount for name, amount in amounts.items() if name not in ("cpu", "memory")}
+        for amounts in maps
     ]
 
 
