@@ -22,18 +22,17 @@ class Line(NamedTuple):
 
 
 class _Log(NamedTuple):
-    """One run of a container; a restarted container has another log."""
+    """One run of a container; a restarted container, or another pod with the name, has another log."""
 
     key: Key
+    uid: Uid
     container: str
     restarts: int
-    source: str
 
 
-async def job_pods(connection: Connection, uids: frozenset[Uid]) -> list[StartedPod]:
+async def _job_pods(connection: Connection, owners: OwnerResolver, uids: frozenset[Uid]) -> list[StartedPod]:
     """Return the pods of the objects ``uids``, through all levels of owner references, by name."""
     pods = (await connection.client.list(STARTED_PODS, connection.namespace)).items
-    owners = OwnerResolver(connection.client)
     for pod in pods:
         owners.add(pod.metadata)  # a pod may own other pods
     own = [pod for pod in pods if await owners.is_descendant(pod.metadata, uids)]
@@ -48,9 +47,9 @@ async def show_logs(
     ``tail``: only so many of the last lines of each; None: all.
     """
     query = {} if tail is None else {"tailLines": str(tail)}
-    logs = _logs(await job_pods(connection, uids))
-    for log in logs:
-        await _show(connection, log, query, show)
+    logs = _logs(await _job_pods(connection, OwnerResolver(connection.client), uids))
+    for log, source in logs.items():
+        await _show(connection, log, source, query, show)
     return len(logs)
 
 
@@ -61,28 +60,32 @@ async def follow_logs(
     show: Callable[[Line], object],
 ) -> None:
     """Show what the containers write, as it comes, until the job has ended and all of it was shown."""
+    owners = OwnerResolver(connection.client)  # which reads the owners of other pods only once
     followed: set[_Log] = set()
     async with asyncio.TaskGroup() as tasks:
         while True:
             ended = await has_ended()  # before the pods are read, so that none starts unseen
-            for log in _logs(await job_pods(connection, uids)):
+            for log, source in _logs(await _job_pods(connection, owners, uids)).items():
                 if log not in followed:
                     followed.add(log)
                     tasks.create_task(
-                        _show(connection, log, {"follow": "true"}, show), name=f"log of {log.key}"
+                        _show(connection, log, source, {"follow": "true"}, show), name=f"log of {log.key}"
                     )
             if ended:
                 return
             await asyncio.sleep(POLL_S)
 
 
-def _logs(pods: Sequence[StartedPod]) -> list[_Log]:
-    return [
-        _Log(pod.metadata.key, status.name, status.restart_count, _source(pod, status.name, len(pods)))
+def _logs(pods: Sequence[StartedPod]) -> dict[_Log, str]:
+    """Return the logs with the source of their lines, which depends on how many pods there are so far."""
+    return {
+        _Log(pod.metadata.key, pod.metadata.uid, status.name, status.restart_count): _source(
+            pod, status.name, len(pods)
+        )
         for pod in pods
         for status in pod.status.container_statuses
         if status.state.waiting is None
-    ]
+    }
 
 
 def _source(pod: StartedPod, container: str, pods: int) -> str:
@@ -93,7 +96,7 @@ def _source(pod: StartedPod, container: str, pods: int) -> str:
 
 
 async def _show(
-    connection: Connection, log: _Log, query: dict[str, str], show: Callable[[Line], object]
+    connection: Connection, log: _Log, source: str, query: dict[str, str], show: Callable[[Line], object]
 ) -> None:
     path, rest = PODS.path(log.key.namespace, log.key.name, "log"), b""
     query = {"container": log.container, **query}
@@ -101,10 +104,10 @@ async def _show(
         async for chunk in connection.client.chunks("GET", path, query, silence_s=None):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                show(Line(log.source, line.decode(errors="replace")))
+                show(Line(source, line.decode(errors="replace")))
         if rest:
-            show(Line(log.source, rest.decode(errors="replace")))
+            show(Line(source, rest.decode(errors="replace")))
     except NotFound:
         pass  # the pod was deleted meanwhile
     except ApiError as error:
-        show(Line(log.source, f"(no log: {error})"))
+        show(Line(source, f"(no log: {error})"))

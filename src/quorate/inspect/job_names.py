@@ -10,7 +10,7 @@ from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.discovery import plural_of
-from quorate.kube.errors import NotFound
+from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.named_kinds import find_kind
 from quorate.kube.resources import JOBS, VOLCANO_JOBS, WORKLOADS, Json, Resource, metadata_of, untyped
 
@@ -83,11 +83,16 @@ async def named_job(connection: Connection, written: str) -> NamedJob:
         resource, name = await _kind_and_name(connection, written)
         return NamedJob(resource, await client.get(resource, Key(namespace, name)))
     name = written.rpartition("/")[2]
+    if not name:
+        raise UsageError(f"{written!r} is no job (write NAME or TYPE/NAME, such as job/train)")
+    forbidden: Forbidden | None = None
     for submitted in _SUBMITTED:
         try:
             return NamedJob(submitted, await client.get(submitted, Key(namespace, name)))
         except NotFound:
             continue
+        except Forbidden as error:  # also the answer if the cluster does not serve the kind
+            forbidden = forbidden or error
     owners = OwnerResolver(client)
     for workload in (await client.list(WORKLOADS, namespace)).items:
         for owner in workload.metadata.owner_references:
@@ -96,6 +101,8 @@ async def named_job(connection: Connection, written: str) -> NamedJob:
                 if kind is not None:
                     with suppress(NotFound):  # it was deleted, and its workload is about to be
                         return NamedJob(kind, await client.get(kind, Key(namespace, owner.name)))
+    if forbidden is not None:
+        raise forbidden
     raise UsageError(f"no job {name!r} in {connection.scope} (quorate status lists the jobs)")
 
 
@@ -172,6 +179,8 @@ class OwnerResolver:
                 return True
             visited.add(current.uid)
             owner = current.controller
+            if owner is not None and owner.uid in wanted:
+                return True  # without reading it, also if it was deleted
             current = await self._metadata_of(owner, metadata.namespace) if owner is not None else None
         return False
 
