@@ -93,6 +93,51 @@ def test_a_queue_that_does_not_exist_is_refused_with_a_suggestion(
     story_runner(tmp_path, monkeypatch)(story)
 
 
+def test_a_job_without_its_service_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        taken = {"metadata": {"name": "taken"}, "spec": {"ports": [{"port": 80}]}}
+        await world.client.create(SERVICES, taken, NAMESPACE)
+        for options in (("--dry-run",), ()):
+            refused = await command(
+                "submit", "-n", NAMESPACE, "--name", "taken", "--nodes", "2", *options, "--", "./run"
+            )
+            assert (refused.code, refused.out) == (2, "")
+            assert 'services "taken" already exists' in refused.err
+
+        async def is_gone() -> bool:
+            return not (await world.client.list(JOBS, NAMESPACE)).items
+
+        await world.until("the job is gone", is_gone)
+
+    story_runner(tmp_path, monkeypatch)(story)
+
+
+def test_options_mean_the_same_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        script = tmp_path / "1_count.sh"
+        script.write_text("#QUORATE --nodes 2\necho\n")
+        submit = ("submit", "-n", NAMESPACE, "--dry-run")
+        attached = await command(*submit, f"-f{script}", "-o", "yaml")
+        job, _ = yaml.safe_load_all(attached.out)
+        assert job["spec"]["completions"] == 2
+        assert job["metadata"]["name"].startswith("count-")
+        assert (await command.output_of(*submit, "--", "./bin/Train")).startswith("job.batch/train-")
+        limited = await command(
+            *submit, "--gang", "--time", "2h", "-q", "queue", "--name", "g", "--", "./run"
+        )
+        assert (limited.code, limited.out) == (0, "job.batch.volcano.sh/g (dry run)\n")
+        assert await command.completes(f"submit -n {NAMESPACE} -f missing -q que") == ["queue"]
+        for verb in ("cancel", "logs"):
+            nameless = await command(verb, "-n", NAMESPACE, "")
+            assert (nameless.code, nameless.err) == (
+                2, "error: '' is no job (write NAME or TYPE/NAME, such as job/train)\n"
+            )  # fmt: skip
+
+    story_runner(tmp_path, monkeypatch)(story)
+
+
 SCRIPT = """#!/bin/sh
 #SBATCH --job-name=count --array=5-6
 #SBATCH --mail-type=END

@@ -69,6 +69,7 @@ def test_what_is_no_array_is_refused(written: str) -> None:
         ({"command": ()}, "there is no command"),
         ({"name": "Train_1"}, "--name Train_1: is no name of a job"),
         ({"name": "x" * 53}, "at most 52"),
+        ({"name": "1st", "pods": 2}, "--name 1st: must begin with a letter"),
         ({"pods": 0}, "--nodes 0: is no number of pods"),
         ({"pods": 4, "min_pods": 5}, "--min-pods 5: must be from 1 to 4"),
         ({"cpus": "lots"}, "cpu=lots: is no quantity"),

@@ -8,7 +8,7 @@ from quorate.submission.script import MAX_BYTES, read_script
 SLURM = """#!/bin/bash
 #SBATCH --job-name=Train_Model
 #SBATCH -N 2 --gres=gpu:a100:8
-#SBATCH --cpus-per-task 4   # of each task
+#SBATCH\t--cpus-per-task 4   # of each task
 #SBATCH --mem=64G --time=1-12:00:00 -p lab
 #SBATCH --mail-type=END --output out.txt
 #SBATCH --gpus-per-node=h100:4 --gres=license:2

@@ -78,6 +78,8 @@ def _problems(request: JobRequest) -> Iterator[str]:
             f"--name {request.name}: is no name of a job "
             f"(at most {MAX_JOB_NAME} of a-z, 0-9 and -, with a letter or digit first and last)"
         )
+    if request.pods > 1 and request.name[0].isdigit():
+        yield f"--name {request.name}: must begin with a letter, as the Service of its pods does"
     if not 1 <= request.pods <= MAX_PODS:
         yield f"--nodes {request.pods}: is no number of pods (from 1 to {MAX_PODS})"
     if request.min_pods is not None and not 1 <= request.min_pods <= request.pods:

@@ -31,11 +31,11 @@ def read_script(name: str, text: str) -> Script:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             break
-        mark, _, written = line.partition(" ")
+        mark, *written = line.split(maxsplit=1) or [""]
         if mark not in ("#QUORATE", "#SBATCH"):
             continue
         try:
-            words = shlex.split(written, comments=True)
+            words = shlex.split("".join(written), comments=True)
         except ValueError as error:
             raise InvalidRequest(f"{name}:{number}: {error}") from error
         if mark == "#QUORATE":

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -18,6 +19,7 @@ from quorate.api.volcano import DEFAULT_QUEUE
 from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.explain.command import RELOAD_S
 from quorate.cli.verbs.logs import follow_job, outcome_of
 from quorate.cli.verbs.printing import qualified_name
 from quorate.inspect.configuration_files import read_text
@@ -27,7 +29,7 @@ from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
 from quorate.inspect.job_names import NamedJob
 from quorate.inspect.would_start import estimated_start, starts_now, would_start
-from quorate.kube.errors import AlreadyExists, Forbidden, NotFound
+from quorate.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound, Unreachable
 from quorate.kube.resources import JOBS, LOCAL_QUEUES, QUEUES, SERVICES, VOLCANO_JOBS, Json, Resource, untyped
 from quorate.submission.objects import objects_of, owned_by
 from quorate.submission.request import (
@@ -44,7 +46,6 @@ from quorate.submission.script import Script, read_script
 POLL_S: Final = 1.0  # between two looks at the state of a job that is awaited
 ASSUMED_S: Final = 3600.0  # how long jobs run of which no kind has finished
 _SUFFIX_BYTES: Final = 2  # of a name that is made up
-_FILE_OPTIONS: Final = ("-f", "--file")
 _RESOURCES: Final[Mapping[tuple[str, str], Resource[Json]]] = {
     (kind.api_version, kind.kind): untyped(kind.group, kind.version, kind.plural, kind.kind, True)
     for kind in (JOBS, VOLCANO_JOBS, SERVICES)
@@ -55,23 +56,17 @@ class WithScript(TyperCommand):
     """Reads the options in the comments of a script before those of the command line, which win."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        own = args[: args.index("--")] if "--" in args else args
-        if "--help" not in own and (path := _file_in(own)) is not None:
+        if ctx.resilient_parsing:  # for the completion of the command line
+            return super().parse_args(ctx, args)
+        written, _, _ = self.make_parser(ctx).parse_args([*args])
+        if written.get("file") and not written.get("help"):
+            path = Path(written["file"])
             script = _read(path)
             ctx.obj = script
             for option in script.ignored:
                 typer.echo(f"{path}: #SBATCH {option} has no meaning here: it is ignored", err=True)
             args = [*script.options, *args]
         return super().parse_args(ctx, args)
-
-
-def _file_in(args: Sequence[str]) -> Path | None:
-    for number, arg in enumerate(args):
-        name, has_value, value = arg.partition("=")
-        if name in _FILE_OPTIONS:
-            value = value if has_value else next(iter(args[number + 1 :]), "")
-            return Path(value) if value else None
-    return None
 
 
 def _read(path: Path) -> Script:
@@ -94,7 +89,8 @@ def _submit(
     file: Annotated[
         Path | None,
         typer.Option(
-            *_FILE_OPTIONS,
+            "--file",
+            "-f",
             metavar="FILE",
             help="Run this script. Its comments [b]#QUORATE[/b] and [b]#SBATCH[/b] hold options.",
         ),
@@ -167,6 +163,7 @@ def _submit(
             name=name or _new_name(file.stem if file is not None else words[0] if words else ""),
             command=words,
             image=image,
+            local_queue=queue,  # unless it is the name of a queue of pod groups
             pods=nodes,
             min_pods=min_pods,
             cpus=cpus,
@@ -185,7 +182,7 @@ def _submit(
         raise UsageError(str(error)) from error
 
     async def run(connection: Connection) -> bool:
-        in_queue = await _in_queue(connection, wanted, queue)
+        in_queue = await _in_queue(connection, wanted)
         objects = objects_of(in_queue)
         if dry_run:
             return await _try(connection, in_queue, objects, output)
@@ -199,9 +196,10 @@ def _submit(
 
 def _new_name(written: str) -> str:
     """Return a name that begins as ``written``, the name of a program or of a script."""
-    letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in written.lower())
+    name = written.rpartition("/")[2].lower()
+    letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
     suffix = secrets.token_hex(_SUFFIX_BYTES)
-    stem = letters.rpartition("/")[2].strip("-")[: MAX_JOB_NAME - len(suffix) - 1].strip("-")
+    stem = letters.lstrip("-0123456789")[: MAX_JOB_NAME - len(suffix) - 1].strip("-")
     return f"{stem or 'job'}-{suffix}"
 
 
@@ -215,17 +213,23 @@ def _pairs(option: str, written: Sequence[str] | None) -> dict[str, str]:
     return pairs
 
 
-async def _in_queue(connection: Connection, wanted: JobRequest, written: str) -> JobRequest:
+async def _in_queue(connection: Connection, wanted: JobRequest) -> JobRequest:
     """Return the request with its queue.  Raises ``UsageError`` if there is none of that name.
 
     A gang waits in a local queue, or else in a queue of pod groups.
     """
-    local = [queue.metadata.name for queue in await _listed(connection, LOCAL_QUEUES, connection.namespace)]
+    written = wanted.local_queue
+    # To users without permission, kinds that the cluster does not serve are forbidden too.
+    missing = (NotFound, Forbidden) if wanted.gang else (NotFound,)
+    local = await _names(connection, LOCAL_QUEUES, connection.namespace, missing)
     if written in local:
-        return replace(wanted, local_queue=written)
-    groups = [queue.metadata.name for queue in await _listed(connection, QUEUES, "")] if wanted.gang else []
+        return wanted
+    try:
+        groups = await _names(connection, QUEUES, "", (NotFound,)) if wanted.gang else []
+    except Forbidden:
+        groups = [written] if written else []  # the scheduler says if there is none of that name
     if written in groups:
-        return replace(wanted, volcano_queue=written)
+        return replace(wanted, local_queue="", volcano_queue=written)
     if not written and len(local) == 1:
         return replace(wanted, local_queue=local[0])
     if not written and wanted.gang:
@@ -246,16 +250,18 @@ async def _in_queue(connection: Connection, wanted: JobRequest, written: str) ->
     raise UsageError(f"-q {written}: no local queue of that name {where} ({hint})")
 
 
-async def _listed(connection: Connection, resource: Resource[Any], namespace: str) -> Sequence[Any]:
-    """Return the objects; none of a kind that the cluster does not serve or the caller may not list."""
+async def _names(
+    connection: Connection, resource: Resource[Any], namespace: str, missing: tuple[type[ApiError], ...]
+) -> list[str]:
+    """Return the names of the objects; none if the API server answers with an error in ``missing``."""
     try:
-        return (await connection.client.list(resource, namespace)).items
-    except (NotFound, Forbidden):
-        return ()
+        return [found.metadata.name for found in (await connection.client.list(resource, namespace)).items]
+    except missing:
+        return []
 
 
 async def _create(connection: Connection, objects: Sequence[Json]) -> NamedJob:
-    """Create the job, then what belongs to it and is deleted with it."""
+    """Create the job, then what belongs to it and is deleted with it; all of it or nothing."""
     job, *others = objects
     resource = _RESOURCES[job["apiVersion"], job["kind"]]
     try:
@@ -263,11 +269,17 @@ async def _create(connection: Connection, objects: Sequence[Json]) -> NamedJob:
     except AlreadyExists as error:
         name = job["metadata"]["name"]
         raise UsageError(f"{error} (write another --name, or quorate cancel {name} first)") from error
+    metadata = created.metadata
     for document in others:
         kind = _RESOURCES[document["apiVersion"], document["kind"]]
-        await connection.client.create(
-            kind, owned_by(document, resource, created.metadata), connection.namespace
-        )
+        try:
+            await connection.client.create(kind, owned_by(document, resource, metadata), connection.namespace)
+        except ApiError:
+            with suppress(NotFound):
+                await connection.client.delete(
+                    resource, metadata.key, uid=metadata.uid, propagation="Background"
+                )
+            raise
     return created
 
 
@@ -285,15 +297,17 @@ def _show(objects: Sequence[Json], output: o.Output, sentence: str) -> None:
 
 async def _try(connection: Connection, wanted: JobRequest, objects: Sequence[Json], output: o.Output) -> bool:
     """Print the objects, and on standard error whether and when the job would start."""
-    document = objects[0] | {"metadata": objects[0]["metadata"] | {"namespace": connection.namespace}}
-    resource = _RESOURCES[document["apiVersion"], document["kind"]]
-    await connection.client.create(resource, document, connection.namespace, dry_run=True)
+    for document in objects:
+        kind = _RESOURCES[document["apiVersion"], document["kind"]]
+        await connection.client.create(kind, document, connection.namespace, dry_run=True)
+    job = objects[0] | {"metadata": objects[0]["metadata"] | {"namespace": connection.namespace}}
+    resource = _RESOURCES[job["apiVersion"], job["kind"]]
     _show(objects, output, f"{qualified_name(resource, wanted.name)} (dry run)")
     if not wanted.local_queue:
         typer.echo("whether it would start is evaluated for jobs in local queues only", err=True)
         return True
     try:
-        explanation, workload = await would_start(connection.client, None, document)
+        explanation, workload = await would_start(connection.client, None, job)
     except Forbidden as error:
         typer.echo(f"whether it would start is not known: {error}", err=True)
         return True
@@ -344,11 +358,14 @@ async def _report(connection: Connection, job: NamedJob) -> None:
             explanations = [await answers.of(target) for target in await named_targets(connection, name)]
         except NotFound:
             return
+        except (ApiError, Unreachable, UsageError) as error:
+            typer.echo(f"its state is not shown: {error}", err=True)
+            return
         text = "; ".join(explanation.message for explanation in explanations)
         if text != last:
             typer.echo(text, err=True)
         last = text
-        await asyncio.sleep(POLL_S)
+        await asyncio.sleep(RELOAD_S if answers.has_model else POLL_S)
 
 
 submit = typer.main.get_command(_command)
