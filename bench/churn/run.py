@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from bench.admission.processes import ProcessUsage, UsageSampler, running
 from bench.admission.server import local_server
-from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.api.meta import Key, at_epoch
+from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import WallClock

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from bench.scale.synthetic_client import Body, Series
 from quorate.api import codec
-from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,

@@ -10,8 +10,8 @@ from bench.scale.measure import PROCESSES
 from bench.scale.objects import JOB_PODS, Size, changed_pod, controllers_series, node, scheduler_series
 from bench.scale.synthetic_client import SyntheticClient
 
-from quorate.api.kueue import WORKLOAD_ANNOTATION
 from quorate.api.meta import Key, is_true
+from quorate.api.names.kueue import WORKLOAD_ANNOTATION
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
     PLACEABLE_NODES,

@@ -9,7 +9,6 @@ import msgspec
 from quorate.api import codec
 from quorate.api.batch import Job
 from quorate.api.kueue import (
-    RESOURCE_IN_USE,
     Admission,
     PodSet,
     PodSetAssignment,
@@ -20,6 +19,7 @@ from quorate.api.kueue import (
     WorkloadStatus,
 )
 from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.api.names.kueue import RESOURCE_IN_USE
 
 CREATED_AT = 1_000.0
 CONTAINER = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}

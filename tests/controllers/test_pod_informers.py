@@ -13,7 +13,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.queueing import NodeFit
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import POD_SET
+from quorate.api.names.kueue import POD_SET
 from quorate.controllers.context import ControllerContext, event_recorder
 from quorate.controllers.controller_table import ControllerRun
 from quorate.controllers.informers import Informers, select_unscheduled

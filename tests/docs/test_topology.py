@@ -7,7 +7,8 @@ import pytest
 from quorate.api import codec
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
-from quorate.api.kueue.topology_annotations import POD_SET_PREFIX, topology_request
+from quorate.api.kueue.topology_annotations import topology_request
+from quorate.api.names.topology import POD_SET_PREFIX
 from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.jobset import replicated_job_index

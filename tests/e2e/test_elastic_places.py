@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.kueue.topology_annotations import UNCONSTRAINED
+from quorate.api.names.topology import UNCONSTRAINED
 from quorate.kube.resources import JOBS, PODS, TOPOLOGIES, WORKLOADS
 from quorate.local.nodes import NodePool
 from quorate.queueing.conditions import is_finished

@@ -10,9 +10,9 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.field_path import look_up
-from quorate.api.kueue import ELASTIC_JOB
-from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import Key, find_condition, is_true
+from quorate.api.names.kueue import ELASTIC_JOB
+from quorate.api.names.topology import UNCONSTRAINED
 from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.ray import RAY_CLUSTERS
 from quorate.controllers.jobs.unstructured import UnstructuredJob

@@ -7,9 +7,10 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.pods_ready import RequeuingStrategy, RequeuingTimestamp, WaitForPodsReady
-from quorate.api.kueue import PRIORITY_CLASS, Workload
+from quorate.api.kueue import Workload
 from quorate.api.kueue.wait_for_pods_ready import WAIT_FOR_PODS_READY
 from quorate.api.meta import Key, epoch, find_condition, is_true
+from quorate.api.names.kueue import PRIORITY_CLASS
 from quorate.controllers.pods.constants import FAST_ADMISSION
 from quorate.controllers.pods.queued_pod import is_gated
 from quorate.kube.resources import JOBS, PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS

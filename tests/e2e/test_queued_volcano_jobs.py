@@ -7,10 +7,10 @@ import pytest
 
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.integrations import VOLCANO_JOB, VOLCANO_POD_GROUP, Integrations
-from quorate.api.kueue import STOPPING
 from quorate.api.meta import Key
+from quorate.api.names.kueue import STOPPING
+from quorate.api.names.volcano import ADMITTED_POD_SETS, GROUP_NAME, SUSPENDED
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano.annotations import ADMITTED_POD_SETS, GROUP_NAME, SUSPENDED
 from quorate.kube.resources import LOCAL_QUEUES, POD_GROUPS, PODS, VOLCANO_JOBS, WORKLOADS
 from tests.e2e.volcano import Gangs, run_story
 from tests.e2e.world import NAMESPACE

@@ -11,8 +11,8 @@ from msgspec import structs
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import JOB_UID
 from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, is_true
+from quorate.api.names.kueue import JOB_UID
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import is_gated

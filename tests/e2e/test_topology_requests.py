@@ -8,8 +8,8 @@ import pytest
 from quorate.api import codec
 from quorate.api.configuration import default_configuration
 from quorate.api.core import SchedulingGate
-from quorate.api.kueue import TOPOLOGY_GATE
 from quorate.api.meta import Key
+from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.resources import EVENTS, JOBS, PODS

@@ -10,9 +10,10 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.configuration import default_configuration
-from quorate.api.kueue import TOPOLOGY_GATE, Workload
+from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import HOSTNAME, topology_assignment
 from quorate.api.meta import at_epoch
+from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import JOBS, PODS, WORKLOADS
 from quorate.local.nodes import NodePool

@@ -8,8 +8,9 @@ from quorate.api.codec import convert, decode, encode
 from quorate.api.configuration import load_configuration
 from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.decoding.documents import read_documents
-from quorate.api.kueue import QUEUE_NAME, ClusterQueue
+from quorate.api.kueue import ClusterQueue
 from quorate.api.kueue.conversion import V1BETA2, convert_version
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.quantity import parse_quantity
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "all-or-nothing"

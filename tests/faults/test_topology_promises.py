@@ -4,7 +4,8 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Pod
-from quorate.api.kueue import WORKLOAD_ANNOTATION, Workload
+from quorate.api.kueue import Workload
+from quorate.api.names.kueue import WORKLOAD_ANNOTATION
 from tests.faults.history import Recorded, Step
 from tests.faults.topology_promises import HOST, TopologyPromises
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from msgspec import UNSET
 
 from quorate.api.core import Pod
-from quorate.api.kueue import WORKLOAD_ANNOTATION, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key
+from quorate.api.names.kueue import WORKLOAD_ANNOTATION
 from quorate.queueing.conditions import has_quota_reservation, is_finished
 from tests.faults.history import Step
 

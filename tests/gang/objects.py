@@ -10,8 +10,8 @@ from quorate.api.core import PriorityClass, ResourceQuota
 from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Uid, at_epoch
+from quorate.api.names.volcano import ADMITTED_POD_SETS, SUSPENDED
 from quorate.api.volcano import PodGroup, Queue
-from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
 from quorate.api.volcano.topology import HyperNode
 
 Json = dict[str, Any]

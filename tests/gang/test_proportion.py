@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.api.volcano.annotations import POD_GROUP_GATE
+from quorate.api.names.volcano import POD_GROUP_GATE
 from tests.gang.plugin_session import Json, PluginSession
 
 GPU = "nvidia.com/gpu"

@@ -14,10 +14,10 @@ from quorate.api import codec
 from quorate.api.core import ContainerState, ContainerStateTerminated
 from quorate.api.core.pod import ContainerStatus, Pod, PodCondition, PodMeta, PodStatus
 from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
+from quorate.api.names.volcano import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, TASK_SPEC
 from quorate.api.quantity import parse_quantity
 from quorate.api.volcano import PodGroup, PodGroupStatus
-from quorate.api.volcano.annotations import TASK_SPEC
-from quorate.api.volcano.job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job, with_defaults
+from quorate.api.volcano.job import Command, Job, with_defaults
 from quorate.controllers.volcano.job.job_phases import ACTIVE, RESTART, TRANSITIONS, ActionScope
 from quorate.controllers.volcano.job.job_pod_group import build_pod_group, group_name, min_task_member
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod

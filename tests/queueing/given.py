@@ -10,7 +10,6 @@ from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node as ClusterNode
 from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.kueue import (
-    PRIORITY_CLASS,
     Admission,
     AdmissionCheck,
     AdmissionCheckSpec,
@@ -30,6 +29,7 @@ from quorate.api.kueue import (
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.kueue.topology import Topology, TopologyAssignment, topology_assignment
 from quorate.api.meta import Condition, Key, ObjectMeta, at_epoch
+from quorate.api.names.kueue import PRIORITY_CLASS
 from quorate.controllers.jobframework.construct_workload import Priority, resolve_priority
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import HOSTNAME

@@ -19,9 +19,10 @@ from quorate.api.configuration.queueing import (
     ResourceOptions,
     Transformation,
 )
-from quorate.api.kueue import ELASTIC_JOB, POD_SET, SLICE_REPLACEMENT_FOR, WORKLOAD_ANNOTATION, RequeueState
-from quorate.api.kueue.topology_annotations import UNCONSTRAINED
+from quorate.api.kueue import RequeueState
 from quorate.api.meta import at_epoch
+from quorate.api.names.kueue import ELASTIC_JOB, POD_SET, SLICE_REPLACEMENT_FOR, WORKLOAD_ANNOTATION
+from quorate.api.names.topology import UNCONSTRAINED
 from quorate.api.quantity import Quantity, parse_quantity
 from quorate.api.syntax import parse_duration
 

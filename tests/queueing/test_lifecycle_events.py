@@ -5,13 +5,9 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.queueing import ObjectRetention
-from quorate.api.kueue import (
-    RESOURCE_IN_USE,
-    UNREADABLE,
-    Workload,
-    WorkloadStatus,
-)
+from quorate.api.kueue import UNREADABLE, Workload, WorkloadStatus
 from quorate.api.meta import Condition, at_epoch
+from quorate.api.names.kueue import RESOURCE_IN_USE
 from quorate.queueing import conditions as c
 from tests.queueing.lifecycle_builders import (
     ADMITTED,

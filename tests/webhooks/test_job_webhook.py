@@ -9,7 +9,7 @@ import pytest
 from quorate.api.configuration import Configuration, default_configuration
 from quorate.api.configuration.feature_gates import WebhookGates
 from quorate.api.meta import Uid
-from quorate.api.volcano.annotations import SUSPENDED
+from quorate.api.names.volcano import SUSPENDED
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.ray import RayCluster

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.api.volcano.annotations import SUSPENDED
+from quorate.api.names.volcano import SUSPENDED
 from quorate.kube.errors import ApiError, Forbidden, ServerError
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, PLACEABLE_PODS, POD_GROUPS, untyped
 from tests.webhooks.cluster import WebhookCluster, webhook_cluster

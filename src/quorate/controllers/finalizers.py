@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import RESOURCE_IN_USE, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
+from quorate.api.names.kueue import RESOURCE_IN_USE
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing.conditions import OWNER_NOT_FOUND, OWNER_NOT_FOUND_TEXT

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION, Admission, Workload
+from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key, ObjectMeta, Uid, epoch
+from quorate.api.names.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.controllers.pod_informers import PodInformers, PodSelector
 from quorate.controllers.unreadable_workloads import reserving_part
 from quorate.kube.informer import Change, Informer

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quorate.api.configuration.integrations import SPARK, Integrations
-from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, ObjectMeta, Struct, matches_selector
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.integrations import INTEGRATIONS
 from quorate.controllers.limits import UNSERVED_INTERVAL_S

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from quorate.api.kueue import JOB_UID, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
+from quorate.api.names.kueue import JOB_UID
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import IS_GROUP_WORKLOAD, Admission, Workload
+from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import (
     Condition,
     ConditionStatus,
@@ -20,6 +20,7 @@ from quorate.api.meta import (
     is_true,
     with_condition,
 )
+from quorate.api.names.kueue import IS_GROUP_WORKLOAD
 from quorate.api.volcano import GROUP as VOLCANO_GROUP
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.limits import MAX_MESSAGE_BYTES

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import ELASTIC_JOB, Admission, Workload
+from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
+from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
 from quorate.queueing.inadmissible_reasons import (

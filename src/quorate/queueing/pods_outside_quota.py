@@ -7,8 +7,9 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import Resources
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import POD_SET, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, find_condition
+from quorate.api.names.kueue import POD_SET
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup, counts_quota, usage_of
 from quorate.queueing.limits import MAX_NAMED_PODS

@@ -1,8 +1,9 @@
 """Slices of elastic jobs: a job that grows has a second workload, which replaces the first."""
 
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import SLICE_REPLACEMENT_FOR, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key
+from quorate.api.names.kueue import SLICE_REPLACEMENT_FOR
 
 
 def replaced_slice(workload: Workload, gates: Gates) -> Key | None:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, ObjectMeta
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
-from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.gang.cache.from_objects import pod_group_key
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import TaskStatus

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from quorate.api import codec
 from quorate.api.explanation import Explanation
-from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.controllers.integrations import INTEGRATIONS
 from quorate.inspect.awaited_conditions import CREATED, describe, ending, predicate
 from quorate.inspect.connection import Connection

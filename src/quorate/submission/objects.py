@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from quorate.api.kueue import MAX_EXEC_TIME_SECONDS, PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
+from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS, PRIORITY_CLASS, QUEUE_NAME
 from quorate.kube.resources import JOBS, SERVICES, VOLCANO_JOBS, Json, Resource
 from quorate.submission.request import Array, JobRequest, check
 

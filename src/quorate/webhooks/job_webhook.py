@@ -12,8 +12,8 @@ import msgspec
 from quorate.api.configuration import Configuration
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.findings import Finding
-from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
+from quorate.api.names.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
 from quorate.api.validation.topology import added_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of

@@ -6,8 +6,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import RESOURCE_IN_USE, ClusterQueue, Cohort, ResourceFlavor, Workload
+from quorate.api.kueue import ClusterQueue, Cohort, ResourceFlavor, Workload
 from quorate.api.meta import Struct
+from quorate.api.names.kueue import RESOURCE_IN_USE
 from quorate.api.validation.fields import Findings
 from quorate.api.validation.queues import (
     cluster_queue_findings,

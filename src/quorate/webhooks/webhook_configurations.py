@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import QUEUE_NAME
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.controllers.pods.constants import MANAGED, SUSPENDING_PARENT
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import Operation

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION, Admission, PodSetAssignment
+from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.meta import Condition, Key, ObjectMeta, Struct, Uid, epoch, find_condition, is_true
+from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.kube.resources import Resource
 from quorate.witness.pods import POD_GROUP, VOLCANO_GROUP, WitnessedPod
 

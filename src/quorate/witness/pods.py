@@ -9,8 +9,8 @@ from typing import Annotated, Final
 import msgspec
 
 from quorate.api.core import AT_MOST_CONTAINERS, ResourceRequirements, Resources
-from quorate.api.kueue import POD_SET, QUEUE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.meta import Condition, ObjectMeta, Struct, find_condition
+from quorate.api.names.kueue import POD_SET, QUEUE_NAME, WORKLOAD_ANNOTATION
 from quorate.kube.resources import Resource
 
 Amounts = Mapping[str, int]

@@ -7,8 +7,9 @@ from typing import Final
 
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import Node
-from quorate.api.kueue import POD_SET, QUEUE_NAME, ClusterQueue, Cohort
+from quorate.api.kueue import ClusterQueue, Cohort
 from quorate.api.meta import Key, Uid, epoch, is_true
+from quorate.api.names.kueue import POD_SET, QUEUE_NAME
 from quorate.api.quantity import NANOS
 from quorate.witness.admissions import Admissions, WitnessedWorkload, assignment_of
 from quorate.witness.devices import WitnessedClaim, devices_by_pod

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.kueue import TOPOLOGY_GATE, PodSet, Workload
+from quorate.api.kueue import PodSet, Workload
 from quorate.api.kueue.topology import PodSetTopologyRequest, topology_assignment
+from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions
 from quorate.kube.writes import Create, Patch
 from tests.controllers.jobframework.plans import events, plan, reasons, show

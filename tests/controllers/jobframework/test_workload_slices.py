@@ -9,7 +9,6 @@ from quorate.api.batch import Job
 from quorate.api.core import SchedulingGate, Toleration
 from quorate.api.core.pod import Pod, PodMeta
 from quorate.api.kueue import (
-    TOPOLOGY_GATE,
     PodSet,
     PriorityClassRef,
     ReclaimablePod,
@@ -18,8 +17,9 @@ from quorate.api.kueue import (
     WorkloadStatus,
 )
 from quorate.api.kueue.topology import topology_assignment
-from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import ObjectMeta, at_epoch
+from quorate.api.names.kueue import TOPOLOGY_GATE
+from quorate.api.names.topology import UNCONSTRAINED
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE, pods_of_job, ungate, ungating_slices
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import PodSetInfo

@@ -12,7 +12,8 @@ from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core import Toleration
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import TOPOLOGY_GATE, PodSet
+from quorate.api.kueue import PodSet
+from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobframework.interface import JobKind
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext

@@ -9,8 +9,9 @@ import pytest
 
 from quorate.api.batch import decode_template
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import ELASTIC_JOB, PodSet
+from quorate.api.kueue import PodSet
 from quorate.api.meta import Key
+from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.controllers.jobframework.interface import ValidationScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo

@@ -9,8 +9,9 @@ import pytest
 from quorate.api import codec
 from quorate.api.batch import Job
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.kueue import TOPOLOGY_GATE, PodSet
+from quorate.api.kueue import PodSet
 from quorate.api.meta import ObjectMeta
+from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.api.volcano import job as volcano_job
 from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobframework.interface import JobKind

@@ -9,7 +9,8 @@ from quorate.api import codec
 from quorate.api.configuration.queueing import ResourceOptions, Transformation
 from quorate.api.core import Resources
 from quorate.api.core.pod import Pod, PodMeta
-from quorate.api.kueue import MANAGED, PodSet, PodSetAssignment
+from quorate.api.kueue import PodSet, PodSetAssignment
+from quorate.api.names.kueue import MANAGED
 from quorate.controllers.pods.charged_requests import uncharged_requests
 
 GPU = "example.com/gpu"

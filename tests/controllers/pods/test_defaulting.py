@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quorate.api.kueue import PREBUILT_WORKLOAD
+from quorate.api.names.kueue import PREBUILT_WORKLOAD
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.defaulting import DefaultingContext, default_pod, pod_findings, pod_warnings
 

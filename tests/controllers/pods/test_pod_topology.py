@@ -8,7 +8,8 @@ import pytest
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import TOPOLOGY_GATE, PodSet
+from quorate.api.kueue import PodSet
+from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import PodSetInfo, read_template
 from quorate.controllers.jobframework.rules import decide

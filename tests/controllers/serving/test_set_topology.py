@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.kueue import TOPOLOGY_GATE
+from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.job_plan import JobOptions
 from quorate.controllers.pods import constants

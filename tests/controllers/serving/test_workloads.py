@@ -7,8 +7,9 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import JOB_UID, PREBUILT_WORKLOAD, PRIORITY_CLASS, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import OwnerReference, Uid, at_epoch
+from quorate.api.names.kueue import JOB_UID, PREBUILT_WORKLOAD, PRIORITY_CLASS
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import TOPOLOGY_GATE
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key
+from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.controllers.topology.ungater import SentUngatings, Ungating, find_ungatings
 from tests.controllers.topology.objects import INDEX, a_pod, a_workload, changed
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.api.kueue import PRIORITY_CLASS
 from quorate.api.meta import is_true
+from quorate.api.names.kueue import PRIORITY_CLASS
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from quorate.api import codec
-from quorate.api.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
 from quorate.api.meta import at_epoch, epoch
+from quorate.api.names.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from quorate.queueing.state import State
 from quorate.simulate.estimates.rolling_forecast import RollingForecast, WaitingStart

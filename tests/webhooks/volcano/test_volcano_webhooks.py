@@ -14,9 +14,9 @@ from quorate.api import codec
 from quorate.api.configuration.gang import PodGroupWebhooks
 from quorate.api.core import Namespace
 from quorate.api.meta import Key
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.validation.pod_templates import pod_template_findings
 from quorate.api.volcano import PodGroup, Queue
-from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.webhooks.admission_review import AdmissionResponse
 from quorate.webhooks.limits import MAX_COUNTED
 from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks

@@ -25,11 +25,11 @@ from quorate.api.core.scheduling import (
     PodSpec,
 )
 from quorate.api.interning import CACHE_SIZE, InternCache, SharedStructs, intern_strings, intern_time
-from quorate.api.kueue import ADMISSION_GATE, MANAGED
-from quorate.api.kueue.topology_annotations import REQUESTS
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct
-from quorate.api.volcano import annotations
-from quorate.api.volcano.job import JOB_NAME
+from quorate.api.names import volcano as annotations
+from quorate.api.names.kueue import ADMISSION_GATE, MANAGED
+from quorate.api.names.topology import REQUESTS
+from quorate.api.names.volcano import JOB_NAME
 
 NOT_WRITTEN: Final = msgspec.Raw(b"{}")
 ENDED_PHASES: Final = ("Succeeded", "Failed")  # a pod in one of them never runs again

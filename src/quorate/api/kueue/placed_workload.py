@@ -10,9 +10,10 @@ import msgspec
 from quorate.api.core import Resources
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_templates import template_pod
-from quorate.api.kueue import SLICE_NAME, Admission, PodSet, ReclaimablePod
+from quorate.api.kueue import Admission, PodSet, ReclaimablePod
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition, ObjectMeta, Struct, Uid, find_condition
+from quorate.api.names.kueue import SLICE_NAME
 from quorate.api.quantity import Quantity
 
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from quorate.api.core import PodTemplate, ResourceRequirements, Taint, Toleration
 from quorate.api.findings import Finding, child_path
-from quorate.api.kueue import ADMISSION_GATED_BY
 from quorate.api.meta import LabelSelector
+from quorate.api.names.kueue import ADMISSION_GATED_BY
 from quorate.api.syntax import is_dns_subdomain, is_label_value, is_qualified_name
 
 Findings = Iterator[Finding]

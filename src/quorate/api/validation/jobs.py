@@ -3,19 +3,19 @@
 import msgspec
 
 from quorate.api.findings import Finding, child_path
-from quorate.api.kueue import (
-    ELASTIC_JOB,
-    MAX_EXEC_TIME_SECONDS,
-    PREBUILT_WORKLOAD,
-    PRIORITY_CLASS,
-    QUEUE_NAME,
-)
 from quorate.api.kueue.wait_for_pods_ready import (
     WAIT_FOR_PODS_READY,
     InvalidTimeouts,
     parse_workload_timeouts,
 )
 from quorate.api.meta import ObjectMeta
+from quorate.api.names.kueue import (
+    ELASTIC_JOB,
+    MAX_EXEC_TIME_SECONDS,
+    PREBUILT_WORKLOAD,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+)
 from quorate.api.syntax import is_dns_subdomain, signed_int32
 from quorate.api.validation.fields import Findings, gate_findings, gate_update_findings
 

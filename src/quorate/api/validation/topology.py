@@ -12,10 +12,10 @@ import msgspec
 from quorate.api.configuration.feature_gates import DEFAULT_TOPOLOGY_GATES, TopologyGates
 from quorate.api.findings import Finding, child_path
 from quorate.api.kueue.topology import PodSetTopologyRequest, SliceConstraint
-from quorate.api.kueue.topology_annotations import (
+from quorate.api.kueue.topology_annotations import MAX_SLICE_LAYERS, parse_boolean, parse_constraints
+from quorate.api.names.topology import (
     GROUP_NAME,
     INDEX_OFFSET,
-    MAX_SLICE_LAYERS,
     POD_SET_PREFIX,
     PREFERRED,
     REQUIRED,
@@ -23,8 +23,6 @@ from quorate.api.kueue.topology_annotations import (
     SLICE_LEVEL,
     SLICE_SIZE,
     UNCONSTRAINED,
-    parse_boolean,
-    parse_constraints,
 )
 from quorate.api.syntax import is_qualified_name, signed_int32
 from quorate.api.validation.fields import Findings

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from quorate.api.core import Resources
 from quorate.api.core.pod_resources import sum_resources
 from quorate.api.findings import Finding, child_path
+from quorate.api.names.volcano import HIERARCHY, HIERARCHY_WEIGHTS
 from quorate.api.quantity import Quantity
 from quorate.api.validation.fields import Findings, join_names
 from quorate.api.validation.pod_groups import amount_findings
 from quorate.api.volcano import CLOSED, DEFAULT_QUEUE, OPEN, ROOT_QUEUE, Queue, QueueSpec
-from quorate.api.volcano.annotations import HIERARCHY, HIERARCHY_WEIGHTS
 
 INVALID_QUEUE: Final = "InvalidQueueResources"  # Volcano's reason for any invalid queue
 PROTECTED: Final = "ProtectedQueue"  # a queue that every cluster must have

@@ -11,17 +11,9 @@ from quorate.api.batch import decode_template
 from quorate.api.configuration.feature_gates import WebhookGates
 from quorate.api.core import ResourceRequirements
 from quorate.api.findings import Finding, child_path
-from quorate.api.kueue import (
-    ELASTIC_JOB,
-    PODS_RUN_AGAIN,
-    PRIORITY_BOOST,
-    SLICE_REPLACEMENT_FOR,
-    Admission,
-    PodSet,
-    ReclaimablePod,
-    Workload,
-)
+from quorate.api.kueue import PODS_RUN_AGAIN, Admission, PodSet, ReclaimablePod, Workload
 from quorate.api.meta import is_true
+from quorate.api.names.kueue import ELASTIC_JOB, PRIORITY_BOOST, SLICE_REPLACEMENT_FOR
 from quorate.api.quantity import PODS
 from quorate.api.validation.fields import (
     Findings,

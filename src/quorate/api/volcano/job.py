@@ -21,15 +21,6 @@ GROUP: Final = "batch.volcano.sh"
 BUS_GROUP: Final = "bus.volcano.sh"
 VERSION: Final = "v1alpha1"
 
-# Labels and annotations of pods and other objects that a job owns.
-JOB_NAME: Final = "volcano.sh/job-name"
-JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
-JOB_VERSION: Final = "volcano.sh/job-version"
-JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
-TASK_INDEX: Final = "volcano.sh/task-index"
-TEMPLATE_UID: Final = "volcano.sh/template-uid"
-PARTITION: Final = "volcano.sh/partition-id"
-
 JobPhase = Literal[
     "", "Pending", "Running", "Completing", "Completed", "Restarting",
     "Aborting", "Aborted", "Terminating", "Terminated", "Failed",

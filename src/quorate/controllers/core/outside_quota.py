@@ -10,8 +10,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import IS_GROUP_WORKLOAD, POD_GROUP_NAME, WORKLOAD_ANNOTATION, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key
+from quorate.api.names.kueue import IS_GROUP_WORKLOAD, POD_GROUP_NAME, WORKLOAD_ANNOTATION
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.jobframework.ancestors import AncestorFinder, OwnerNotFound
 from quorate.controllers.limits import FEW_WORKERS, OUTSIDE_DELAY_S, OUTSIDE_GRACE_S, POD_OWNER_RETRY_S

@@ -7,22 +7,17 @@ from typing import Any
 
 from quorate.api.batch import decode_template
 from quorate.api.core import PriorityClass
-from quorate.api.kueue import (
+from quorate.api.kueue import GROUP, PodSet, PriorityClassRef, Workload, WorkloadPriorityClass, WorkloadSpec
+from quorate.api.meta import ObjectMeta, OwnerReference, Uid
+from quorate.api.names.kueue import (
     ADMISSION_GATED_BY,
-    GROUP,
     JOB_UID,
     MAX_EXEC_TIME_SECONDS,
     PREBUILT_WORKLOAD,
     PRIORITY_CLASS,
     QUEUE_NAME,
     RESOURCE_IN_USE,
-    PodSet,
-    PriorityClassRef,
-    Workload,
-    WorkloadPriorityClass,
-    WorkloadSpec,
 )
-from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.syntax import is_label_value, positive_int32
 from quorate.controllers.limits import MAX_LABEL, MAX_NAME
 from quorate.kube.resources import Resource

@@ -7,9 +7,10 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import ELASTIC_JOB, POD_SET, SLICE_NAME, TOPOLOGY_GATE, ResourceFlavor, Workload
+from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.kueue.topology import TopologyAssignment
-from quorate.api.kueue.topology_annotations import PREFERRED, REQUIRED, UNCONSTRAINED
+from quorate.api.names.kueue import ELASTIC_JOB, POD_SET, SLICE_NAME, TOPOLOGY_GATE
+from quorate.api.names.topology import PREFERRED, REQUIRED, UNCONSTRAINED
 from quorate.controllers.informers import slices_of, unscheduled_of_slices
 from quorate.controllers.jobframework.interface import J, JobKind
 from quorate.controllers.jobframework.podset_info import (

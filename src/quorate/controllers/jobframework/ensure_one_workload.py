@@ -9,15 +9,10 @@ from typing import Final
 
 from quorate.api.batch import decode_template
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import ELASTIC_JOB, JOB_UID, MAX_EXEC_TIME_SECONDS, PodSet, Workload
-from quorate.api.kueue.topology_annotations import (
-    POD_SET_PREFIX,
-    PREFERRED,
-    REQUIRED,
-    SLICE_CONSTRAINTS,
-    SLICE_LEVEL,
-)
+from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import Uid
+from quorate.api.names.kueue import ELASTIC_JOB, JOB_UID, MAX_EXEC_TIME_SECONDS
+from quorate.api.names.topology import POD_SET_PREFIX, PREFERRED, REQUIRED, SLICE_CONSTRAINTS, SLICE_LEVEL
 from quorate.api.syntax import is_label_value
 from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import remove_finalizer

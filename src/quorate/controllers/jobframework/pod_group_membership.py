@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from quorate.api.meta import Key
-from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 
 

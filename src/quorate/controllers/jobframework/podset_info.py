@@ -11,19 +11,10 @@ import msgspec
 
 from quorate.api.codec import to_builtins
 from quorate.api.core import Toleration
-from quorate.api.kueue import (
-    POD_SET,
-    SLICE_NAME,
-    TOPOLOGY_GATE,
-    WORKLOAD_ANNOTATION,
-    PodSet,
-    PodSetAssignment,
-    PodSetUpdate,
-    ResourceFlavor,
-    Workload,
-)
-from quorate.api.kueue.topology_annotations import UNCONSTRAINED
+from quorate.api.kueue import PodSet, PodSetAssignment, PodSetUpdate, ResourceFlavor, Workload
 from quorate.api.meta import Key
+from quorate.api.names.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
+from quorate.api.names.topology import UNCONSTRAINED
 from quorate.api.syntax import is_dns_label
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, merge_updates
 

@@ -3,16 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from quorate.api.kueue import (
-    ADMISSION_GATED_BY,
-    GROUP,
-    PRIORITY_CLASS,
-    PriorityClassRef,
-    Workload,
-    WorkloadPriorityClass,
-)
+from quorate.api.kueue import GROUP, PriorityClassRef, Workload, WorkloadPriorityClass
 from quorate.api.kueue.wait_for_pods_ready import WAIT_FOR_PODS_READY
 from quorate.api.meta import ObjectMeta
+from quorate.api.names.kueue import ADMISSION_GATED_BY, PRIORITY_CLASS
 from quorate.controllers.executor import ObjectEvent
 from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,

@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from quorate.api import codec
-from quorate.api.kueue import ELASTIC_JOB, SLICE_NAME, SLICE_REPLACEMENT_FOR, PodSet, Workload
+from quorate.api.kueue import PodSet, Workload
+from quorate.api.names.kueue import ELASTIC_JOB, SLICE_NAME, SLICE_REPLACEMENT_FOR
 from quorate.controllers.executor import normal_event
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import (

@@ -7,9 +7,10 @@ import msgspec
 
 from quorate.api.batch import Job
 from quorate.api.findings import Finding
-from quorate.api.kueue import STOPPING, PodSet
+from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.meta import epoch, is_true
+from quorate.api.names.kueue import STOPPING
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop, ValidationScope

@@ -5,8 +5,8 @@ from typing import Final
 
 from quorate.api.batch import Job, decode_template
 from quorate.api.findings import Finding
-from quorate.api.kueue import ELASTIC_JOB
-from quorate.api.kueue.topology_annotations import PREFERRED, REQUIRED
+from quorate.api.names.kueue import ELASTIC_JOB
+from quorate.api.names.topology import PREFERRED, REQUIRED
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.interface import ValidationScope
 

@@ -6,8 +6,9 @@ from typing import Final
 import msgspec
 
 from quorate.api.field_path import Path, look_up, read_count, read_field
-from quorate.api.kueue import TOPOLOGY_GATE
-from quorate.api.kueue.topology_annotations import GROUP_NAME, INDEX_OFFSET, PodIndex
+from quorate.api.kueue.topology_annotations import PodIndex
+from quorate.api.names.kueue import TOPOLOGY_GATE
+from quorate.api.names.topology import GROUP_NAME, INDEX_OFFSET
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.pod_counts import PodCounts, all_or_none_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo

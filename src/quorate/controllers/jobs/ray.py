@@ -19,8 +19,8 @@ from quorate.api.field_path import (
     with_field,
 )
 from quorate.api.findings import Finding
-from quorate.api.kueue import ELASTIC_JOB
 from quorate.api.meta import Key
+from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.api.quantity import parse_quantity
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobs.unstructured import (

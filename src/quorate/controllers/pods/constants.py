@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from quorate.api import kueue
+from quorate.api.names import kueue
 
 MANAGED: Final = kueue.MANAGED
 ADMISSION_GATE: Final = kueue.ADMISSION_GATE

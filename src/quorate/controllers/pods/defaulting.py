@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.api.findings import Finding
-from quorate.api.kueue import PREBUILT_WORKLOAD, PRIORITY_CLASS, QUEUE_NAME, TOPOLOGY_GATE
-from quorate.api.kueue.topology_annotations import GROUP_POD_INDEX, GROUP_POD_INDEX_LABEL
+from quorate.api.names.kueue import PREBUILT_WORKLOAD, PRIORITY_CLASS, QUEUE_NAME, TOPOLOGY_GATE
+from quorate.api.names.topology import GROUP_POD_INDEX, GROUP_POD_INDEX_LABEL
 from quorate.api.syntax import is_dns_subdomain, positive_int32
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import group_name_in

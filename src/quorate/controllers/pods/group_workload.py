@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import RESOURCE_IN_USE, PodSet, Workload, WorkloadSpec
+from quorate.api.kueue import PodSet, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, OwnerReference
+from quorate.api.names.kueue import RESOURCE_IN_USE
 from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
     NotComposed,

@@ -14,8 +14,9 @@ import msgspec
 from quorate.api.configuration.feature_gates import Gates, TopologyGates
 from quorate.api.core.pod import Pod
 from quorate.api.findings import Finding
-from quorate.api.kueue import JOB_UID, PodSet, Workload
+from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import find_condition
+from quorate.api.names.kueue import JOB_UID
 from quorate.controllers.executor import ObjectEvent, normal_event, warning_event
 from quorate.controllers.jobframework.construct_workload import NotComposed, maximum_execution_s
 from quorate.controllers.jobframework.interface import (

@@ -6,12 +6,10 @@ from typing import Final
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core.pod import Pod
 from quorate.api.findings import Finding
-from quorate.api.kueue import TOPOLOGY_GATE, PodSet
-from quorate.api.kueue.topology_annotations import (
-    GROUP_POD_INDEX,
-    REQUESTS,
-    PodIndex,
-)
+from quorate.api.kueue import PodSet
+from quorate.api.kueue.topology_annotations import PodIndex
+from quorate.api.names.kueue import TOPOLOGY_GATE
+from quorate.api.names.topology import GROUP_POD_INDEX, REQUESTS
 from quorate.controllers.jobframework.construct_workload import NotComposed
 from quorate.controllers.jobframework.topology import (
     TopologySource,

@@ -7,9 +7,9 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import TOPOLOGY_GATE
-from quorate.api.kueue.topology_annotations import GROUP_POD_INDEX, GROUP_POD_INDEX_LABEL
 from quorate.api.meta import at_epoch
+from quorate.api.names.kueue import TOPOLOGY_GATE
+from quorate.api.names.topology import GROUP_POD_INDEX, GROUP_POD_INDEX_LABEL
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import has_finalizer

@@ -10,15 +10,9 @@ from quorate.api import codec
 from quorate.api.batch import decode_template
 from quorate.api.core import Container
 from quorate.api.core.pod_resources import pod_level_requests
-from quorate.api.kueue import (
-    SLICE_NAME,
-    WORKLOAD_ANNOTATION,
-    PodSet,
-    PodSetAssignment,
-    ResourceFlavor,
-    Workload,
-)
+from quorate.api.kueue import PodSet, PodSetAssignment, ResourceFlavor, Workload
 from quorate.api.kueue.provisioning import MergePolicy, ProvisioningRequestConfigSpec
+from quorate.api.names.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.controllers.jobframework.podset_info import FlavorNotFound, InjectionConflict, info_of, inject
 from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES
 from quorate.kube.patches import merged

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from quorate.api.field_path import Path, look_up, read_entries, read_field, with_field
 from quorate.api.findings import Finding
-from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.names.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.defaulting import DefaultingContext, gates_of, with_default_queue
 from quorate.controllers.pods.roles import role_hash

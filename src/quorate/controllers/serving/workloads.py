@@ -13,9 +13,10 @@ import msgspec
 
 from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
-from quorate.api.kueue import JOB_UID, PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE, Workload, WorkloadSpec
-from quorate.api.kueue.topology_annotations import INDEX_OFFSET
+from quorate.api.kueue import Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, find_condition
+from quorate.api.names.kueue import JOB_UID, PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE
+from quorate.api.names.topology import INDEX_OFFSET
 from quorate.controllers.executor import ObjectEvent, Plan, normal_event, warning_event
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import (

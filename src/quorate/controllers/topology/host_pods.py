@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import TOPOLOGY_GATE
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import epoch
+from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.controllers.pods.pod_writes import set_condition
 from quorate.kube.writes import Apply
 from quorate.queueing.topology.node_failures import HostState

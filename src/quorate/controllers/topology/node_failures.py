@@ -16,9 +16,10 @@ import msgspec
 
 from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
-from quorate.api.kueue import POD_SET, Admission, Workload
+from quorate.api.kueue import Admission, Workload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key, find_condition
+from quorate.api.names.kueue import POD_SET
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import ByName
 from quorate.controllers.limits import WORKERS

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION, Workload
+from quorate.api.kueue import Workload
 from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Key, ObjectMeta
+from quorate.api.names.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
 from quorate.controllers.pod_informers import PodInformers, PodSelector
 from quorate.kube.selection import Selection
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import ELASTIC_JOB, POD_SET, TOPOLOGY_GATE, Admission, PodSetAssignment, Workload
+from quorate.api.kueue import Admission, PodSetAssignment, Workload
 from quorate.api.kueue.topology import topology_assignment
 from quorate.api.meta import Key
+from quorate.api.names.kueue import ELASTIC_JOB, POD_SET, TOPOLOGY_GATE
 from quorate.queueing.topology.shrunk_places import shrunk_domains
 
 Selectors = Mapping[str, str]

@@ -16,10 +16,11 @@ from typing import Any, Final
 from msgspec.structs import replace as replace_fields
 
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import POD_SET, TOPOLOGY_GATE, PodSetAssignment, Workload
+from quorate.api.kueue import PodSetAssignment, Workload
 from quorate.api.kueue.topology import HOSTNAME, TopologyAssignment
-from quorate.api.kueue.topology_annotations import INDEX_OFFSET
 from quorate.api.meta import Key, find_condition
+from quorate.api.names.kueue import POD_SET, TOPOLOGY_GATE
+from quorate.api.names.topology import INDEX_OFFSET
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import WORKERS
 from quorate.controllers.pods.constants import IS_GROUP

@@ -8,9 +8,10 @@ from typing import Any
 from quorate.api.batch import Job
 from quorate.api.configuration.gang import ManagedKind
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import QUEUE_NAME
+from quorate.api.names.kueue import QUEUE_NAME
+from quorate.api.names.volcano import JOB_NAME
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano.job import JOB_NAME, Command
+from quorate.api.volcano.job import Command
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import synced

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.events import Event
 from quorate.api.explanation import Explanation
-from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key, at_epoch, is_true
+from quorate.api.names.kueue import POD_SET
 from quorate.dashboard.limits import MAX_LIVE_PODS, MAX_SHOWN_EVENTS
 from quorate.dashboard.schema import EventRow, PodRow
 from quorate.inspect.cluster_reader import ClusterReader

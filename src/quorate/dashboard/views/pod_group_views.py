@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from quorate.api.core import Resources
 from quorate.api.meta import Key, at_epoch
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, OPEN, PENDING, ROOT_QUEUE, RUNNING, PodGroup
-from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.dashboard.history.timeline import group_milestones
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import from_quantity

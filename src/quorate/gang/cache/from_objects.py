@@ -17,11 +17,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.core.scheduling import PodSpec
 from quorate.api.meta import Key, epoch
-from quorate.api.quantity import Quantity
-from quorate.api.syntax import signed_int32
-from quorate.api.volcano import OPEN, ROOT_QUEUE, PodGroup
-from quorate.api.volcano import Queue as QueueObject
-from quorate.api.volcano.annotations import (
+from quorate.api.names.volcano import (
     GROUP_NAME,
     HIERARCHY,
     HIERARCHY_WEIGHTS,
@@ -31,6 +27,10 @@ from quorate.api.volcano.annotations import (
     TASK_SPEC,
     is_removed_on_admission,
 )
+from quorate.api.quantity import Quantity
+from quorate.api.syntax import signed_int32
+from quorate.api.volcano import OPEN, ROOT_QUEUE, PodGroup
+from quorate.api.volcano import Queue as QueueObject
 from quorate.gang.admission_record import admission_record
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.group_owner import group_owner

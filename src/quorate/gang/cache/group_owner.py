@@ -10,8 +10,8 @@ import msgspec
 from quorate.api import codec
 from quorate.api.core import Resources
 from quorate.api.meta import Uid
+from quorate.api.names.volcano import EVERY_ROLE, MEMBER_REQUESTS, REPLACES_FAILED
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano.annotations import EVERY_ROLE, MEMBER_REQUESTS, REPLACES_FAILED
 from quorate.api.volcano.job import GROUP as VOLCANO_JOBS
 from quorate.placement.resources import Amounts, in_base_units
 from quorate.quota.amount import PODS

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.api.kueue.placed_workload import HeldPod, PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key, Uid
+from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.placement.claim_requirements import NO_VOLUMES
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import NO_ROOM, HeldRoom

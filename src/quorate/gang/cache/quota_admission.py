@@ -14,8 +14,8 @@ from quorate.api import codec
 from quorate.api.core import Toleration
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Struct, Uid
+from quorate.api.names.volcano import ADMITTED_POD_SETS, SUSPENDED
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
 
 
 class _PodSet(Struct):

@@ -8,9 +8,9 @@ The time is that of the pod's label or annotation ``volcano.sh/cooldown-time``; 
 from collections.abc import Sequence
 
 from quorate.api.meta import epoch
+from quorate.api.names.volcano import COOLDOWN_TIME
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.syntax import InvalidDuration, parse_duration
-from quorate.api.volcano.annotations import COOLDOWN_TIME
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.session.callbacks import PluginCallbacks
 from quorate.gang.session.session import Session

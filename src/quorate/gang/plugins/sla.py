@@ -6,10 +6,10 @@ the check of the cluster's resources is skipped; the checks of queues and quotas
 of the same name of Volcano.
 """
 
+from quorate.api.names.volcano import LEGACY_SLA_WAITING_TIME, SLA_WAITING_TIME
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import SlaArguments
 from quorate.api.syntax import InvalidDuration, parse_duration
-from quorate.api.volcano.annotations import LEGACY_SLA_WAITING_TIME, SLA_WAITING_TIME
 from quorate.gang.cache.gang import Gang
 from quorate.gang.session.callbacks import PluginCallbacks, SortKey, Vote
 from quorate.gang.session.session import Session

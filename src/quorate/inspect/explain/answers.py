@@ -10,8 +10,8 @@ import msgspec
 from quorate.api.configuration import default_configuration
 from quorate.api.events import Event
 from quorate.api.explanation import Explanation, Reason
-from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
+from quorate.api.names.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.controllers.unserved import why_not_queued
 from quorate.gang.explanation import explain_group
 from quorate.inspect.cluster_reader import ClusterReader

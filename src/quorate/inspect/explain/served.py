@@ -14,8 +14,8 @@ from quorate.api.explanation import (
     estimates_path,
     path_of,
 )
-from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, ObjectMeta
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from quorate.kube.resources import Json, Resource

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core.started_pod import StartedPod
-from quorate.api.kueue import QUEUE_NAME, WORKLOAD_ANNOTATION, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta
-from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.api.names.kueue import QUEUE_NAME, WORKLOAD_ANNOTATION
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.inspect.cluster_reader import STARTED_PODS, ClusterReader
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api import codec, configuration, kueue
+from quorate.api import codec, configuration
 from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.findings import Finding, child_path
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.validation import manifest_findings
 from quorate.inspect.configuration_files import InvalidFiles, compiler_lines
@@ -312,8 +313,8 @@ def _references(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
         case _:
             for field in ("labels", "annotations"):
                 entries = metadata.get(field)
-                if isinstance(entries, dict) and isinstance(name := entries.get(kueue.QUEUE_NAME), str):
-                    yield child_path(f"metadata.{field}", kueue.QUEUE_NAME), "LocalQueue", name
+                if isinstance(entries, dict) and isinstance(name := entries.get(QUEUE_NAME), str):
+                    yield child_path(f"metadata.{field}", QUEUE_NAME), "LocalQueue", name
 
 
 def _items(parent: object, path: str, field: str) -> Iterator[tuple[str, object]]:

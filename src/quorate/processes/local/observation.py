@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from quorate.api import kueue, volcano
+from quorate.api import volcano
 from quorate.api.batch import Job, JobSpec
 from quorate.api.core import Node, Pod, Resources
 from quorate.api.core.pod import ENDED_PHASES
 from quorate.api.core.pod_resources import pod_requests, sum_resources
 from quorate.api.kueue import ClusterQueue, Workload
 from quorate.api.meta import Condition, Uid, find_condition, is_true
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import PodGroup
 
@@ -48,7 +49,7 @@ class ObservedJob:
     def queue(self) -> str:
         """Return the local queue that the job names; empty when it names none."""
         metadata = self.job.metadata
-        return metadata.labels.get(kueue.QUEUE_NAME) or metadata.annotations.get(kueue.QUEUE_NAME, "")
+        return metadata.labels.get(QUEUE_NAME) or metadata.annotations.get(QUEUE_NAME, "")
 
     @property
     def completed(self) -> bool:

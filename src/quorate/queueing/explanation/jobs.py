@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 
 from quorate.api.explanation import Explanation, ObjectName, Reason
-from quorate.api.kueue import ADMISSION_GATE, QUEUE_NAME
 from quorate.api.meta import Key, matches_selector
+from quorate.api.names.kueue import ADMISSION_GATE, QUEUE_NAME
 from quorate.queueing.state import State
 
 NO_WORKLOAD: Final = "NoWorkload"  # the code of a job that may be queued

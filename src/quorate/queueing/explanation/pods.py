@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
-from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
-from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.nodes.pod_templates import Template
 from quorate.queueing.pending.effective_requests import held_counts

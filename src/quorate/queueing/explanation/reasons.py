@@ -6,8 +6,8 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from quorate.api.explanation import Holder, ObjectName, Reason
-from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, at_epoch
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.queueing.explain import PendingFacts, QuotaHolder
 from quorate.queueing.inactive_reasons import inactive_message
 from quorate.queueing.inadmissible_reasons import (

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
-from quorate.api.kueue import ADMISSION_GATED_BY, AdmissionCheckState, Workload
+from quorate.api.kueue import AdmissionCheckState, Workload
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import Condition, Key, at_epoch, find_condition, true_condition
+from quorate.api.names.kueue import ADMISSION_GATED_BY
 from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts

@@ -10,17 +10,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import (
-    ADMISSION_GATED_BY,
-    JOB_UID,
-    RESOURCE_IN_USE,
-    UNREADABLE,
-    RequeueState,
-    StopPolicy,
-    Workload,
-    WorkloadStatus,
-)
+from quorate.api.kueue import UNREADABLE, RequeueState, StopPolicy, Workload, WorkloadStatus
 from quorate.api.meta import Condition, find_condition, is_true
+from quorate.api.names.kueue import ADMISSION_GATED_BY, JOB_UID, RESOURCE_IN_USE
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import (
     has_condition,

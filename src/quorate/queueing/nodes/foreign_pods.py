@@ -10,10 +10,10 @@ from typing import Final
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.core.scheduling import Node
-from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.meta import Key
+from quorate.api.names.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.quantity import Quantity
-from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.placement.resources import in_base_units
 from quorate.queueing.nodes.occupants import Owner, Requests
 from quorate.queueing.nodes.places import Amounts

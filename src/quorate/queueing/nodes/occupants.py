@@ -11,8 +11,8 @@ import msgspec
 
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import EncodedRequests
-from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key
+from quorate.api.names.kueue import POD_SET
 from quorate.queueing.nodes.places import Amounts
 
 Requests = Amounts | EncodedRequests  # in base units by resource, or as a pod names them

@@ -4,8 +4,9 @@ from typing import Final
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import ADMISSION_GATED_BY, PRIORITY_BOOST, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import Condition, find_condition, is_true
+from quorate.api.names.kueue import ADMISSION_GATED_BY, PRIORITY_BOOST
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import created_at, transition_time
 from quorate.queueing.limits import MAX_DIGITS

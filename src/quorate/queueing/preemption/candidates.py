@@ -9,8 +9,9 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.kueue import JOB_UID, BorrowWithinCohort, Preemption, Workload
+from quorate.api.kueue import BorrowWithinCohort, Preemption, Workload
 from quorate.api.meta import Uid
+from quorate.api.names.kueue import JOB_UID
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.decisions import Preempt, PreemptionReason
 from quorate.queueing.pending.ordering import QueueOrder

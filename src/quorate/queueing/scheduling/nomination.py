@@ -6,7 +6,8 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.kueue import SLICE_REPLACEMENT_FOR, Workload
+from quorate.api.kueue import Workload
+from quorate.api.names.kueue import SLICE_REPLACEMENT_FOR
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.inadmissible_reasons import (
     ChecksFailed,

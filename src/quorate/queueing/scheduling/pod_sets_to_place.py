@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from quorate.api.kueue import ELASTIC_JOB, Admission
+from quorate.api.kueue import Admission
+from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.placement.topology.request import NO_TOPOLOGY
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import PlacementRefused

@@ -17,13 +17,14 @@ from quorate.api.core import PriorityClass, Resources
 from quorate.api.core.pod import Pod, PodMeta, PodStatus
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.core.scheduling import Node, PodSpec
-from quorate.api.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE, Workload
+from quorate.api.kueue import Workload
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid, at_epoch
+from quorate.api.names.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.api.volcano import DEFAULT_QUEUE, INQUEUE, PENDING, PodGroup, PodGroupSpec, PodGroupStatus, Queue
-from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import GangStatus
 from quorate.gang.session_run import run_session

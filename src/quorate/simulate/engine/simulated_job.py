@@ -5,15 +5,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import (
-    RESOURCE_IN_USE,
-    PodSet,
-    PriorityClassRef,
-    Workload,
-    WorkloadPriorityClass,
-    WorkloadSpec,
-)
+from quorate.api.kueue import PodSet, PriorityClassRef, Workload, WorkloadPriorityClass, WorkloadSpec
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.api.names.kueue import RESOURCE_IN_USE
 from quorate.controllers.jobframework.topology import TopologySource, with_topology_requests
 from quorate.queueing.nodes.places import Place
 from quorate.quota.amount import Usage

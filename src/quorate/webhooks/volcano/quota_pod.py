@@ -12,7 +12,7 @@ from quorate.api.core.pod import ENDED_PHASES, ContainerStatus, PodCondition
 from quorate.api.core.pod_resources import RESIZE_PENDING, quota_usage
 from quorate.api.interning import intern_fields, intern_strings
 from quorate.api.meta import ObjectMeta, Struct
-from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.gang.cache.from_objects import quota_amounts
 from quorate.gang.namespace_quota.evaluation import Amounts, ScopeAttributes, normalised
 from quorate.gang.namespace_quota.ledger import PodQuotaUsage

@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 
 from quorate.api.core import Namespace, ResourceQuota
 from quorate.api.meta import Key
+from quorate.api.names.volcano import REPLACES_FAILED
 from quorate.api.scheduler_configuration import in_force
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
-from quorate.api.volcano.annotations import REPLACES_FAILED
 from quorate.gang.cache.from_objects import quota_amounts, quota_from_object
 from quorate.gang.namespace_quota.evaluation import (
     ACTIVE_PHASES,

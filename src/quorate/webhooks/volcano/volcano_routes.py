@@ -7,9 +7,9 @@ from typing import Final
 from quorate.api import volcano
 from quorate.api.configuration import NAMESPACE_NAME_LABEL
 from quorate.api.configuration.gang import PodGroupWebhooks
+from quorate.api.names.volcano import GROUP_NAME, QUEUE_ALLOCATION_GATE
 from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano import topology as volcano_topology
-from quorate.api.volcano.annotations import GROUP_NAME, QUEUE_ALLOCATION_GATE
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import Operation
 from quorate.webhooks.limits import VOLCANO_TIMEOUT_S

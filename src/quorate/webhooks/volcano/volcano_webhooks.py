@@ -16,6 +16,7 @@ from quorate.api import codec
 from quorate.api.configuration.gang import PodGroupWebhooks
 from quorate.api.findings import Finding, child_path
 from quorate.api.meta import Key
+from quorate.api.names.volcano import GROUP_NAME, HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAME
 from quorate.api.validation.fields import Findings
 from quorate.api.validation.hyper_nodes import hyper_node_findings
 from quorate.api.validation.pod_groups import (
@@ -38,7 +39,6 @@ from quorate.api.validation.volcano_queues import (
     queue_update_findings,
 )
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, PENDING, ROOT_QUEUE, PodGroup, Queue
-from quorate.api.volcano.annotations import GROUP_NAME, HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAME
 from quorate.api.volcano.job import Job, with_defaults
 from quorate.api.volcano.topology import HyperNode
 from quorate.controllers.volcano.pod_groups.scheduling_gates import gate_for

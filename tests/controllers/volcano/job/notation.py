@@ -13,9 +13,9 @@ from quorate.api import codec
 from quorate.api.core import ContainerState, ContainerStateTerminated
 from quorate.api.core.pod import ContainerStatus, Pod, PodCondition, PodMeta, PodStatus
 from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
+from quorate.api.names.volcano import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, TASK_SPEC
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus
-from quorate.api.volcano.annotations import TASK_SPEC
-from quorate.api.volcano.job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
+from quorate.api.volcano.job import Command, Job
 from quorate.controllers.volcano.job.assume_cache import LostPods
 from quorate.controllers.volcano.job.job_pod_group import group_name, owner_reference_to
 from quorate.controllers.volcano.job.job_pods import (

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
-from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.controllers.volcano.job.derived_names import label_name, object_name
 from quorate.controllers.volcano.job.plugins import KNOWN, plugins_of
 from tests.controllers.volcano.job.test_pod_builder import a_job, a_task, pod_of

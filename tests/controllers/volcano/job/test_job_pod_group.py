@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Resources, RuntimeClass
-from quorate.api.volcano.annotations import MEMBER_REQUESTS, REPLACES_FAILED
+from quorate.api.names.volcano import MEMBER_REQUESTS, REPLACES_FAILED
 from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.job.job_pod_group import (
     TaskReplicas,

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api.core import Toleration
-from quorate.api.kueue import STOPPING
 from quorate.api.meta import Uid
-from quorate.api.volcano.annotations import ADMITTED_POD_SETS
+from quorate.api.names.kueue import STOPPING
+from quorate.api.names.volcano import ADMITTED_POD_SETS
 from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.jobframework.interface import Stop
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, read_template

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.kueue import STOPPING
+from quorate.api.names.kueue import STOPPING
+from quorate.api.names.volcano import ADMITTED_POD_SETS, SUSPENDED
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import PodSetInfo

@@ -15,17 +15,18 @@ from quorate.api import codec
 from quorate.api.batch import decode_template
 from quorate.api.core import PodSpec, Resources
 from quorate.api.core.pod_resources import pod_requests, quota_usage, sum_resources
-from quorate.api.kueue import STOPPING
 from quorate.api.meta import LabelSelector, ObjectMeta, OwnerReference
-from quorate.api.volcano import PENDING, PodGroup, PodGroupSpec, SubGroupPolicy
-from quorate.api.volcano.annotations import (
+from quorate.api.names.kueue import STOPPING
+from quorate.api.names.volcano import (
     ADMITTED_POD_SETS,
     MEMBER_REQUESTS,
+    PARTITION,
     REPLACES_FAILED,
     SUSPENDED,
     TASK_SPEC,
 )
-from quorate.api.volcano.job import GROUP, PARTITION, VERSION, Job, TaskSpec, task_min_available
+from quorate.api.volcano import PENDING, PodGroup, PodGroupSpec, SubGroupPolicy
+from quorate.api.volcano.job import GROUP, VERSION, Job, TaskSpec, task_min_available
 from quorate.controllers.volcano.job.lifecycle_policies import ANY, POD_EVICTED, POD_FAILED, TASK_FAILED
 from quorate.controllers.volcano.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from quorate.kube.patches import merge_patch

@@ -7,8 +7,8 @@ from typing import Final
 
 from quorate.api.core.pod import Pod, PodMeta
 from quorate.api.meta import Key, Uid, epoch, is_true
-from quorate.api.volcano.annotations import TASK_SPEC
-from quorate.api.volcano.job import JOB_RETRY_COUNT, JOB_VERSION, PARTITION, TASK_INDEX, Job
+from quorate.api.names.volcano import JOB_RETRY_COUNT, JOB_VERSION, PARTITION, TASK_INDEX, TASK_SPEC
+from quorate.api.volcano.job import Job
 
 _NO_INDEX: Final = -1  # no replica has this index
 _NUMBERED_NAME: Final = re.compile(r".*-([0-9]{1,9})")

@@ -5,27 +5,24 @@ from itertools import groupby
 from typing import Any, Final
 
 from quorate.api import codec
-from quorate.api.volcano.annotations import (
+from quorate.api.names.volcano import (
     COOLDOWN_TIME,
     DISRUPTION_MAX_UNAVAILABLE,
     DISRUPTION_MIN_AVAILABLE,
     GROUP_NAME,
-    PREEMPTABLE,
-    QUEUE_NAME_LABEL,
-    REVOCABLE_ZONE,
-    TASK_SPEC,
-)
-from quorate.api.volcano.job import (
     JOB_NAME,
     JOB_NAMESPACE,
     JOB_RETRY_COUNT,
     JOB_VERSION,
     PARTITION,
+    PREEMPTABLE,
+    QUEUE_NAME_LABEL,
+    REVOCABLE_ZONE,
     TASK_INDEX,
+    TASK_SPEC,
     TEMPLATE_UID,
-    Job,
-    TaskSpec,
 )
+from quorate.api.volcano.job import Job, TaskSpec
 from quorate.controllers.jobframework.podset_info import read_template
 from quorate.controllers.volcano.job.job_pod_group import group_name, owner_reference_to
 from quorate.controllers.volcano.job.job_status import claim_name

@@ -11,7 +11,8 @@ import msgspec
 
 from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import PodIndex
-from quorate.api.volcano.job import TASK_INDEX, Job, with_defaults
+from quorate.api.names.volcano import TASK_INDEX
+from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo

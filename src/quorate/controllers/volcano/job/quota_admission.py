@@ -13,9 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.kueue import STOPPING
 from quorate.api.meta import Struct, Uid
-from quorate.api.volcano.annotations import ADMITTED_POD_SETS
+from quorate.api.names.kueue import STOPPING
+from quorate.api.names.volcano import ADMITTED_POD_SETS
 from quorate.api.volcano.job import Job, TaskSpec
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
 from quorate.kube.patches import merged

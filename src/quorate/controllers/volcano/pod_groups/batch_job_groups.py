@@ -17,10 +17,11 @@ from quorate.api.batch import Job, decode_template
 from quorate.api.codec import decode
 from quorate.api.core import PodTemplateMeta
 from quorate.api.core.pod_resources import quota_usage
-from quorate.api.kueue import ELASTIC_JOB, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, OwnerReference, Struct, is_true
+from quorate.api.names.kueue import ELASTIC_JOB
+from quorate.api.names.volcano import GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME
 from quorate.api.volcano import DEFAULT_QUEUE, PENDING, PodGroup, PodGroupSpec
-from quorate.api.volcano.annotations import GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.batch_validation import parallel_pods

@@ -16,15 +16,15 @@ from quorate.api.core import Resources
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.meta import ObjectMeta, OwnerReference
-from quorate.api.syntax import INT32_MAX
-from quorate.api.volcano import DEFAULT_QUEUE, NetworkTopology, PodGroup, PodGroupSpec
-from quorate.api.volcano.annotations import (
+from quorate.api.names.volcano import (
     ANNOTATION_PREFIX,
     GROUP_MIN_MEMBER,
     GROUP_MIN_RESOURCES,
     LEGACY_GROUP_MIN_MEMBER,
     QUEUE_NAME,
 )
+from quorate.api.syntax import INT32_MAX
+from quorate.api.volcano import DEFAULT_QUEUE, NetworkTopology, PodGroup, PodGroupSpec
 from quorate.controllers.volcano.job.job_pod_group import multiply
 
 POD_GROUP_PREFIX: Final = "podgroup-"

@@ -7,8 +7,8 @@ from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import EMPTY_GROUP_CHECK_S, OWNER_CACHE_S, WORKERS
 from quorate.controllers.volcano.job.job_pod_group import pod_group_patch

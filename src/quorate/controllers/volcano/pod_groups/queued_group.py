@@ -14,10 +14,11 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import Resources
-from quorate.api.kueue import STOPPING, PodSet, Workload
+from quorate.api.kueue import PodSet, Workload
+from quorate.api.names.kueue import STOPPING
+from quorate.api.names.volcano import ADMITTED_POD_SETS, SUSPENDED
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import COMPLETED, PENDING, PodGroup
-from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
 from quorate.controllers.jobframework.construct_workload import NotComposed
 from quorate.controllers.jobframework.interface import JobKind, JobState, Outcome, Stop
 from quorate.controllers.jobframework.job_plan import IDLE, JobPlan

@@ -9,14 +9,14 @@ from typing import Final
 
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
-from quorate.api.volcano import PodGroup
-from quorate.api.volcano.annotations import (
+from quorate.api.names.volcano import (
     GROUP_NAME,
     POD_GROUP_GATE,
     QUEUE_ALLOCATION_GATE,
     is_removed_on_admission,
     requests_queue_allocation_gate,
 )
+from quorate.api.volcano import PodGroup
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import WORKERS
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission

@@ -10,8 +10,8 @@ from typing import Any, Final
 from quorate.api.configuration.integrations import VOLCANO_JOB
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
+from quorate.api.names.volcano import SUSPENDED
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano.annotations import SUSPENDED
 from quorate.api.volcano.job import GROUP as JOB_GROUP
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import FEW_WORKERS

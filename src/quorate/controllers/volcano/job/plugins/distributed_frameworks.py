@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.volcano.annotations import TASK_SPEC
-from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
+from quorate.api.names.volcano import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
+from quorate.api.volcano.job import Job, TaskSpec
 from quorate.api.volcano.plugin_arguments import flags
 from quorate.controllers.volcano.job.derived_names import label_name
 from quorate.controllers.volcano.job.plugins.interface import (

@@ -6,7 +6,8 @@ from typing import Final
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
+from quorate.api.names.volcano import JOB_NAME, JOB_NAMESPACE
+from quorate.api.volcano.job import Job, TaskSpec
 from quorate.api.volcano.plugin_arguments import flags
 from quorate.controllers.volcano.job.derived_names import label_name, object_name
 from quorate.controllers.volcano.job.plugins.interface import (

@@ -84,3 +84,13 @@ def is_removed_on_admission(gate: str, annotations: Mapping[str, str]) -> bool:
     return gate == POD_GROUP_GATE or (
         gate == QUEUE_ALLOCATION_GATE and requests_queue_allocation_gate(annotations)
     )
+
+
+# Labels and annotations of pods and other objects that a Volcano Job owns.
+JOB_NAME: Final = "volcano.sh/job-name"
+JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
+JOB_VERSION: Final = "volcano.sh/job-version"
+JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
+TASK_INDEX: Final = "volcano.sh/task-index"
+TEMPLATE_UID: Final = "volcano.sh/template-uid"
+PARTITION: Final = "volcano.sh/partition-id"
