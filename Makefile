@@ -21,7 +21,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-scale bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients screenshots clean
+.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve wheel release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-scale bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -204,6 +204,10 @@ docs: $(DOCS_STAMP) ## build the documentation site into site/; a broken link or
 
 docs-serve: $(DOCS_STAMP) ## show the documentation site on 127.0.0.1:8000 and follow changes
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+wheel: $(STAMP) ## build the wheel into dist/, from a commit always the same
+	@rm -rf build src/*.egg-info
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 release: $(RELEASE_STAMP) ## cut a release: make release VERSION=0.2.0
 	@BIN=$(BIN) PYTHON=$(PYTHON) .ci/release "$(VERSION)"

@@ -6,5 +6,6 @@ class MissingExtra(ImportError):
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(
-            f"{what} needs {package}, which is not installed (run: pip install 'quorate[{extra}]')"
+            f"{what} needs {package}, which is not installed"
+            f" (run: pip install {package}, or in a clone: pip install '.[{extra}]')"
         )

@@ -72,7 +72,10 @@ class NoCharts(Exception):
     """The package that draws the charts is not installed."""
 
     def __str__(self) -> str:
-        return "reports need Plotly, which is not installed (run: pip install 'quorate[report]')"
+        return (
+            "reports need Plotly, which is not installed"
+            " (run: pip install plotly, or in a clone: pip install '.[report]')"
+        )
 
 
 def report(runs: Mapping[str, Run], comparisons: Sequence[Comparison]) -> str:
