@@ -7,7 +7,15 @@ from typing import Annotated
 import typer
 import uvloop
 
-from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, start_process
+from quorate.cli.process_options import (
+    Check,
+    Context,
+    Kubeconfig,
+    LogFormat,
+    Verbose,
+    report_check,
+    start_process,
+)
 from quorate.inspect.configuration_files import read_configuration_text
 from quorate.kube.clock import WallClock
 from quorate.kube.log import logger
@@ -37,6 +45,7 @@ def controllers(
             show_default=False,
         ),
     ] = None,
+    check: Check = False,
     log_format: LogFormat = "console",
     verbose: Verbose = False,
 ) -> None:
@@ -49,6 +58,9 @@ def controllers(
     [b]Example:[/b] quorate controllers --kubeconfig ~/.quorate/local/kubeconfig --config configuration.yaml
     """
     text, loaded = read_configuration_text(config)
+    if check:
+        report_check(config, loaded.warnings)
+        return
     start_process(log_format, verbose, config, loaded.warnings)
     in_force = ConfigurationInForce(
         config, text, loaded.configuration, lambda new: with_webhooks(new, webhooks)

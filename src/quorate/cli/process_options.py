@@ -33,6 +33,15 @@ Context = Annotated[
 LogFormat = Annotated[
     Format, typer.Option(help="Format of the log on standard error: readable lines, or JSON.")
 ]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help="Read the configuration file, print what in it has no effect, and exit: 0 if it is valid, "
+        "else 2. No cluster is needed.",
+        show_default=False,
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log debug messages.")]
 HealthAddress = Annotated[
     Address | None,
@@ -53,6 +62,14 @@ MetricsAddress = Annotated[
         show_default=False,
     ),
 ]
+
+
+def report_check(file: Path | None, warnings: Iterable[str]) -> None:
+    """Print the ``warnings`` about a configuration file that was read, and that it is valid."""
+    name = file or "the defaults"
+    for warning in warnings:
+        typer.echo(f"warning: {name}: {warning}")
+    typer.echo(f"{name}: valid")
 
 
 def start_process(

@@ -9,12 +9,14 @@ from quorate.api.meta import Key
 from quorate.api.syntax import is_dns_label
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.process_options import (
+    Check,
     Context,
     HealthAddress,
     Kubeconfig,
     LogFormat,
     MetricsAddress,
     Verbose,
+    report_check,
     start_process,
 )
 from quorate.inspect.configuration_files import read_scheduler_configuration_text
@@ -63,6 +65,7 @@ def scheduler(
     ] = "quorate-system",
     health_address: HealthAddress = None,
     metrics_address: MetricsAddress = None,
+    check: Check = False,
     log_format: LogFormat = "console",
     verbose: Verbose = False,
 ) -> None:
@@ -75,6 +78,9 @@ def scheduler(
     [b]Example:[/b] quorate scheduler --scheduler-conf volcano-scheduler.conf
     """
     text, loaded = read_scheduler_configuration_text(scheduler_conf)
+    if check:
+        report_check(scheduler_conf, loaded.warnings)
+        return
     start_process(log_format, verbose, scheduler_conf, loaded.warnings)
     in_force = SchedulerConfigurationInForce(scheduler_conf, text, loaded.configuration)
     options = Options(
