@@ -82,6 +82,12 @@ def test_a_budget_bounds_the_runs_of_a_refresh_and_later_ones_add_to_them() -> N
     assert starts(third.starts)["c"] == (BEGAN + 3601, 3)  # the second of three
 
 
+def test_runs_are_repeated_within_a_quarter_of_the_budget() -> None:
+    documents = queue("q", 1), workload("b", "11:58:00", WAITS)
+    run_s = a_forecast(*documents, step_s=1.0).refresh(BEGAN, 1e9).processor_s / PLAYS
+    assert a_forecast(*documents, step_s=1.0).refresh(BEGAN, run_s * 14).runs == 3
+
+
 def test_a_run_ends_with_the_budget_and_what_has_started_by_then_counts() -> None:
     names = [f"w{number:02}" for number in range(50)]
     waiting = [workload(name, "11:58:00", WAITS) for name in names]

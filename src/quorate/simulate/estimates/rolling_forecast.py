@@ -22,7 +22,7 @@ from quorate.simulate.estimates.expected_arrivals import ArrivalStore, can_be_pl
 from quorate.simulate.estimates.forecast import play_waiting, quantile, waiting_workloads
 from quorate.simulate.estimates.run_time_store import RunTimeStore, kind_of
 from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_world, with_expected
-from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS
+from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS, REPEATED
 
 
 class WaitingStart(msgspec.Struct, frozen=True):
@@ -98,9 +98,10 @@ class RollingForecast:
             self._runs.clear()
 
     def refresh(self, now: float, budget_s: float) -> Refresh:
-        """Play the world until ``budget_s`` of processor time is used.
+        """Play the world, with at most ``budget_s`` of processor time, and a quarter of it for repeated runs.
 
         A run that takes longer ends there.  Of the only run of a refresh it counts what has started by then.
+        Further runs are left to the next refreshes, which begin the sooner: the share of a core is the same.
         """
         began_s = self._processor_s()
 
@@ -119,7 +120,7 @@ class RollingForecast:
         is_current = len(self._runs) == PLAYS and not self._has_changed and self._none_is_due(now)
         self._has_changed = False
         while waiting and played < PLAYS and not is_current:
-            if played and used_s() + run_s > budget_s:
+            if played and used_s() + run_s > budget_s * REPEATED:
                 break
             run = play_waiting(world, waiting, self._seed, lambda: used_s() > budget_s)
             self._after_run()
