@@ -28,6 +28,10 @@ class Commands(LazyGroup):
             "Run a command as a job in a queue, on one pod or on several that start together.",
         ),
         LazyCommand(
+            "status", "quorate.cli.verbs.status:status",
+            "Show your jobs with what they wait for, the queues and the nodes.",
+        ),
+        LazyCommand(
             "logs", "quorate.cli.verbs.logs:logs",
             "Show the output of the pods of a job.",
         ),

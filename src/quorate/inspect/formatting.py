@@ -1,12 +1,15 @@
-"""Format amounts of resources for people."""
+"""Format amounts of resources and durations for people."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from quorate.api.core import Resources
-from quorate.api.quantity import Quantity
+from quorate.api.quantity import NANOS, Form, Quantity
 
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MOST_DIGITS: Final = 5
+_NOTHING: Final = Quantity(0)
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def format_resources(resources: Resources) -> str:
@@ -23,6 +26,52 @@ def format_quantity(amount: Quantity) -> str:
     while power + 1 < len(_BINARY) and amount.units >= 10**_MOST_DIGITS * 1024**power:
         power += 1
     return f"{amount.units // 1024**power}{_BINARY[power]}"
+
+
+def in_one_unit(amounts: Sequence[Quantity]) -> list[str]:
+    """Return the amounts of one resource in one unit, for a column: ``500m``, ``1.5Gi`` or a plain number.
+
+    Amounts in binary form have at most one decimal, rounded up.
+    """
+    if any(amount.form is Form.BINARY_SI for amount in amounts):
+        largest, power = max(amount.units for amount in amounts), 0
+        while power + 1 < len(_BINARY) and largest >= 1024 ** (power + 1):
+            power += 1
+        tenths = [-(-amount.units * 10 // 1024**power) for amount in amounts]
+        return [
+            f"{number // 10}{f'.{number % 10}' if number % 10 else ''}{_BINARY[power]}" for number in tenths
+        ]
+    if any(amount.nanos % NANOS for amount in amounts):
+        return [f"{amount.milli}m" for amount in amounts]
+    return [str(amount.units) for amount in amounts]
+
+
+def amount_columns(
+    used: Sequence[Resources], totals: Sequence[Resources | None]
+) -> tuple[list[str], list[list[str]]]:
+    """Return the titles of a column for each resource of which there is some, and the cells of each row.
+
+    A cell is ``used/total``, or ``used`` if the total is None, in the unit of its column.
+    """
+    amounts = [*used, *(total for total in totals if total is not None)]
+    names = sorted({name for resources in amounts for name, amount in resources.items() if amount})
+    rows: list[list[str]] = [[] for _ in used]
+    for name in names:
+        cells = in_one_unit([resources.get(name, _NOTHING) for resources in amounts])
+        of_totals = iter(cells[len(used) :])
+        for row, cell, total in zip(rows, cells, totals, strict=False):
+            row.append(cell if total is None else f"{cell}/{next(of_totals)}")
+    return [name.upper() for name in names], rows
+
+
+def format_duration(duration_s: float) -> str:
+    """Return ``45s``, ``12m``, ``2h54m`` or ``3d4h``; ``0s`` for a moment in the future."""
+    seconds = max(0, int(duration_s))
+    for unit, letter, smaller, smaller_letter in ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "m")):
+        if seconds >= unit:
+            rest = seconds % unit // smaller
+            return f"{seconds // unit}{letter}" + (f"{rest}{smaller_letter}" if rest else "")
+    return f"{seconds // _MINUTE}m" if seconds >= _MINUTE else f"{seconds}s"
 
 
 def plural(count: int, noun: str) -> str:

@@ -173,17 +173,21 @@ class OwnerResolver:
 
     async def is_descendant(self, metadata: ObjectMeta, wanted: frozenset[Uid]) -> bool:
         """Return True if ``wanted`` contains the object or one of its controllers, direct or indirect."""
+        return await self.ancestor_in(metadata, wanted) is not None
+
+    async def ancestor_in(self, metadata: ObjectMeta, wanted: frozenset[Uid]) -> Uid | None:
+        """Return the first of the object and its controllers that is in ``wanted``; None if none is."""
         visited: set[Uid] = set()
         current: ObjectMeta | None = metadata
         while current is not None and current.uid not in visited:
             if current.uid in wanted:
-                return True
+                return current.uid
             visited.add(current.uid)
             owner = current.controller
             if owner is not None and owner.uid in wanted:
-                return True  # without reading it, also if it was deleted
+                return owner.uid  # without reading it, also if it was deleted
             current = await self._metadata_of(owner, metadata.namespace) if owner is not None else None
-        return False
+        return None
 
     async def _metadata_of(self, owner: OwnerReference, namespace: str) -> ObjectMeta | None:
         if owner.uid not in self._objects:

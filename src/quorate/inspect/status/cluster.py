@@ -1,0 +1,92 @@
+"""Read the jobs, queues and nodes that a user may see."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeVar
+
+from quorate.api.meta import Struct
+from quorate.inspect.cluster_reader import STARTED_PODS
+from quorate.inspect.connection import Connection
+from quorate.inspect.explain.served import served_estimates
+from quorate.inspect.job_names import OwnerResolver
+from quorate.inspect.status.capacity import NodesStatus, QueueStatus, nodes_status, queue_status
+from quorate.inspect.status.jobs import JobStatus, job_uids, of_workload, running_pods, without_workload
+from quorate.kube.client import Client
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    LOCAL_QUEUES,
+    PLACEABLE_NODES,
+    PLACEABLE_PODS,
+    POD_GROUPS,
+    RESOURCE_FLAVORS,
+    VOLCANO_JOBS,
+    WORKLOADS,
+    HasMetadata,
+    Resource,
+)
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class ClusterStatus(Struct, omit_defaults=False):
+    """What a user may see; ``nodes`` is None without the permission to list nodes."""
+
+    jobs: tuple[JobStatus, ...]
+    queues: tuple[QueueStatus, ...]
+    nodes: tuple[NodesStatus, ...] | None
+
+
+async def read_status(connection: Connection, *, finished: bool) -> ClusterStatus:
+    """Return the status of the namespace, or of all; ``finished``: also the jobs that have ended."""
+    jobs, queues, nodes = await asyncio.gather(
+        _jobs(connection, finished=finished), _queues(connection), _nodes(connection.client)
+    )
+    return ClusterStatus(jobs=jobs, queues=queues, nodes=nodes)
+
+
+async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, ...]:
+    client, namespace = connection.client, connection.namespace
+    workloads, batch_jobs, volcano_jobs, groups, pods, estimates = await asyncio.gather(
+        client.list(WORKLOADS, namespace),
+        _listed(client, JOBS, namespace),
+        _listed(client, VOLCANO_JOBS, namespace),
+        _listed(client, POD_GROUPS, namespace),
+        _listed(client, STARTED_PODS, namespace),
+        served_estimates(client, namespace),
+    )
+    queued = frozenset(uid for workload in workloads.items for uid in job_uids(workload))
+    running = await running_pods(OwnerResolver(client), pods or (), queued)
+    jobs = [of_workload(workload, running, estimates) for workload in workloads.items]
+    jobs += without_workload(batch_jobs or (), volcano_jobs or (), groups or (), queued)
+    return tuple(sorted((job for job in jobs if finished or job.state != "Finished"), key=_order))
+
+
+def _order(job: JobStatus) -> tuple[bool, str, str]:
+    """Return the sort key: jobs that have started first, then by namespace and name."""
+    return not job.has_started, job.namespace, job.name
+
+
+async def _queues(connection: Connection) -> tuple[QueueStatus, ...]:
+    client = connection.client
+    local_queues, cluster_queues = await asyncio.gather(
+        client.list(LOCAL_QUEUES, connection.namespace), _listed(client, CLUSTER_QUEUES)
+    )
+    by_name = {queue.metadata.name: queue for queue in cluster_queues or ()}
+    return tuple(queue_status(queue, by_name.get(queue.spec.cluster_queue)) for queue in local_queues.items)
+
+
+async def _nodes(client: Client) -> tuple[NodesStatus, ...] | None:
+    nodes, flavors, pods = await asyncio.gather(
+        _listed(client, PLACEABLE_NODES), _listed(client, RESOURCE_FLAVORS), _listed(client, PLACEABLE_PODS)
+    )
+    return None if nodes is None else nodes_status(nodes, flavors or (), pods)
+
+
+async def _listed(client: Client, resource: Resource[T], namespace: str = "") -> Sequence[T] | None:
+    """Return the objects; None if they may not be listed or are of a kind that the cluster does not serve."""
+    try:
+        return (await client.list(resource, namespace)).items
+    except (Forbidden, NotFound):
+        return None

@@ -1,0 +1,167 @@
+"""The jobs of a namespace or of all: state, pods, times, and why they wait."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from quorate.api.batch import Job as BatchJob
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.explanation import ExplainedState, StartEstimate
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, Struct, Uid, find_condition
+from quorate.api.names.kueue import QUEUE_NAME
+from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
+from quorate.api.volcano.job import Job as VolcanoJob
+from quorate.gang.explanation import explain_group
+from quorate.inspect.job_names import OwnerResolver
+from quorate.inspect.workload_status import why_not_running
+from quorate.kube.resources import JOBS, VOLCANO_JOBS
+from quorate.queueing import conditions as c
+
+_ENDED: Final = ("Complete", "Failed")  # conditions of a batch Job
+_ENDED_PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")  # of a Volcano Job
+
+
+class JobStatus(Struct, omit_defaults=False):
+    """One job; ``since`` is when it started or, if it waits, when it began to wait."""
+
+    namespace: str
+    name: str
+    kind: str
+    queue: str
+    state: ExplainedState
+    running_pods: int
+    requested_pods: int
+    since: datetime | None
+    why: str
+    estimate: StartEstimate | None = None
+
+    @property
+    def has_started(self) -> bool:
+        return self.state in ("Admitted", "Running", "RunningInPart")
+
+
+async def running_pods(
+    owners: OwnerResolver, pods: Sequence[StartedPod], jobs: frozenset[Uid]
+) -> Counter[Uid]:
+    """Return how many pods run of each job, through all levels of owner references."""
+    running: Counter[Uid] = Counter()
+    for pod in pods:
+        owners.add(pod.metadata)  # a pod may own other pods
+    for pod in pods:
+        if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None:
+            job = await owners.ancestor_in(pod.metadata, jobs)
+            if job is not None:
+                running[job] += 1
+    return running
+
+
+def job_uids(workload: Workload) -> tuple[Uid, ...]:
+    """Return the UIDs of the jobs of a workload; its own if it has none."""
+    return tuple(owner.uid for owner in workload.metadata.owner_references) or (workload.metadata.uid,)
+
+
+def of_workload(
+    workload: Workload, running: Mapping[Uid, int], estimates: Mapping[Key, StartEstimate]
+) -> JobStatus:
+    """Return the status of the job of a workload, from the status of the workload."""
+    metadata, spec, admission = workload.metadata, workload.spec, workload.status.admission
+    owner = next(iter(metadata.owner_references), None)
+    requested = (
+        sum(pod_set.count for pod_set in spec.pod_sets)
+        if admission is None
+        else sum(assignment.count or 0 for assignment in admission.pod_set_assignments)
+    )
+    count = sum(running[job] for job in job_uids(workload))
+    return JobStatus(
+        namespace=metadata.namespace,
+        name=metadata.name if owner is None else owner.name,
+        kind="Workload" if owner is None else owner.kind,
+        queue=spec.queue_name,
+        state=_state(workload, count, requested),
+        running_pods=count,
+        requested_pods=requested,
+        since=_since(workload),
+        why=why_not_running(workload),
+        estimate=estimates.get(metadata.key),
+    )
+
+
+def _state(workload: Workload, running: int, requested: int) -> ExplainedState:
+    if c.is_finished(workload):
+        return "Finished"
+    if not workload.spec.active:
+        return "Deactivated"
+    if not c.is_admitted(workload):
+        return "Held" if c.has_quota_reservation(workload) else "Queued"
+    if running == 0:
+        return "Admitted"
+    return "Running" if running >= requested else "RunningInPart"
+
+
+def _since(workload: Workload) -> datetime | None:
+    """Return when the workload finished, was admitted or was queued."""
+    for type_ in (c.FINISHED, c.ADMITTED, c.REQUEUED):
+        condition = find_condition(workload.status.conditions, type_)
+        if condition is not None and condition.status == "True":
+            return condition.last_transition_time
+    return workload.metadata.creation_timestamp
+
+
+def without_workload(
+    batch_jobs: Iterable[BatchJob],
+    volcano_jobs: Iterable[VolcanoJob],
+    groups: Iterable[PodGroup],
+    known: frozenset[Uid],
+) -> Iterator[JobStatus]:
+    """Yield the jobs and gangs that no workload has; ``known`` are the UIDs of jobs that one has."""
+    for job in batch_jobs:
+        if job.metadata.uid not in known and job.metadata.controller is None:
+            yield _batch_job(job)
+    by_owner = {owner.uid: group for group in groups for owner in group.metadata.owner_references}
+    for volcano_job in volcano_jobs:
+        if volcano_job.metadata.uid not in known and volcano_job.metadata.controller is None:
+            yield _volcano_job(volcano_job, by_owner.get(volcano_job.metadata.uid))
+
+
+def _batch_job(job: BatchJob) -> JobStatus:
+    requested, ready, metadata = job.spec.parallelism, job.status.ready, job.metadata
+    state: ExplainedState = "Running" if ready >= requested else "RunningInPart" if ready else "Admitted"
+    why = ""
+    if any(condition.type in _ENDED and condition.status == "True" for condition in job.status.conditions):
+        state = "Finished"
+    elif job.spec.suspend:
+        state = "NotQueued"
+        why = "it has no workload" if QUEUE_NAME in metadata.labels else "it is suspended, and in no queue"
+    return JobStatus(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        kind=JOBS.kind,
+        queue=metadata.labels.get(QUEUE_NAME, ""),
+        state=state,
+        running_pods=ready,
+        requested_pods=requested,
+        since=job.status.completion_time or job.status.start_time or metadata.creation_timestamp,
+        why=why,
+    )
+
+
+def _volcano_job(job: VolcanoJob, group: PodGroup | None) -> JobStatus:
+    metadata, phase = job.metadata, job.status.state.phase
+    state: ExplainedState = "Finished" if phase in _ENDED_PHASES else "Queued"
+    why = job.status.state.message
+    if state != "Finished" and group is not None:
+        explanation = explain_group(group)
+        state, why = explanation.state, "" if explanation.state == "Running" else explanation.message
+    return JobStatus(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        kind=VOLCANO_JOBS.kind,
+        queue=job.spec.queue or DEFAULT_QUEUE,
+        state=state,
+        running_pods=job.status.running,
+        requested_pods=sum(task.replicas for task in job.spec.tasks),
+        since=job.status.state.last_transition_time or metadata.creation_timestamp,
+        why=why,
+    )
