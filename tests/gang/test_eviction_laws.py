@@ -317,6 +317,30 @@ UNEQUAL_MEMBERS = case_of(
     profile="compat",
 )  # fmt: skip
 
+# While reclaim evicted for ``third``, the idle node was for ``first`` and ``second``; then allocate gave it
+# to both members of ``first`` instead, and left room for ``third``.
+IDLE_NODE_LEFT_TO_ANOTHER_GANG = case_of(
+    {
+        "nodes": [{"name": "n0", "cpu": 3}, {"name": "n1", "cpu": 3}],
+        "queues": [{"name": "q0"}, {"name": "q1"}, {"name": "q2"}],
+        "podGroups": [
+            {"name": "running", "queue": "q0", "minMember": 1, "phase": "Running", "created": 0},
+            {"name": "third", "queue": "q2", "minMember": 1, "phase": "Pending", "created": 1},
+            {"name": "second", "queue": "q1", "minMember": 1, "phase": "Pending", "created": 2},
+            {"name": "first", "queue": "q0", "minMember": 1, "phase": "Pending", "created": 3},
+        ],
+        "pods": [
+            *members("running", 1, 1, 1, on="n0 n0 n0"),
+            *members("third", 1),
+            *members("second", 2),
+            *members("first", 1, 1),
+        ],
+    },
+    "preempt, reclaim, allocate, backfill, enqueue",
+    [*TOP, *NODES],
+    profile="compat",
+)
+
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @examples(500)
@@ -327,6 +351,7 @@ UNEQUAL_MEMBERS = case_of(
 @example(RESERVED_BESIDE_A_NOMINATED_NODE)
 @example(SHARE_FOR_THE_YOUNGER_GANG)
 @example(UNEQUAL_MEMBERS)
+@example(IDLE_NODE_LEFT_TO_ANOTHER_GANG)
 @given(cases())
 @pytest.mark.large
 def test_evictions_keep_the_laws(case: Case) -> None:

@@ -67,7 +67,8 @@ def _subject_of(error: Exception, model: Model) -> Gang | Pod | Node | None:
 def _run(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatch) -> Outcome:
     model = session.model
     with model.left_room.held_for(session.gangs if session.keeps_room_of_lost else ()):
-        for action in settings.actions:
+        for at, action in enumerate(settings.actions, start=1):
+            session.allocates_later = "allocate" in settings.actions[at:]
             stopwatch.begin("action", action)
             ACTIONS[action](session)
     stopwatch.begin("closing")

@@ -8,7 +8,7 @@ are undone.
 """
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 
 from quorate.api.volcano import INQUEUE
@@ -36,19 +36,11 @@ from quorate.placement.shapes import Shape
 
 
 def allocate(session: Session) -> None:
-    session.leave_to_allocate()
     if "enqueue" not in session.settings.actions:
         for gang in session.gangs:
             if gang.is_pending and not gang.is_suspended:
                 gang.phase = INQUEUE
-    candidates = [
-        gang
-        for gang in session.gangs
-        if gang.schedulable
-        and session.may_have_nodes(gang)
-        and _shapes(session, gang)
-        and session.invalid_reason(gang) is None
-    ]
+    candidates = _candidates(session, session.gangs)
     placements: dict[Gang, GangPlacement | TopologyPlacement] = {}
     trials = Trials(session)
     nominated, partial, short, rest = _parts(session, candidates)
@@ -58,6 +50,29 @@ def allocate(session: Session) -> None:
     for gang in candidates:
         if gang.quota_admission is not None:
             _report_members_without_quota(session, gang, gang.quota_admission)
+
+
+def allocate_nominated(session: Session) -> None:
+    """Place the gangs for which pods were evicted, as ``allocate`` does, before another action."""
+    nominated = _candidates(session, filter(is_nominated, session.gangs))
+    _allocate_nominated(session, nominated, {}, Trials(session))
+
+
+def allocate_minimum(session: Session, gang: Gang) -> None:
+    """Place ``gang`` in one turn, as ``allocate`` does, if its queue may have more."""
+    if _candidates(session, [gang]) and not session.is_overused(session.queue_of(gang)):
+        _placement(session, gang, Trials(session)).run_turn()
+
+
+def _candidates(session: Session, gangs: Iterable[Gang]) -> list[Gang]:
+    return [
+        gang
+        for gang in gangs
+        if gang.schedulable
+        and session.may_have_nodes(gang)
+        and _shapes(session, gang)
+        and session.invalid_reason(gang) is None
+    ]
 
 
 def _report_members_without_quota(session: Session, gang: Gang, admission: QuotaAdmission) -> None:
@@ -139,14 +154,18 @@ def _allocate(
         gang = gang_queues.pop(queue)
         with session.model.room_lent_to(gang), nullcontext() if room is None else room.lent_to(gang):
             if gang not in placements:
-                kind = GangPlacement if gang.topology is None else TopologyPlacement
-                placements[gang] = kind(session, gang, trials)
+                placements[gang] = _placement(session, gang, trials)
             needs_turn = placements[gang].run_turn()
         if needs_turn and room is not None and not gang.is_starving and not is_nominated(gang):
             left.append(gang)
         elif needs_turn:
             gang_queues.push(gang)
     return left
+
+
+def _placement(session: Session, gang: Gang, trials: Trials) -> "GangPlacement | TopologyPlacement":
+    kind = GangPlacement if gang.topology is None else TopologyPlacement
+    return kind(session, gang, trials)
 
 
 def _shapes(session: Session, gang: Gang) -> list[Shape]:

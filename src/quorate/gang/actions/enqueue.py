@@ -22,7 +22,7 @@ from quorate.api.meta import micro_time
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
-from quorate.gang.actions.preempt import hold_nominated_nodes
+from quorate.gang.actions.preempt import place_nominated
 from quorate.gang.actions.repair import is_partially_bound
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
@@ -103,7 +103,7 @@ class EnqueuePass:
 
     def recheck_admitted(self) -> None:
         """Charge the started groups; charge or roll back the others in the order of their admission."""
-        hold_nominated_nodes(self._session)
+        place_nominated(self._session)
         self._session.renew_accounts()
         unstarted = []
         for gang in self._session.gangs:

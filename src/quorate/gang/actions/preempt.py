@@ -9,7 +9,13 @@ holds for Volcano's name ``gangpreempt``, with which only gangs of lower priorit
 
 from functools import partial
 
-from quorate.gang.actions.hyper_node_rooms import finders_with_room, hard_limit, may_have_victims
+from quorate.gang.actions.allocate import allocate_minimum, allocate_nominated
+from quorate.gang.actions.hyper_node_rooms import (
+    finders_with_room,
+    hard_limit,
+    is_pipelined,
+    may_have_victims,
+)
 from quorate.gang.actions.nominated_room import NominatedRoom, is_nominated
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.victim_search import VictimSearch, evict_tasks
@@ -23,7 +29,7 @@ _VICTIM_STATUSES = (TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
 def preempt(session: Session) -> None:
-    hold_nominated_nodes(session)
+    place_nominated(session)
     gang_queues = GangQueues(session)
     for gang in session.gangs:
         if is_preemptor(session, gang, "preempt"):
@@ -38,12 +44,15 @@ def preempt(session: Session) -> None:
                 _preempt_within_gang(session, gang)
 
 
-def hold_nominated_nodes(session: Session) -> None:
-    """Have the gangs for which pods were evicted keep the nodes, before any other gang is considered.
+def place_nominated(session: Session) -> None:
+    """Give the gangs for which pods were evicted the nodes, before any other gang is considered.
 
-    Else an action that evicts before ``allocate`` might give these nodes to another gang, and evict again:
-    that action, or another one that may evict for the gang.
+    Else an action that evicts might give these nodes to another gang, and evict again: that action, or
+    another one that may evict for the gang.
     """
+    if session.allocates_later:
+        allocate_nominated(session)
+        return
     gangs = [
         gang
         for gang in session.gangs
@@ -59,11 +68,14 @@ def hold_nominated_nodes(session: Session) -> None:
 
 def _pipeline_nominated(session: Session, gang: Gang, room: NominatedRoom) -> bool:
     with session.model.room_lent_to(gang), room.lent_to(gang):
-        return pipeline_without_evictions(session, gang)
+        return place_without_evictions(session, gang)
 
 
-def pipeline_without_evictions(session: Session, gang: Gang) -> bool:
-    """Pipeline ``gang`` if it fits without evictions, within one HyperNode if it must; return True if so."""
+def place_without_evictions(session: Session, gang: Gang) -> bool:
+    """Place ``gang`` if it fits without evictions, within one HyperNode if it must; return True if so."""
+    if session.allocates_later:
+        allocate_minimum(session, gang)
+        return is_pipelined(session, gang)
     may_pipeline = partial(session.allocatable, session.queue_of(gang))
     tasks = tasks_to_place(session, gang, best_effort=True)
     for finder in finders_with_room(session, gang):
@@ -81,7 +93,7 @@ def preempt_for(session: Session, gang: Gang) -> bool:
 
 def _preempt_for(session: Session, gang: Gang) -> bool:
     with session.model.room_lent_to(gang):
-        if hard_limit(gang) is not None and pipeline_without_evictions(session, gang):
+        if hard_limit(gang) is not None and place_without_evictions(session, gang):
             return True
         if _preempt_other_gangs(session, gang):
             return True

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from quorate.gang.actions.hyper_node_rooms import hard_limit
 from quorate.gang.actions.ordering import GangQueues
-from quorate.gang.actions.preempt import hold_nominated_nodes, is_preemptor, pipeline_without_evictions
+from quorate.gang.actions.preempt import is_preemptor, place_nominated, place_without_evictions
 from quorate.gang.actions.victim_search import evict_tasks
 from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
 from quorate.gang.cache.gang import Gang
@@ -18,7 +18,7 @@ from quorate.gang.session.session import Session
 
 
 def reclaim(session: Session) -> None:
-    hold_nominated_nodes(session)
+    place_nominated(session)
     gang_queues = GangQueues(session)
     for gang in session.gangs:
         if is_preemptor(session, gang, "reclaim"):
@@ -39,7 +39,7 @@ def reclaim_for(session: Session, gang: Gang) -> bool:
 
 def _reclaim_for(session: Session, gang: Gang) -> bool:
     with session.model.room_lent_to(gang):
-        if hard_limit(gang) is not None and pipeline_without_evictions(session, gang):
+        if hard_limit(gang) is not None and place_without_evictions(session, gang):
             return True
         if _reclaim_tasks(session, gang):
             return True

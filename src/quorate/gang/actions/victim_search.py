@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from quorate.gang.actions.allocate import allocate_minimum
 from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
 from quorate.gang.actions.ordering import tasks_to_place
 from quorate.gang.cache.gang import Gang
@@ -251,9 +252,24 @@ def evict_tasks(
                     search.pipeline(task, statement)
             if is_pipelined(session, gang):
                 search.spare_unneeded(statement)
-                session.dispatch(statement.commit(), gang, action)
+                carry_out(session, statement, gang, action)
                 return True
     return False
+
+
+def carry_out(
+    session: Session, statement: Statement, gang: Gang, action: EvictionAction, *, whole: bool = False
+) -> None:
+    """Have the moves of ``statement``, a plan for ``gang``, written to the API.
+
+    A plan without evictions leaves ``gang`` to ``allocate`` if that action runs later: the gang gets nodes by
+    it at once, so that nothing is evicted for want of nodes that remain idle in the end.
+    """
+    if session.allocates_later and all(move.to_status is TaskStatus.PIPELINED for move in statement.moves):
+        statement.undo_after(0)
+        allocate_minimum(session, gang)
+    else:
+        session.dispatch(statement.commit(), gang, action, whole=whole)
 
 
 def _in_order(evictions: Iterable[Move], tasks: Sequence[Task]) -> list[Move]:

@@ -16,7 +16,7 @@ from typing import Final
 
 from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
 from quorate.gang.actions.ordering import divide_by_roles, tasks_to_place
-from quorate.gang.actions.victim_search import awaits_evictions
+from quorate.gang.actions.victim_search import awaits_evictions, carry_out
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, Task, TaskStatus
 from quorate.gang.outcome import EvictionAction
@@ -120,7 +120,7 @@ def _evict_on(
             assert suffices(statement, victims, used), f"{preemptor.key} could be pipelined before"
             spared = _next_preemptors(session, victims) if action == "reclaim" else ()
             if not spared:
-                session.dispatch(statement.commit(), preemptor, action, whole=True)
+                carry_out(session, statement, preemptor, action, whole=True)
                 return True
         gangs = [gang for gang in gangs if gang not in spared]
     return False

@@ -74,6 +74,7 @@ class Session:
             model.participating_gangs(), key=lambda gang: (gang.created, gang.key)
         )
         self.callbacks = SessionCallbacks(())
+        self.allocates_later = False  # whether the action allocate follows the one that runs
         self.pending_reasons: dict[Key, PendingReason] = {}  # as far as this session found out
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
@@ -87,7 +88,6 @@ class Session:
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
         self._limited_shapes: dict[tuple[Shape, tuple[str, ...]], Shape] = {}  # by the full node groups
         self._held: dict[Key, Task] = {}  # allocated or pipelined until the session ends
-        self._left_to_allocate: list[Task] = []  # held by actions that evict, which evicted nothing for them
 
     # Extension points.
 
@@ -367,11 +367,11 @@ class Session:
     ) -> None:
         """Have ``moves``, made for ``gang``, written to the API: its evictions and binds.
 
-        Pipelined tasks keep their nodes until the session ends, or without evictions until ``allocate``
-        begins.  The first task that is pipelined after evictions is nominated to its node; in profile
-        ``design``, with ``whole``, or of unequal tasks, all on nodes that pods are leaving are, or the first
-        one if only the queue's share was short.  Without the plugin ``gang``, with which the others of the
-        gang would wait for the first one, all tasks of the plan are.
+        Pipelined tasks keep their nodes until the session ends.  The first task that is pipelined after
+        evictions is nominated to its node; in profile ``design``, with ``whole``, or of unequal tasks, all on
+        nodes that pods are leaving are, or the first one if only the queue's share was short.  Without the
+        plugin ``gang``, with which the others of the gang would wait for the first one, all tasks of the plan
+        are.
         """
         is_alone = not self.settings.has_plugin("gang")
         evicts = any(move.to_status is TaskStatus.RELEASING for move in moves)
@@ -393,8 +393,6 @@ class Session:
                     self.bind(task)
                 case TaskStatus.PIPELINED:
                     self._held[task.key] = task
-                    if not evicts:
-                        self._left_to_allocate.append(task)
                     is_left = all_share and self.cluster.has_leaving_pods(task.node)
                     if is_next or (evicts and (is_alone or is_left)):
                         self._nominate(task)
@@ -406,17 +404,6 @@ class Session:
         if task.nominated_node != task.node:
             task.nominated_node = task.node
             self.nominations.append(Nomination(task.key, task.uid, task.node))
-
-    def leave_to_allocate(self) -> None:
-        """Give back the nodes of pipelined tasks for which nothing was evicted: ``allocate`` chooses anew.
-
-        Until then they were held, so that no other task was evicted or placed for want of what they use.
-        """
-        for task in self._left_to_allocate:
-            if self._held.get(task.key) is task and task.status is TaskStatus.PIPELINED:
-                self.apply(Move(task, task.status, task.node, TaskStatus.PENDING, ""))
-                del self._held[task.key]
-        self._left_to_allocate.clear()
 
     def bind(self, task: Task) -> None:
         assert task.status is TaskStatus.ALLOCATED, f"{task.key} is {task.status}"
