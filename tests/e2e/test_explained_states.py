@@ -99,7 +99,7 @@ def test_states_are_the_same_for_an_administrator_and_a_tenant(cluster: Cluster,
 
     cluster.apply(a_job("picky", nodeSelector={"disk": "nvme"}))
     for found in both("job/picky", lambda found: len(found.reasons) == 2):
-        assert found.state == "Admitted"
+        assert (found.state, found.code) == ("Stuck", "NodesLackRoom")
         assert [each.code for each in found.reasons] == ["PodsUnschedulable", "NodesLackRoom"]
         assert "0 of 1 nodes accept their node selector" in found.message
     cluster.delete("job", "picky")
@@ -109,7 +109,7 @@ def test_states_are_the_same_for_an_administrator_and_a_tenant(cluster: Cluster,
     (pod,) = bound_pods(cluster, "absent")
     report_image_failure(cluster, pod)
     for found in both("job/absent", lambda found: "ImagePullBackOff" in found.message):
-        assert (found.state, [each.code for each in found.reasons]) == ("Admitted", ["ContainersWaiting"])
+        assert (found.state, [each.code for each in found.reasons]) == ("Stuck", ["ContainersWaiting"])
         assert found.message == "it is admitted; 0 of 1 pods run: 1 starting on a node (ImagePullBackOff)"
         assert found.enough == ("its images must be pulled: check their names and the pull secrets",)
     cluster.delete("job", "absent")

@@ -37,12 +37,12 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         await world.until_waits("huge", "NotEnoughResources")
 
         listed = await command.output_of("podgroup", "list", "-n", NAMESPACE)
-        assert titles(listed) == ["NAME", "QUEUE", "PHASE", "MIN", "RUNNING", "AGE", "REASON"]
+        assert titles(listed) == ["NAME", "QUEUE", "PHASE", "MIN", "RUNNING", "AGE", "STATE", "REASON"]
         lines = {line[0]: [*line[1:5], *line[6:]] for line in cells(listed)}
         assert lines == {
-            "first": ["default", "Inqueue", "2", "0"],
-            "second": ["default", "Pending", "2", "0", "NotEnoughResources"],
-            "huge": ["default", "Pending", "2", "0", "NotEnoughResources"],
+            "first": ["default", "Inqueue", "2", "0", "Admitted"],
+            "second": ["default", "Pending", "2", "0", "Queued", "NotEnoughResources"],
+            "huge": ["default", "Pending", "2", "0", "NeverFits", "NotEnoughResources"],
         }
 
         explanation = await command.output_of("podgroup", "explain", "second", "-n", NAMESPACE)

@@ -80,7 +80,7 @@ def test_the_lists_have_the_columns_of_kueuectl(run_with_commands: RunWithComman
         listed = await command.output_of("workload", "list")
         assert titles(listed) == [
             "NAME", "JOB TYPE", "JOB NAME", "LOCALQUEUE", "CLUSTERQUEUE", "STATUS", "POSITION IN QUEUE",
-            "STARTS IN P50-P90", "EXEC TIME", "AGE",
+            "STARTS IN P50-P90", "EXEC TIME", "AGE", "STATE", "REASON",
         ]  # fmt: skip
         train, evaluate = await name_of(world, "train"), await name_of(world, "evaluate")
         rows = [line.split() for line in listed.splitlines()[1:]]
@@ -88,7 +88,11 @@ def test_the_lists_have_the_columns_of_kueuectl(run_with_commands: RunWithComman
             [evaluate, "job.batch", "evaluate", "queue", "research", "PENDING"],
             [train, "job.batch", "train", "queue", "research", "ADMITTED"],
         ]
-        assert (len(rows[0]), len(rows[1])) == (7, 8), "only what was admitted has an execution time"
+        head, *lines = listed.splitlines()
+        start, end, states = (head.index(title) for title in ("EXEC TIME", "AGE", "STATE"))
+        times = [line[start:end].strip() for line in lines]
+        assert [bool(time) for time in times] == [False, True], "only what was admitted has an execution time"
+        assert lines[0][states:].split() == ["Queued", "QuotaShort"]
         for options, want in (
             (("--status", "pending"), [evaluate]),
             (("--status", "admitted", "--status", "finished"), [train]),

@@ -76,6 +76,7 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(
             "kind": "Explanation",
             "object": {"kind": "Workload", "name": big, "namespace": NAMESPACE},
             "state": "Queued",
+            "code": "QuotaShort",
             "message": f"couldn't assign flavors to pod set main: {shortage}",
             "localQueue": "queue",
             "clusterQueue": "research",
@@ -95,9 +96,11 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(
         }  # fmt: skip
 
         explanation = json.loads(await command.output_of("workload", "explain", "job/huge", "-o", "json"))
-        assert explanation["canNeverFit"]
+        assert (explanation["state"], explanation["canNeverFit"]) == ("NeverFits", True)
         assert explanation["message"] == (
-            "it can never start with the current configuration, even if every other workload finishes"
+            "it can never start with the current configuration, even if every other workload finishes: "
+            "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, "
+            "previously considered podsets requests (0) + current podset request (5) > maximum capacity (4)"
         )
         assert explanation["ahead"] == 1
         assert explanation["firstAhead"] == [f"{NAMESPACE}/{big}"]
@@ -140,7 +143,7 @@ def test_states_of_jobs_pods_and_queues_are_true(tmp_path: Path, monkeypatch: py
 
         await world.job("wide", cpu="3")  # has quota, and no node can ever hold its pod
         found = await world.until("its pod has no node", wide)
-        assert found["state"] == "Admitted"
+        assert (found["state"], found["code"]) == ("Stuck", "NodesLackRoom")
         (lack,) = [each for each in found["reasons"] if each["code"] == "NodesLackRoom"]
         assert (lack["resource"], lack["needed"], lack["atMost"]) == ("cpu", "3", "2")
 

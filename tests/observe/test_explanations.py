@@ -56,7 +56,7 @@ def test_each_kind_has_an_explanation_and_a_schema() -> None:
             ):
                 code, found = await ask(session, f"{PATH}/namespaces/ns/workloads/middle/explanation")
                 assert (code, found["kind"], found["apiVersion"]) == (200, "Explanation", API_VERSION)
-                assert (found["state"], found["ahead"]) == ("Queued", 2)
+                assert (found["state"], found["ahead"]) == ("NeverFits", 2)
                 assert found["firstAhead"] == ["ns/urgent", "ns/early"]
                 assert found["reasons"][0]["code"] == "QuotaExceeded"
                 plain = await ask(session, "visibility/namespaces/ns/workloads/middle/explanation")
@@ -83,6 +83,7 @@ def test_each_kind_has_an_explanation_and_a_schema() -> None:
                 _, served = await ask(session, PATH)
                 assert {each["name"].partition("/")[0] for each in served["resources"]} == {
                     "clusterqueues", "localqueues", "workloads", "podgroups", "jobs", "estimates",
+                    "explanations",
                 }  # fmt: skip
                 _, index = await ask(session, "openapi/v3")
                 (document,) = index["paths"].values()
@@ -113,7 +114,7 @@ def test_a_tenant_sees_its_own_workload_and_no_names_of_others() -> None:
                 aiohttp.ClientSession(f"{url}/", headers=robot) as session,
             ):
                 code, found = await ask(session, f"{PATH}/namespaces/ns/workloads/middle/explanation")
-                assert (code, found["state"], found["ahead"]) == (200, "Queued", 2)
+                assert (code, found["state"], found["ahead"]) == (200, "NeverFits", 2)
                 assert "firstAhead" not in found
                 for hidden in ("namespaces/ns/workloads/early", "clusterqueues/research"):
                     assert (await refused(session, f"{PATH}/{hidden}/explanation"))[0] == 403, hidden

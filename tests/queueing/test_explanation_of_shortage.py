@@ -82,7 +82,11 @@ def test_remedies_do_not_name_workloads_that_may_not_be_read(reason: r.Inadmissi
 
 def test_more_than_the_quota_can_never_fit() -> None:
     found = explain_pending(a_world(requests={"cpu": 9}))
-    assert (found.state, found.message, found.can_never_fit) == ("Queued", NEVER, True)
+    assert (found.state, found.code, found.can_never_fit) == ("NeverFits", "QuotaExceeded", True)
+    assert found.message == (
+        f"{NEVER}: couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, "
+        "previously considered podsets requests (0) + current podset request (9) > maximum capacity (4)"
+    )
 
 
 def test_a_stopped_queue_holds_its_workloads() -> None:

@@ -116,7 +116,7 @@ def explained(
         ),
         pytest.param(
             [GATED, PULLING],
-            "Admitted",
+            "Stuck",
             "it is admitted; 0 of 3 pods run: 1 starting on a node (ImagePullBackOff); "
             "1 with the gate kueue.x-k8s.io/topology; 1 not created yet",
             id="gated and pulling",
@@ -158,16 +158,34 @@ def test_a_pod_that_no_node_can_hold_has_the_numbers_of_the_placement_core() -> 
     assert (lack.code, lack.resource) == ("NodesLackRoom", "cpu")
     assert (lack.needed, lack.free, lack.short_by, lack.at_most) == ("2", "1500m", "500m", "1500m")
     assert lack.enough == "a node with 2 cpu must be added"
-    assert found.state == "RunningInPart"
+    assert (found.state, found.code) == ("Stuck", "NodesLackRoom")
     assert "no node of the cluster can ever hold it" in found.message
+
+
+def test_pods_that_nodes_can_hold_only_one_after_another_are_stuck() -> None:
+    state = a_state(n1="3", n2="3")
+    for name in ("n1", "n2"):
+        state.ledger.topology.put_unreadable_pod(Key("default", name), name, {"cpu": 2000})
+    found = explained(a_workload(*ADMITTED), [RUNNING, RUNNING, UNSCHEDULED], state)
+    assert (found.state, found.code) == ("Stuck", "NodesLackRoom")
+    assert found.message.endswith("; without any other pods the nodes hold 2 of 3")
+    assert "nodes with 2 cpu free must be added" in found.enough
+
+
+def test_a_container_that_is_being_created_starts() -> None:
+    creating = {"containerStatuses": [{"name": "m", "state": {"waiting": {"reason": "ContainerCreating"}}}]}
+    found = explained(a_workload(*ADMITTED), [a_pod("Pending", nodeName="n", status=creating)] * 3)
+    assert (found.state, found.code) == ("Admitted", "PodsStarting")
+    assert found.message == "it is admitted; 0 of 3 pods run: 3 starting on a node"
 
 
 def test_a_pod_that_a_node_can_hold_once_other_pods_are_gone_may_wait() -> None:
     state = a_state(n1="4")
     state.ledger.topology.put_unreadable_pod(Key("default", "other"), "n1", {"cpu": 3000})
-    found = explained(a_workload(*ADMITTED), [RUNNING, RUNNING, UNSCHEDULED], state)
+    found = explained(a_workload(*ADMITTED, requested=2, admitted=2), [RUNNING, UNSCHEDULED], state)
     lack = found.reasons[-1]
     assert (lack.needed, lack.free, lack.short_by, lack.at_most) == ("2", "1", "1", "4")
+    assert (found.state, found.code) == ("RunningInPart", "NodesLackRoom")
     assert lack.enough == "1 more cpu must become free on one node"
     assert "ever" not in found.message
 
@@ -294,7 +312,7 @@ def test_a_preempted_workload_names_the_one_for_which_it_was() -> None:
     facts = run(pending_facts(world.state, preempted.metadata.key))
     assert facts is not None
     found = explain_workload(world.state, preempted, facts)
-    assert found.state == "Queued"
+    assert found.state == "NeverFits"  # all of them need 6 cpu, and the queue has 4
     assert found.message == "it was preempted for default/theirs; it is queued again"
     assert (found.reasons[0].code, str(found.reasons[0].object)) == ("Preempted", "Workload default/theirs")
     assert namespaces_of(facts) == {"default"}

@@ -24,7 +24,7 @@ def test_members_that_do_not_run_are_counted() -> None:
     pods = [member(RUNNING), member(PULLING), member(UNSCHEDULED), member(RUNNING, "other")]
     found = with_members(GROUP, pods)
     assert (found.state, found.pods) == (
-        "RunningInPart", PodCounts(requested=3, admitted=3, created=3, running=1),
+        "Stuck", PodCounts(requested=3, admitted=3, created=3, running=1),
     )  # fmt: skip
     assert found.message == (
         "its phase is Running; 1 starting on a node (ImagePullBackOff), "

@@ -17,12 +17,16 @@ GROUP: Final = "visibility.quorate.dev"
 VERSION: Final = "v1beta1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 SUBRESOURCE: Final = "explanation"
-ESTIMATES: Final = "estimates"  # a resource that can be listed
+# Resources that can be listed.
+ESTIMATES: Final = "estimates"
+EXPLANATIONS: Final = "explanations"
 
 ExplainedState = Literal[
     "NotQueued",  # a job without a Workload
     "Queued",  # it waits for quota or for nodes
+    "NeverFits",  # it waits, and starts only after a change of its spec, of the configuration or of the nodes
     "Held",  # something keeps it out of the queue, or from starting with the quota it has
+    "Stuck",  # it has quota, and not all of its pods can run before something is changed
     "Admitted",  # it has quota, and none of its pods is known to run
     "RunningInPart",
     "Running",
@@ -71,6 +75,7 @@ class Reason(Struct):
     since: datetime | None = None
     evaluated_at: datetime | None = None  # when the numbers were computed; absent: they are those of now
     enough: str = ""  # what would remove this reason
+    needs_change: bool = False  # neither time nor the end of other workloads removes it
     held_by: tuple[Holder, ...] = ()
 
 
@@ -106,10 +111,33 @@ class StartEstimateList(Struct):
     kind: str = msgspec.field(default_factory=lambda: "StartEstimateList")
 
 
+class ExplanationSummary(Struct):
+    """The parts of an explanation that lists show; ``metadata`` is that of the explained object.
+
+    Its resource version is that of the object that was explained.
+    """
+
+    metadata: ObjectMeta
+    state: ExplainedState
+    message: str
+    code: str = ""
+    since: datetime | None = None
+    enough: tuple[str, ...] = ()
+
+
+class ExplanationSummaryList(Struct):
+    """The summaries of a namespace, or of all, by key."""
+
+    items: tuple[ExplanationSummary, ...] = ()
+    api_version: str = msgspec.field(default_factory=lambda: API_VERSION)
+    kind: str = msgspec.field(default_factory=lambda: "ExplanationSummaryList")
+
+
 class Explanation(Struct):
     object: ObjectName
     state: ExplainedState
     message: str  # one sentence
+    code: str = ""  # of the reason that decides the state; empty if it runs, has finished or admits
     api_version: str = msgspec.field(default_factory=lambda: API_VERSION)  # a factory: it is always encoded
     kind: str = msgspec.field(default_factory=lambda: "Explanation")
     since: datetime | None = None  # when the state began
@@ -126,6 +154,20 @@ class Explanation(Struct):
 
     def __post_init__(self) -> None:
         assert self.message, f"{self.object} without a message"
+
+
+def summary_of(explanation: Explanation, metadata: ObjectMeta) -> ExplanationSummary:
+    """Return the summary of the explanation of the object with ``metadata``."""
+    return ExplanationSummary(
+        metadata=ObjectMeta(
+            namespace=metadata.namespace, name=metadata.name, resource_version=metadata.resource_version
+        ),
+        state=explanation.state,
+        message=explanation.message,
+        code=explanation.code,
+        since=explanation.since,
+        enough=explanation.enough,
+    )
 
 
 # What has an explanation: resource, whether it is namespaced, and its own group.  ``jobs`` are those of any
@@ -147,8 +189,20 @@ def path_of(plural: str, key: Key) -> str:
 
 def estimates_path(namespace: str) -> str:
     """Return the path of the estimates of a namespace; of all if it is empty."""
+    return _list_path(ESTIMATES, namespace)
+
+
+def explanations_path(namespace: str) -> str:
+    """Return the path of the summaries of a namespace; of all if it is empty.
+
+    They are of workloads, and with the query parameter ``kind=PodGroup`` of pod groups.
+    """
+    return _list_path(EXPLANATIONS, namespace)
+
+
+def _list_path(plural: str, namespace: str) -> str:
     where = f"/namespaces/{namespace}" if namespace else ""
-    return f"/apis/{API_VERSION}{where}/{ESTIMATES}"
+    return f"/apis/{API_VERSION}{where}/{plural}"
 
 
 def api_group() -> dict[str, Any]:
@@ -169,12 +223,10 @@ def discovery() -> dict[str, dict[str, Any]]:
         }
         for plural, namespaced, _ in EXPLAINED
     ]  # fmt: skip
-    resources.append(
-        {
-            "name": ESTIMATES, "singularName": "estimate", "namespaced": True, "kind": "StartEstimate",
-            "verbs": ["list"],
-        }
-    )  # fmt: skip
+    resources += [
+        {"name": plural, "singularName": plural[:-1], "namespaced": True, "kind": kind, "verbs": ["list"]}
+        for plural, kind in ((ESTIMATES, "StartEstimate"), (EXPLANATIONS, "ExplanationSummary"))
+    ]
     return {
         f"/apis/{GROUP}": {"kind": "APIGroup", "apiVersion": "v1", **api_group()},
         f"/apis/{API_VERSION}": {
@@ -192,21 +244,22 @@ def open_api() -> dict[str, dict[str, Any]]:
 
 
 def _open_api_document() -> dict[str, Any]:
-    (explanation, estimates), schemas = components([Explanation, StartEstimateList])
+    (explanation, *lists), schemas = components([Explanation, StartEstimateList, ExplanationSummaryList])
     explanations = {
         path: _operation(f"readExplanationOf{plural}", explanation, _parameters(plural, namespaced))
         for path, plural, namespaced in _paths()
     }
-    of_namespace = _operation("listEstimates", estimates, [_path_parameter("namespace")])
-    of_all = _operation("listEstimatesOfAllNamespaces", estimates, [])
+    listed: dict[str, dict[str, Any]] = {}
+    for plural, answer in zip((ESTIMATES, EXPLANATIONS), lists, strict=True):
+        name = f"list{plural.capitalize()}"
+        query = _query_parameters("kind") if plural == EXPLANATIONS else []
+        of_namespace = [_path_parameter("namespace"), *query]
+        listed[_list_path(plural, "{namespace}")] = _operation(name, answer, of_namespace)
+        listed[_list_path(plural, "")] = _operation(f"{name}OfAllNamespaces", answer, query)
     return {
         "openapi": "3.0.0",
         "info": {"title": "Quorate", "version": VERSION},
-        "paths": {
-            **explanations,
-            estimates_path("{namespace}"): of_namespace,
-            estimates_path(""): of_all,
-        },
+        "paths": {**explanations, **listed},
         "components": {"schemas": {name: _as_open_api(schema) for name, schema in schemas.items()}},
     }
 
@@ -228,8 +281,12 @@ def _paths() -> Iterator[tuple[str, str, bool]]:
 def _parameters(plural: str, namespaced: bool) -> Iterator[dict[str, Any]]:
     for name in ("namespace", "name") if namespaced else ("name",):
         yield _path_parameter(name)
-    for name in ("group", "resource", "kind", "queue") if plural == "jobs" else ():
-        yield {"name": name, "in": "query", "schema": {"type": "string"}}
+    if plural == "jobs":
+        yield from _query_parameters("group", "resource", "kind", "queue")
+
+
+def _query_parameters(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "in": "query", "schema": {"type": "string"}} for name in names]
 
 
 def _as_open_api(schema: Any) -> Any:

@@ -1,10 +1,11 @@
 """The explanation of a pod group from its own status, which the gang scheduler writes with numbers."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import Workload
-from quorate.api.meta import find_condition
+from quorate.api.meta import Uid, true_condition
 from quorate.api.volcano import (
     COMPLETED,
     INQUEUE,
@@ -14,14 +15,16 @@ from quorate.api.volcano import (
     UNSCHEDULABLE,
     PodGroup,
 )
+from quorate.gang.admission_record import INQUEUE_SINCE
 from quorate.gang.cache.quota_admission import is_suspended
+from quorate.gang.shortage import NEVER_FITS
 
 
 def explain_group(group: PodGroup) -> Explanation:
     """Return the explanation of a pod group."""
     metadata, spec, status = group.metadata, group.spec, group.status
     phase = status.phase or PENDING
-    waits = _unschedulable(group)
+    waits = unschedulable(group)
     state: ExplainedState = _STATES.get(phase, "Queued")
     if is_suspended(metadata.annotations) and phase == PENDING:
         waits = Reason(
@@ -30,6 +33,10 @@ def explain_group(group: PodGroup) -> Explanation:
             enough=f"quorate explain podgroup/{metadata.name} shows what its Workload waits for",
         )
         state = "Held"
+    elif state == "Queued" and waits is not None and waits.needs_change:
+        state = "NeverFits"
+    elif phase == INQUEUE and waits is not None and waits.needs_change:
+        state = "Stuck"
     elif state == "Running" and status.running < spec.min_member:
         state = "RunningInPart" if status.running else "Admitted"
     admitted = 0 if phase == PENDING else spec.min_member
@@ -37,16 +44,29 @@ def explain_group(group: PodGroup) -> Explanation:
     text = f"its phase is {phase}"
     if phase == INQUEUE:
         text = f"it is admitted, and {spec.min_member} of its pods may be created and get nodes"
-    message = f"{text}; {waits.text}" if waits is not None and state != "Finished" else text
+    if state == "Finished":
+        waits = None
+    message = f"{text}; {waits.text}" if waits is not None else text
     return Explanation(
         object=ObjectName(kind="PodGroup", name=metadata.name, namespace=metadata.namespace),
         state=state,
         message=message,
         since=metadata.creation_timestamp,
         pods=counts,
-        reasons=() if waits is None or state == "Finished" else (waits,),
+        code="" if waits is None else waits.code,
+        can_never_fit=state == "NeverFits",
+        reasons=() if waits is None else (waits,),
         enough=(waits.enough,) if waits is not None and waits.enough else (),
     )
+
+
+def groups_by_owner(groups: Iterable[PodGroup]) -> dict[Uid, list[PodGroup]]:
+    """Return the pod groups by each of their owners."""
+    by_owner: defaultdict[Uid, list[PodGroup]] = defaultdict(list)
+    for group in groups:
+        for owner in group.metadata.owner_references:
+            by_owner[owner.uid].append(group)
+    return by_owner
 
 
 def waiting_group(workload: Workload, groups: Iterable[PodGroup]) -> Reason | None:
@@ -63,13 +83,14 @@ def _waiting_reason(group: PodGroup) -> Reason | None:
     if group.status.phase not in ("", PENDING):
         return None
     name = group.metadata.name
-    waits = _unschedulable(group)
+    waits = unschedulable(group)
     detail = f": {waits.code}: {waits.text}" if waits is not None else ""
     return Reason(
         code=waits.code if waits is not None else "PodGroupPending",
         text=f"its pod group waits{detail} (quorate podgroup explain {name} shows more)",
         object=ObjectName(kind="PodGroup", name=name, namespace=group.metadata.namespace),
         since=waits.since if waits is not None else None,
+        needs_change=waits is not None and waits.needs_change,
     )
 
 
@@ -79,8 +100,17 @@ _STATES: dict[str, ExplainedState] = {
 }  # fmt: skip
 
 
-def _unschedulable(group: PodGroup) -> Reason | None:
-    condition = find_condition(group.status.conditions, UNSCHEDULABLE)
-    if condition is None or condition.status != "True":
+def unschedulable(group: PodGroup) -> Reason | None:
+    """Return why it waits; None if it was admitted since, because the condition remains."""
+    condition = true_condition(group.status.conditions, UNSCHEDULABLE)
+    if condition is None:
         return None
-    return Reason(code=condition.reason, text=condition.message, since=condition.last_transition_time)
+    admitted = group.metadata.annotations.get(INQUEUE_SINCE, "") if group.status.phase == INQUEUE else ""
+    if condition.transition_id < admitted:  # both are timestamps in one format if this scheduler wrote them
+        return None
+    return Reason(
+        code=condition.reason,
+        text=condition.message,
+        since=condition.last_transition_time,
+        needs_change=NEVER_FITS in condition.message,
+    )

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import ClassVar, Final
 
 from quorate.gang.namespace_quota.evaluation import format_amount
-from quorate.gang.shortage import Shortage, rounded_down, rounded_up
+from quorate.gang.shortage import NEVER_FITS, Shortage, rounded_down, rounded_up
 from quorate.placement.diagnosis import Diagnosis, InsufficientResource
 
 MAX_RESOURCES_IN_MESSAGE: Final = 16  # messages are stored, and a group or a pod may name any number
@@ -233,7 +233,7 @@ class NetworkTopologyUnsatisfied:
         text = f"{needs}: the largest of {self.hyper_nodes} has room for {self.room} ({self.best})"
         if self.by_amounts:
             text += f", and by resources alone for {self.by_amounts}"
-        return f"{text}, so it can never fit" if self.never_fits else text
+        return f"{text}, {NEVER_FITS}" if self.never_fits else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class HyperNodesTooSmall:
             return f"{needs}: none exists with nodes that have it"
         return (
             f"{needs}: the largest of {self.hyper_nodes} has {rounded_down(name, self.at_most)} "
-            f"({self.best}), so it can never fit"
+            f"({self.best}), {NEVER_FITS}"
         )
 
 
@@ -282,7 +282,7 @@ class GangUnschedulable:
 
     def __str__(self) -> str:
         text = f"{self.missing} of {self.needed} members found no node: {self.cause}"
-        return f"{text}, so it can never fit" if self.never_fits else text
+        return f"{text}, {NEVER_FITS}" if self.never_fits else text
 
 
 @dataclass(frozen=True, slots=True)

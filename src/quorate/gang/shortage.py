@@ -1,9 +1,12 @@
 """One resource of which too little is free, and how messages write its amounts."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from quorate.gang.namespace_quota.evaluation import format_amount, plain_resource
 from quorate.quota.amount import Amount, counts_bytes
+
+NEVER_FITS: Final = "so it can never fit"  # in messages of what is short with everything else gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Shortage:
         free = rounded_down(name, max(0, self.free))
         text = f"{name}: need {rounded_up(name, self.needed)}, have {free} now"
         if isinstance(self.at_most, int) and self.never_fits:
-            return f"{text} and {rounded_down(name, self.at_most)} at most, so it can never fit"
+            return f"{text} and {rounded_down(name, self.at_most)} at most, {NEVER_FITS}"
         return text
 
 

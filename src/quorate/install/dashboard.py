@@ -33,8 +33,8 @@ DASHBOARD_RULES: Final = (
                ("list", "watch")),
     PolicyRule("overhead of pods", "node.k8s.io", ("runtimeclasses",), ("list", "watch")),
     PolicyRule("authorizing users", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
-    PolicyRule("showing when workloads start", explanation.GROUP, (explanation.ESTIMATES,),
-               ("list",)),
+    PolicyRule("showing when workloads start, and why they do not", explanation.GROUP,
+               (explanation.ESTIMATES, explanation.EXPLANATIONS), ("list",)),
     PolicyRule("reading the Configuration in force", "", ("configmaps",), ("get",),
                in_force.NAMESPACE, (IN_FORCE,)),
 )  # fmt: skip

@@ -101,6 +101,7 @@ def gang_roles() -> Iterator[Json]:
     jobs, commands = (volcano_job.GROUP, ("jobs",)), (volcano_job.BUS_GROUP, ("commands",))
     viewed = [_rule(*jobs, READ), _rule(volcano.GROUP, ("podgroups", "queues"), READ)]
     viewed.append(_explanation_rule("podgroups"))
+    viewed.append(_rule(explanation.GROUP, (explanation.EXPLANATIONS,), ("list",)))
     yield _role("ClusterRole", "quorate-gang-viewer-role", viewed, labels=_aggregation((), ("view",)))
     edited = [_rule(*jobs, _EDIT), _rule(*commands, _EDIT)]
     yield _role("ClusterRole", "quorate-gang-job-editor-role", edited, labels=_aggregation((), ("edit",)))
@@ -129,7 +130,8 @@ def _with_explanation(role: Json, plural: str) -> Json:
     plurals = (plural, "jobs") if plural == "workloads" else (plural,)  # jobs: those without a Workload
     rules = [*role["rules"], _explanation_rule(*plurals)]
     if plural == "workloads":
-        rules.append(_rule(explanation.GROUP, (explanation.ESTIMATES,), ("list",)))
+        lists = (explanation.ESTIMATES, explanation.EXPLANATIONS)
+        rules.append(_rule(explanation.GROUP, lists, ("list",)))
     return {**role, "rules": rules}
 
 

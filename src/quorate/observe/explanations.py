@@ -2,6 +2,7 @@
 
     GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/workloads/NAME/explanation
     GET /apis/visibility.quorate.dev/v1beta1/clusterqueues/NAME/explanation, the same for the other kinds
+    GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/explanations, the summaries of all
     GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/estimates, when workloads start
 
 A caller that may get the object gets its explanation.  Names of other objects are left out unless it may list
@@ -9,7 +10,7 @@ workloads in their namespaces.  Long queues are read in steps, between which the
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -17,17 +18,25 @@ from aiohttp import web
 
 from quorate.api import codec
 from quorate.api.configuration.integrations import Integrations
-from quorate.api.core.started_pod import StartedPod
-from quorate.api.explanation import API_VERSION, ESTIMATES, EXPLAINED, SUBRESOURCE, Explanation
+from quorate.api.explanation import (
+    API_VERSION,
+    ESTIMATES,
+    EXPLAINED,
+    EXPLANATIONS,
+    SUBRESOURCE,
+    Explanation,
+)
 from quorate.api.kueue import GROUP as KUEUE
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
+from quorate.api.volcano import GROUP as VOLCANO
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, waiting_group
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
 from quorate.kube.serving.delegated_auth import Access, ResourceAccess, User
 from quorate.observe.authorization import USER, Auth, refusal
+from quorate.observe.explanation_lists import ExplanationLists, NamespaceReader
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted
@@ -41,17 +50,13 @@ from quorate.queueing.explanation.workload import NOT_READ, Started, explain_wor
 PREFIX: Final = f"/apis/{API_VERSION}"
 _GROUPS: Final = {plural: group for plural, _, group in EXPLAINED}
 
+_LISTED: Final = {"Workload": (KUEUE, "workloads"), "PodGroup": (VOLCANO, "podgroups")}  # by kind
+
+Answer = Callable[[View, web.Request], Awaitable[bytes | web.Response]]
 Explain = Callable[[View, Key, web.Request], Awaitable[Explanation | None]]
 
 
-class ClusterReader(Protocol):
-    """Reads what the model does not keep."""
-
-    async def pods(self, namespace: str, label_selector: str) -> Sequence[StartedPod] | None:
-        """Return the pods; None if they cannot be read."""
-
-    async def pod_groups(self, namespace: str) -> Sequence[PodGroup]: ...
-
+class ClusterReader(NamespaceReader, Protocol):
     async def pod_group(self, key: Key) -> PodGroup | None: ...
 
 
@@ -70,6 +75,7 @@ class Explainer:
         self._why_not_queued = why_not_queued
         self._reader = reader
         self._auth = auth
+        self._lists = ExplanationLists(reader)
 
     def add_routes(self, app: web.Application) -> None:
         explain_by_plural: dict[str, Explain] = {
@@ -82,34 +88,51 @@ class Explainer:
         for plural, namespaced, _ in EXPLAINED:
             where = "/namespaces/{namespace}" if namespaced else ""
             path = f"{where}/{plural}/{{name}}/{SUBRESOURCE}"
-            handler = self._handler(plural, explain_by_plural[plural])
+            handler = self._answering(self._handler(plural, explain_by_plural[plural]))
             for prefix in (PREFIX, "/visibility"):
                 app.router.add_get(f"{prefix}{path}", handler)
         for where in ("", "/namespaces/{namespace}"):
-            app.router.add_get(f"{PREFIX}{where}/{ESTIMATES}", self._estimates)
+            app.router.add_get(f"{PREFIX}{where}/{ESTIMATES}", self._answering(self._estimates))
+            app.router.add_get(f"{PREFIX}{where}/{EXPLANATIONS}", self._answering(self._summaries))
 
-    async def _estimates(self, request: web.Request) -> web.Response:
-        view = self._replica.view
-        if view is None:
-            return refusal(503, "ServiceUnavailable", "not synced with the API server yet")
-        namespace = request.match_info.get("namespace", "")
-        estimates = self._replica.estimates.in_namespace(view.state, namespace)
-        return web.Response(body=codec.encode(estimates), content_type="application/json")
-
-    def _handler(self, plural: str, explain: Explain) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def answer(request: web.Request) -> web.Response:
+    def _answering(self, answer: Answer) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def respond(request: web.Request) -> web.Response:
             view = self._replica.view
             if view is None:
                 return refusal(503, "ServiceUnavailable", "not synced with the API server yet")
-            key = Key(request.match_info.get("namespace", ""), request.match_info["name"])
             try:
-                explanation = await explain(view, key, request)
+                body = await answer(view, request)
             except (ApiError, Unreachable) as error:
                 logger(__name__).warning("not explained", path=request.path, problem=str(error))
                 return refusal(503, "ServiceUnavailable", "the API server did not answer")
+            if isinstance(body, web.Response):
+                return body
+            return web.Response(body=body, content_type="application/json")
+
+        return respond
+
+    async def _estimates(self, view: View, request: web.Request) -> bytes:
+        namespace = request.match_info.get("namespace", "")
+        return codec.encode(self._replica.estimates.in_namespace(view.state, namespace))
+
+    async def _summaries(self, view: View, request: web.Request) -> bytes | web.Response:
+        namespace, kind = request.match_info.get("namespace", ""), request.query.get("kind", "Workload")
+        if kind not in _LISTED:
+            return refusal(400, "BadRequest", f"kind: {kind!r} is not one of {', '.join(_LISTED)}")
+        if kind == "PodGroup":
+            return await self._lists.pod_groups(namespace)
+        user, scope = request.get(USER), UNLIMITED_SCOPE
+        if user is not None and namespace and not await self._may_list(user, "workloads"):
+            scope = Scope(frozenset({namespace}), cluster_queues=False)
+        return await self._lists.workloads(view, namespace, scope)
+
+    def _handler(self, plural: str, explain: Explain) -> Answer:
+        async def answer(view: View, request: web.Request) -> bytes | web.Response:
+            key = Key(request.match_info.get("namespace", ""), request.match_info["name"])
+            explanation = await explain(view, key, request)
             if explanation is None:
                 return refusal(404, "NotFound", f'{plural}.{_GROUPS[plural]} "{key.name}" not found')
-            return web.Response(body=codec.encode(explanation), content_type="application/json")
+            return codec.encode(explanation)
 
         return answer
 
@@ -177,13 +200,16 @@ class Explainer:
 
 
 def explanation_access(request: web.Request) -> Access | None:
-    """Return the access that an explanation needs: to get the object.  Estimates need to list workloads.
+    """Return the access that an explanation needs: to get the object.  Lists need to list the objects.
 
     None for other requests.
     """
     match, parts = request.match_info, request.path.rstrip("/").split("/")
     if parts[-1] == ESTIMATES and request.path.startswith(PREFIX):
         return ResourceAccess("list", KUEUE, "workloads", "", match.get("namespace", ""))
+    if parts[-1] == EXPLANATIONS and request.path.startswith(PREFIX):
+        group, plural = _LISTED.get(request.query.get("kind", ""), _LISTED["Workload"])
+        return ResourceAccess("list", group, plural, "", match.get("namespace", ""))
     if parts[-1] != SUBRESOURCE or "name" not in match:
         return None
     plural = parts[-3]

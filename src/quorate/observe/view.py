@@ -59,6 +59,11 @@ class View:
         entry = ledger.entries.get(key) or ledger.reservations.get(key)
         return self._workloads.get(key) if entry is None else entry.workload
 
+    def workload_keys(self, namespace: str) -> list[Key]:
+        """Return the stored workloads of a namespace, or of all if it is empty, in order."""
+        keys = self._workloads.keys()
+        return sorted(key for key in keys if namespace in ("", key.namespace))
+
     def cohort_changed(self, change: Change[Cohort]) -> None:
         """Call it after the model has the change, like ``cluster_queue_changed``."""
         if change.new is None and change.key.name in self.state.ledger.quota.cohorts:

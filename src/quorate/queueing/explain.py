@@ -19,6 +19,8 @@ from quorate.queueing.decisions import Hold
 from quorate.queueing.inadmissible_reasons import (
     BackingOff,
     InadmissibleReason,
+    NodesLackRoom,
+    PlacementRefused,
     QueueInactive,
     QueueMissing,
     QuotaExceeded,
@@ -49,9 +51,10 @@ class QuotaHolder(msgspec.Struct, frozen=True):
 class PendingFacts(msgspec.Struct, frozen=True):
     hold: Hold | None  # None: not evaluated yet
     can_never_fit: bool  # not even with its minimum counts in an empty tree
-    ahead: int  # pending workloads that precede it in its cluster queue
-    first_ahead: tuple[Key, ...]  # the first of them
-    holders: tuple[QuotaHolder, ...]  # the largest, in its cluster queue and cohorts
+    ahead: int | None = None  # pending workloads that precede it in its cluster queue; None: not counted
+    first_ahead: tuple[Key, ...] = ()  # the first of them
+    holders: tuple[QuotaHolder, ...] = ()  # the largest, in its cluster queue and cohorts
+    exceeds_nodes: bool = False  # it fits the tree, and the nodes that exist never hold its pods
     preemptor: Key | None = None  # for which it was preempted last, if that still exists
 
 
@@ -67,19 +70,34 @@ def run(steps: Steps[T]) -> T:
 
 def pending_facts(state: State, key: Key) -> Steps[PendingFacts | None]:
     """Return why the workload ``key`` is pending, with the quota that is available now; None if it is not."""
+    entry, facts = state.ledger.entries.get(key), outcome_of(state, key)
+    if entry is None or facts is None:
+        return None
+    yield
+    ahead, first_ahead = yield from _ahead(state, entry)
+    holders = yield from _holders(state, entry, facts.hold.reasons if facts.hold is not None else ())
+    preemptor = yield from _preemptor(state, entry.workload)
+    return msgspec.structs.replace(
+        facts, ahead=ahead, first_ahead=first_ahead, holders=holders, preemptor=preemptor
+    )
+
+
+def outcome_of(state: State, key: Key) -> PendingFacts | None:
+    """Return why ``key`` is pending, without the other workloads that concern it; None if it is not.
+
+    The cost does not depend on the number of workloads.
+    """
     entry = state.ledger.entries.get(key)
     if entry is None:
         return None
     hold = why_pending(state, key)
     if hold is not None:
         hold = msgspec.structs.replace(hold, reasons=_with_available_quota(state, entry, hold.reasons))
-    reasons = hold.reasons if hold is not None else ()
-    can_never_fit = _can_never_fit(state, entry)
-    yield
-    ahead, first_ahead = yield from _ahead(state, entry)
-    holders = yield from _holders(state, entry, reasons)
-    preemptor = yield from _preemptor(state, entry.workload)
-    return PendingFacts(hold, can_never_fit, ahead, first_ahead, holders, preemptor)
+    return PendingFacts(
+        hold,
+        _can_never_fit(state, entry),
+        exceeds_nodes=hold is not None and _exceeds_nodes(state, entry, hold),
+    )
 
 
 def can_never_fit(state: State, key: Key) -> bool:
@@ -159,6 +177,19 @@ def closed_queue_reason(state: State, key: Key) -> QueueMissing | QueueInactive 
 def _can_never_fit(state: State, entry: Entry) -> bool:
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     return queue is not None and state.ledger.is_active(queue) and not could_ever_fit(state, queue, entry)
+
+
+def _exceeds_nodes(state: State, entry: Entry, hold: Hold) -> bool:
+    """Return True if pods have no room on empty nodes, and neither fewer pods nor other flavors are tried."""
+    queue = state.ledger.cluster_queues.get(entry.cluster_queue)
+    if queue is None:
+        return False
+    has_alternatives = any(pod_set.min_count < pod_set.count for pod_set in entry.shape.pod_sets) or any(
+        len(group.flavors) > 1 for group in queue.groups.values()
+    )
+    return not has_alternatives and any(
+        isinstance(reason, PlacementRefused | NodesLackRoom) and reason.never_fits for reason in hold.reasons
+    )
 
 
 def _ahead(state: State, entry: Entry) -> Steps[tuple[int, tuple[Key, ...]]]:

@@ -128,8 +128,14 @@ class NodesLackRoom(msgspec.Struct, frozen=True):
     needed: int = 0  # by one pod
     best: int = 0  # the most that an accepting node has left
     at_most: int = 0  # the most that one would have without any pods
+    fitting_at_most: int | None = None  # pods that fit without any other pods; None: not determined
     # Why accepting nodes take no further pod, in kube-scheduler's words, with the numbers of these nodes.
     rejecting: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def never_fits(self) -> bool:
+        """Return True if the nodes that exist have too little room, whichever workloads end."""
+        return self.fitting_at_most is not None and self.fitting_at_most < self.requested
 
     @property
     def text(self) -> str:

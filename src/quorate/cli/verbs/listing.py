@@ -3,10 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import typer
+
+from quorate.api import codec
+from quorate.api.explanation import ExplanationSummary
 from quorate.cli.verbs.options import Output, print_none_found
 from quorate.cli.verbs.printing import as_untyped, is_structured, print_documents
 from quorate.inspect.connection import Connection
-from quorate.kube.resources import HasMetadata, Resource, metadata_of
+from quorate.inspect.explain.summaries import Summaries, summaries
+from quorate.kube.resources import HasMetadata, Json, Resource, metadata_of
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -18,11 +23,12 @@ async def list_objects(
     label_selector: str = "",
     field_selector: str = "",
     is_listed: Callable[[T], bool] | None = None,
+    completed: Callable[[Json], Json] | None = None,
 ) -> Sequence[T]:
     """Return the objects to show as a table.
 
-    If ``output`` is structured, print whole documents and return no objects.  If no object is to be listed,
-    print that, and return none.
+    If ``output`` is structured, print whole documents, each as ``completed`` returns it, and return no
+    objects.  If no object is to be listed, print that, and return none.
     """
     namespace = connection.namespace if resource.namespaced else ""
     selection = (namespace, label_selector, field_selector)
@@ -32,6 +38,8 @@ async def list_objects(
             objects = (await connection.client.list(resource, *selection)).items
             keys = {metadata.key for metadata in map(metadata_of, filter(is_listed, objects))}
             documents = tuple(document for document in documents if metadata_of(document).key in keys)
+        if completed is not None and output is not Output.NAME:
+            documents = tuple(map(completed, documents))
         print_documents(resource, documents, output)
         return ()
     objects = (await connection.client.list(resource, *selection)).items
@@ -39,3 +47,22 @@ async def list_objects(
     if not listed:
         print_none_found(namespace)
     return listed
+
+
+async def listed_summaries(connection: Connection, kind: str) -> Summaries:
+    """Return the summaries of what a list shows; print a warning if the controllers did not answer."""
+    found = await summaries(connection.client, kind, connection.namespace)
+    if found.problem:
+        typer.echo(f"warning: {found.problem}", err=True)
+    return found
+
+
+def with_explanation(type_: type[T], summary_of: Callable[[T], ExplanationSummary]) -> Callable[[Json], Json]:
+    """Return a function that adds to an object its state and the reason for it, as ``explanation``."""
+
+    def completed(document: Json) -> Json:
+        summary: Json = codec.to_builtins(summary_of(codec.convert(type_, document)))
+        del summary["metadata"]
+        return {**document, "explanation": summary}
+
+    return completed

@@ -9,13 +9,13 @@ import typer
 
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.decoding.strict import InvalidConfiguration
-from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch, true_condition
+from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
-from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup
+from quorate.api.volcano import INQUEUE, PENDING, PodGroup
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.listing import list_objects
+from quorate.cli.verbs.listing import list_objects, listed_summaries, with_explanation
 from quorate.cli.verbs.printing import (
     Column,
     Fields,
@@ -28,14 +28,15 @@ from quorate.cli.verbs.printing import (
     print_value,
 )
 from quorate.gang.actions.eviction_plans import EvictionPlan
-from quorate.gang.admission_record import INQUEUE_SINCE
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.quota_admission import is_suspended
+from quorate.gang.explanation import unschedulable
 from quorate.gang.pending_reasons import PendingReason, can_never_fit
 from quorate.gang.reports import WaitingGroup, waiting_groups
 from quorate.inspect.configuration_files import read_scheduler_configuration
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
+from quorate.inspect.explain.summaries import Summaries
 from quorate.inspect.job_names import job_uids
 from quorate.install.scheduler import CONFIGURATION, CONFIGURATION_FILE
 from quorate.install.scheduler import NAMESPACE as SCHEDULER_NAMESPACE
@@ -77,15 +78,25 @@ def list_(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """List pod groups, and why they are pending.
+    """List pod groups with their state and the reason for it.
+
+    [b]-o wide[/b] also shows the reason as a sentence, [b]-o json[/b] as [b]explanation[/b] of each.
 
     [b]Example:[/b] quorate podgroup list --all-namespaces
     """
     now = WallClock().now()
 
     async def show(connection: Connection) -> None:
-        groups = await list_objects(connection, POD_GROUPS, output, selector)
-        print_objects(_columns(now, namespaces=all_namespaces), sorted(groups, key=_age_rank), output)
+        states = await listed_summaries(connection, "PodGroup")
+        groups = await list_objects(
+            connection,
+            POD_GROUPS,
+            output,
+            selector,
+            completed=with_explanation(PodGroup, states.of_pod_group),
+        )
+        columns = _columns(now, states, namespaces=all_namespaces)
+        print_objects(columns, sorted(groups, key=_age_rank), output)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
@@ -96,7 +107,7 @@ def _age_rank(group: PodGroup) -> tuple[float, Key]:
     return (0.0 if created is None else epoch(created), group.metadata.key)
 
 
-def _columns(now: float, *, namespaces: bool) -> tuple[Column[PodGroup], ...]:
+def _columns(now: float, states: Summaries, *, namespaces: bool) -> tuple[Column[PodGroup], ...]:
     where: tuple[Column[PodGroup], ...] = (Column("NAMESPACE", lambda group: group.metadata.namespace),)
     return (
         *(where if namespaces else ()),
@@ -106,20 +117,10 @@ def _columns(now: float, *, namespaces: bool) -> tuple[Column[PodGroup], ...]:
         Column("MIN", lambda group: str(group.spec.min_member)),
         Column("RUNNING", lambda group: str(group.status.running)),
         Column("AGE", lambda group: age(group.metadata.creation_timestamp, now)),
-        Column("REASON", lambda group: unschedulable(group)[0]),
-        Column("MESSAGE", lambda group: unschedulable(group)[1], wide=True),
+        Column("STATE", lambda group: states.of_pod_group(group).state),
+        Column("REASON", lambda group: states.of_pod_group(group).code),
+        Column("MESSAGE", lambda group: states.of_pod_group(group).message, wide=True),
     )
-
-
-def unschedulable(group: PodGroup) -> tuple[str, str]:
-    """Return reason and message; empty if it was admitted since, because the condition remains."""
-    condition = true_condition(group.status.conditions, UNSCHEDULABLE)
-    if condition is None:
-        return "", ""
-    admitted = group.metadata.annotations.get(INQUEUE_SINCE, "") if group.status.phase == INQUEUE else ""
-    if condition.transition_id < admitted:  # both are timestamps in one format if this scheduler wrote them
-        return "", ""
-    return condition.reason, condition.message
 
 
 @podgroup.command()
@@ -284,7 +285,8 @@ def _state(
             return f"queue {group.spec.queue} does not exist, or the pod group is being deleted"
         if group.status.phase == INQUEUE and members < group.spec.min_member:
             return f"its pods may be created: {members} of {group.spec.min_member} exist"
-        return ": ".join(text for text in unschedulable(group) if text)
+        reason = unschedulable(group)
+        return "" if reason is None else f"{reason.code}: {reason.text}"
     if outlook.not_before is not None:
         return "requeued, not retried yet"
     if outlook.blocked:

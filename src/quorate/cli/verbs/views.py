@@ -18,8 +18,9 @@ from quorate.api.meta import (
     true_condition,
 )
 from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, age
+from quorate.inspect.explain.summaries import Summaries
 from quorate.inspect.formatting import format_resources
-from quorate.inspect.workload_status import status_of, why_not_running
+from quorate.inspect.workload_status import status_of
 from quorate.queueing import conditions as c
 
 _LONGEST_JOB_TYPE: Final = 30
@@ -77,16 +78,21 @@ def local_queue_columns(now: float, *, namespaces: bool) -> Sequence[Column[Loca
 def workload_columns(
     now: float,
     cluster_queues: Mapping[Key, str],
+    states: Summaries,
     positions: Mapping[Key, int],
     estimates: Mapping[Key, StartEstimate],
     *,
     namespaces: bool,
 ) -> Sequence[Column[Workload]]:
-    """Return the columns; ``cluster_queues`` by local queue, ``positions`` from 0 in each local queue."""
+    """Return the columns; ``cluster_queues`` by local queue, ``positions`` from 0 in each local queue.
+
+    Only a workload that waits for its turn has a position.
+    """
 
     def position(workload: Workload) -> str:
         place = positions.get(workload.metadata.key)
-        return "" if place is None else str(place)
+        waits = states.of_workload(workload).state in ("Queued", "Evicted")
+        return str(place) if place is not None and waits else ""
 
     columns: tuple[Column[Workload], ...] = (
         Column("NAME", lambda workload: workload.metadata.name),
@@ -99,8 +105,10 @@ def workload_columns(
         Column("STARTS IN P50-P90", lambda workload: starts_in(estimates.get(workload.metadata.key), now)),
         Column("EXEC TIME", lambda workload: _execution_time(workload, now)),
         Column("AGE", lambda workload: age(workload.metadata.creation_timestamp, now)),
+        Column("STATE", lambda workload: states.of_workload(workload).state),
+        Column("REASON", lambda workload: states.of_workload(workload).code),
         Column("PRIORITY", lambda workload: str(workload.spec.priority or 0), wide=True),
-        Column("WHY", why_not_running, wide=True),
+        Column("WHY", lambda workload: states.of_workload(workload).message, wide=True),
     )
     if not namespaces:
         return columns

@@ -13,7 +13,7 @@ from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.delete import delete
-from quorate.cli.verbs.listing import list_objects
+from quorate.cli.verbs.listing import list_objects, listed_summaries, with_explanation
 from quorate.cli.verbs.options import Workloads
 from quorate.cli.verbs.printing import (
     as_untyped,
@@ -98,9 +98,9 @@ def list_(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """List workloads with their jobs, status, position in the queue and estimated start.
+    """List workloads with their jobs, state and its reason, position in the queue and estimated start.
 
-    [b]-o wide[/b] also shows why they are pending.
+    [b]-o wide[/b] also shows the reason as a sentence, [b]-o json[/b] as [b]explanation[/b] of each workload.
 
     [b]Example:[/b] quorate workload list --status pending --all-namespaces
     """
@@ -121,14 +121,20 @@ def list_(
                 and belongs(workload)
             )
 
-        listed = await list_objects(connection, WORKLOADS, output, selector, field_selector, is_listed)
+        states = await listed_summaries(connection, "Workload")
+        completed = with_explanation(Workload, states.of_workload)
+        listed = await list_objects(
+            connection, WORKLOADS, output, selector, field_selector, is_listed, completed
+        )
         if listed:
             pending = (workload for workload in listed if status_of(workload) is Status.PENDING)
             positions = await queue_positions(
                 client, (Key(workload.metadata.namespace, workload.spec.queue_name) for workload in pending)
             )
             estimates = await served_estimates(client, where) if positions else {}
-            columns = workload_columns(now, cluster_queues, positions, estimates, namespaces=all_namespaces)
+            columns = workload_columns(
+                now, cluster_queues, states, positions, estimates, namespaces=all_namespaces
+            )
             print_objects(columns, listed, output)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)

@@ -1,17 +1,21 @@
 """Ask the controllers for explanations and estimates: they have the model and the Configuration in force."""
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from quorate.api import codec
 from quorate.api.explanation import (
+    EXPLANATIONS,
     GROUP,
     SUBRESOURCE,
     Explanation,
+    ExplanationSummary,
+    ExplanationSummaryList,
     StartEstimate,
     StartEstimateList,
     estimates_path,
+    explanations_path,
     path_of,
 )
 from quorate.api.meta import Key, ObjectMeta
@@ -19,6 +23,8 @@ from quorate.api.names.kueue import QUEUE_NAME
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from quorate.kube.resources import Json, Resource
+
+T = TypeVar("T")
 
 _LONGEST: Final = 200  # of a problem, in messages
 
@@ -41,6 +47,13 @@ async def served_job_explanation(client: Client, resource: Resource[Json], job: 
     return await _ask(client, "jobs", job.key, query)
 
 
+async def served_summaries(client: Client, kind: str, namespace: str) -> dict[Key, ExplanationSummary]:
+    """Return the summaries of a kind in a namespace, or in all, by key.  Raises ``NotServed``."""
+    path, needed = explanations_path(namespace), f"list {EXPLANATIONS} in group {GROUP}"
+    listed = await _read(client, ExplanationSummaryList, path, {"kind": kind}, needed)
+    return {item.metadata.key: item for item in listed.items}
+
+
 async def served_estimates(client: Client, namespace: str) -> dict[Key, StartEstimate]:
     """Return when pending workloads of a namespace, or of all, start; none if it is not served."""
     try:
@@ -51,12 +64,16 @@ async def served_estimates(client: Client, namespace: str) -> dict[Key, StartEst
 
 
 async def _ask(client: Client, plural: str, key: Key, query: dict[str, str]) -> Explanation:
+    needed = f"get {plural}/{SUBRESOURCE} in group {GROUP}"
+    return await _read(client, Explanation, path_of(plural, key), query, needed)
+
+
+async def _read(client: Client, type_: type[T], path: str, query: dict[str, str], needed: str) -> T:
     try:
-        return codec.decode(Explanation, await client.request("GET", path_of(plural, key), query=query))
+        return codec.decode(type_, await client.request("GET", path, query=query))
     except NotFound:
         raise NotServed("the cluster does not serve explanations of it") from None
     except Forbidden:
-        needed = f"get {plural}/{SUBRESOURCE} in group {GROUP}"
         raise NotServed(f"this needs the permission to {needed}") from None
     except msgspec.MsgspecError as error:
         raise NotServed(f"the answer is of another version: {error}"[:_LONGEST]) from None

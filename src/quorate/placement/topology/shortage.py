@@ -22,6 +22,7 @@ class HostShortage(msgspec.Struct, frozen=True):
     needed: int = 0  # by one pod
     best: int = 0  # the most that an accepting host has left
     at_most: int = 0  # the most that one would have without any pods
+    fitting_at_most: int = 0  # pods that the accepting hosts hold without any other pods, by amounts
 
 
 def host_shortage(
@@ -44,10 +45,12 @@ def host_shortage(
     fitting, accepting = int(counts.sum()), int(np.count_nonzero(accepted))
     if not accepting:
         return HostShortage(fitting, tree.leaf_count, accepting)
+    empty = {resource: tree.allocatable(resource) for resource in pods.per_pod}
+    fitting_at_most = int(fitting_pods(empty, pods.per_pod, accepted)[0].sum())
     if passing is not None:
         accepted &= passing
         if not accepted.any():
-            return HostShortage(fitting, tree.leaf_count, accepting)
+            return HostShortage(fitting, tree.leaf_count, accepting, fitting_at_most=fitting_at_most)
         accepting = int(np.count_nonzero(accepted))
     left = {
         resource: (amounts - counts * pods.per_pod[resource])[accepted]
@@ -60,4 +63,5 @@ def host_shortage(
     scarcest = max(short, key=lambda resource: short[resource])  # the first by name of several
     best = int(left[scarcest].max())
     at_most = int(tree.allocatable(scarcest)[accepted].max())
-    return HostShortage(fitting, tree.leaf_count, accepting, scarcest, pods.per_pod[scarcest], best, at_most)
+    needed = pods.per_pod[scarcest]
+    return HostShortage(fitting, tree.leaf_count, accepting, scarcest, needed, best, at_most, fitting_at_most)

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, find_condition
+from quorate.api.meta import Key, Uid, find_condition
 from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.api.names.volcano import GROUP_NAME
+from quorate.queueing.explanation.reasons import code_of
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.nodes.pod_templates import Template
 from quorate.queueing.pending.effective_requests import held_counts
@@ -35,8 +36,10 @@ class _Wait(NamedTuple):
     code: str
     text: str  # after the number of pods
     enough: str
+    needs_change: bool = False
 
 
+_STARTING: Final = {"", "ContainerCreating", "PodInitializing"}  # why containers wait before they start
 _NOT_CREATED = _Wait("PodsNotCreated", "not created yet", "the controller of the job must create its pods")
 _FAILED = _Wait("PodsFailed", "failed", "the controller of the job must replace them; look at their logs")
 _ENDED_OR_RUNNING = ("Running", "Succeeded", "Failed")
@@ -121,24 +124,33 @@ def with_members(of_group: Explanation, pods: Iterable[StartedPod]) -> Explanati
         state = ("RunningInPart" if running else "Admitted") if state == "Running" else state
     enough = tuple(dict.fromkeys((*of_group.enough, *(each.enough for each in waits))))
     reasons = (*of_group.reasons, *waits)
-    return replace(of_group, state=state, message=message, pods=counts, reasons=reasons, enough=enough)
+    if state not in ("Finished", "NeverFits") and any(wait.needs_change for wait in waits):
+        state = "Stuck"
+    return replace(
+        of_group, state=state, message=message, pods=counts, reasons=reasons, enough=enough,
+        code=code_of(reasons),
+    )  # fmt: skip
 
 
 def explain_pod(pod: StartedPod, of_workload: Explanation) -> Explanation:
     """Return the explanation of one pod of a workload: its own wait first, then that of its workload."""
     metadata, phase = pod.metadata, pod.status.phase
     name = ObjectName(kind="Pod", name=metadata.name, namespace=metadata.namespace)
-    about = replace(of_workload, object=name, pods=None)
+    about = replace(of_workload, object=name, pods=None, code="")
     if phase in _ENDED_OR_RUNNING:
         state: ExplainedState = "Running" if phase == "Running" else "Finished"
         return replace(about, state=state, message=f"its phase is {phase}", reasons=(), enough=())
     wait = _wait_of(pod)
     reason = replace(_reason(wait, 1, _since([pod])), object=name)
     message = f"it is {wait.text}; its workload {of_workload.object.name}: {of_workload.message}"
-    state = "Admitted" if of_workload.state in ("Running", "RunningInPart") else of_workload.state
+    state = of_workload.state
+    if state in ("Running", "RunningInPart", "Stuck"):
+        is_stuck = wait.needs_change or (state == "Stuck" and wait.code == "PodsUnschedulable")
+        state = "Stuck" if is_stuck else "Admitted"
     enough = tuple(dict.fromkeys((wait.enough, *of_workload.enough)))
     reasons = (reason, *(each for each in of_workload.reasons if each.code != reason.code))
-    return replace(about, state=state, message=message, reasons=reasons, enough=enough)
+    code = code_of(reasons)
+    return replace(about, state=state, message=message, code=code, reasons=reasons, enough=enough)
 
 
 def expected_pods(workload: Workload) -> int:
@@ -159,6 +171,26 @@ def is_pod_of(pod: StartedPod, workload: Workload) -> bool:
     job = metadata.controller
     uids = {metadata.uid} if job is None else {metadata.uid, job.uid}
     return any(owner.uid in uids for owner in workload.metadata.owner_references)
+
+
+class PodIndex:
+    """The pods of one namespace by the workloads to which they may belong."""
+
+    def __init__(self, pods: Iterable[StartedPod]) -> None:
+        self._by_annotation: defaultdict[str, list[StartedPod]] = defaultdict(list)
+        self._by_owner: defaultdict[Uid, list[StartedPod]] = defaultdict(list)
+        for pod in pods:
+            metadata, job = pod.metadata, pod.metadata.controller
+            self._by_annotation[metadata.annotations.get(WORKLOAD_ANNOTATION, "")].append(pod)
+            for uid in {metadata.uid} if job is None else {metadata.uid, job.uid}:
+                self._by_owner[uid].append(pod)
+
+    def of(self, workload: Workload) -> list[StartedPod]:
+        """Return the pods for which ``is_pod_of`` is true, and perhaps others, in no order."""
+        named = self._by_annotation.get(workload.metadata.name, ())
+        owners = workload.metadata.owner_references
+        pods = [*named, *(pod for owner in owners for pod in self._by_owner.get(owner.uid, ()))]
+        return list({pod.metadata.name: pod for pod in pods}.values())
 
 
 def selector_of(workload: Workload) -> str:
@@ -188,13 +220,14 @@ def _wait_of(pod: StartedPod, *, quotes_scheduler: bool = True) -> _Wait:
         detail = f" ({message})" if message else ""
         return _Wait("PodsUnschedulable", f"without a node{detail}", "a node must have room for the pod")
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    waiting = sorted({each.state.waiting.reason for each in statuses if each.state.waiting} - {""})
-    if not waiting:
+    reasons = {each.state.waiting.reason for each in statuses if each.state.waiting}
+    errors = sorted(reasons - _STARTING)
+    if not errors:
         return _Wait("PodsStarting", "starting on a node", "its containers must start")
-    enough = "its containers must start"
-    if any("Image" in reason for reason in waiting):
+    enough = "its containers must start: change what keeps them from it"
+    if any("Image" in reason for reason in errors):
         enough = "its images must be pulled: check their names and the pull secrets"
-    return _Wait("ContainersWaiting", f"starting on a node ({', '.join(waiting)})", enough)
+    return _Wait("ContainersWaiting", f"starting on a node ({', '.join(errors)})", enough, needs_change=True)
 
 
 def _since(pods: Sequence[StartedPod]) -> datetime | None:
@@ -209,8 +242,9 @@ def _since(pods: Sequence[StartedPod]) -> datetime | None:
 
 def _reason(wait: _Wait, count: int, since: datetime | None) -> Reason:
     return Reason(
-        code=wait.code, text=wait.text, resource=PODS, needed=str(count), since=since, enough=wait.enough
-    )
+        code=wait.code, text=wait.text, resource=PODS, needed=str(count), since=since, enough=wait.enough,
+        needs_change=wait.needs_change,
+    )  # fmt: skip
 
 
 def _placement(state: State, workload: Workload, pods: Sequence[StartedPod]) -> Iterator[Reason]:
@@ -220,6 +254,7 @@ def _placement(state: State, workload: Workload, pods: Sequence[StartedPod]) -> 
         return
     shape = state.ledger.shapes.shape_of(workload)
     flavors = {each.name: frozenset(each.flavors.values()) for each in admission.pod_set_assignments}
+    expected = held_counts(workload)
     for pod_set, pod_set_shape in zip(workload.spec.pod_sets, shape.pod_sets, strict=True):
         waiting = [pod for pod in pods if pod.metadata.labels.get(POD_SET, pod_set.name) == pod_set.name]
         names = flavors.get(pod_set.name, frozenset())
@@ -228,11 +263,13 @@ def _placement(state: State, workload: Workload, pods: Sequence[StartedPod]) -> 
         template = Template(workload.metadata.namespace, pod_set.template)
         to_place = PodSetToPlace(pod_set_shape, len(waiting), names, on_hosts=True, template=template)
         if (lack := lack_of_room(topology, to_place)) is not None:
-            yield _lack_reason(lack)
+            yield _lack_reason(lack, expected.get(pod_set.name, len(waiting)))
 
 
-def _lack_reason(lack: NodesLackRoom) -> Reason:
-    found = replace(reason_of(lack), object=ObjectName(kind="PodSet", name=lack.pod_set))
+def _lack_reason(lack: NodesLackRoom, pods: int) -> Reason:
+    """Return what nodes lack for some of the ``pods`` that the pod set should have."""
+    never = replace(lack, requested=pods).never_fits
+    found = replace(reason_of(lack), object=ObjectName(kind="PodSet", name=lack.pod_set), needs_change=never)
     if not lack.resource:
         return replace(
             found, enough=f"a node that accepts the pods of {lack.pod_set} must have room for them"
@@ -240,4 +277,8 @@ def _lack_reason(lack: NodesLackRoom) -> Reason:
     if lack.needed > lack.at_most:
         text = f"{found.text}, so that no node of the cluster can ever hold it"
         return replace(found, text=text, enough=f"a node with {found.needed} {lack.resource} must be added")
+    if never:
+        text = f"{found.text}; without any other pods the nodes hold {lack.fitting_at_most} of {pods}"
+        enough = f"nodes with {found.needed} {lack.resource} free must be added"
+        return replace(found, text=text, enough=enough)
     return replace(found, enough=f"{found.short_by} more {lack.resource} must become free on one node")

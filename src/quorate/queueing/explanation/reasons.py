@@ -56,6 +56,16 @@ def reason_with_remedy(state: State, key: Key, reason: InadmissibleReason) -> Re
     return replace(reason_of(reason), object=_object_of(state, key, reason), enough=enough)
 
 
+def code_of(reasons: Sequence[Reason]) -> str:
+    """Return the code that stands for all of ``reasons``; empty without reasons.
+
+    A reason that needs a change comes first, then one with the numbers of nodes.
+    """
+    numbers = [reason for reason in reasons if reason.code == "NodesLackRoom"]
+    ranked = (*(reason for reason in reasons if reason.needs_change), *numbers, *reasons)
+    return ranked[0].code if ranked else ""
+
+
 def holder_of(holder: QuotaHolder) -> Holder:
     return Holder(
         workload=str(holder.key) if holder.key.namespace else "",
@@ -243,6 +253,8 @@ def _resumption(state: State, key: Key, kind: str, name: str) -> str:
 
 
 def _wait_for_turn(facts: PendingFacts) -> str:
+    if facts.ahead is None:
+        return "wait until it is evaluated: workloads ahead of it are evaluated first"
     if not facts.first_ahead:
         return "wait: it is the first of its queue"
     return f"wait for the workloads ahead of it, {facts.first_ahead[0]} first"

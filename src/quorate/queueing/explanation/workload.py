@@ -20,7 +20,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts
 from quorate.queueing.explanation.pods import expected_pods, pods_found
-from quorate.queueing.explanation.reasons import pending_reason, reason_with_remedy, remedies
+from quorate.queueing.explanation.reasons import code_of, pending_reason, reason_with_remedy, remedies
 from quorate.queueing.scheduling.second_pass_places import FoundPlaces, SecondPassPlaces
 from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
@@ -63,7 +63,9 @@ def explain_workload(
     )
     if (outside := true_condition(workload.status.conditions, c.OUTSIDE_QUOTA)) is not None:
         reason = _of_condition(outside)
-        found = replace(found, message=f"{found.message}; {reason.text}", reasons=(*found.reasons, reason))
+        code = found.code or reason.code
+        message, reasons = f"{found.message}; {reason.text}", (*found.reasons, reason)
+        found = replace(found, message=message, reasons=reasons, code=code)
     return replace(found, local_queue=workload.spec.queue_name, cluster_queue=_cluster_queue(state, workload))
 
 
@@ -75,18 +77,20 @@ def _explanation(
         object=ObjectName(kind="Workload", name=metadata.name, namespace=metadata.namespace),
         state=state,
         message=message,
+        code=code_of(reasons),
         since=since,
         reasons=reasons,
         enough=tuple(dict.fromkeys(reason.enough for reason in reasons if reason.enough)),
     )
 
 
-def _of_condition(condition: Condition, enough: str = "") -> Reason:
+def _of_condition(condition: Condition, enough: str = "", *, needs_change: bool = False) -> Reason:
     return Reason(
         code=condition.reason or condition.type,
         text=condition.message or condition.reason,
         since=condition.last_transition_time,
         enough=enough,
+        needs_change=needs_change,
     )
 
 
@@ -96,7 +100,8 @@ def _finished(workload: Workload) -> Explanation | None:
         return None
     message = finished.message or "it has finished"
     since = finished.last_transition_time
-    return _explanation(workload, "Finished", message, _of_condition(finished), since=since)
+    found = _explanation(workload, "Finished", message, _of_condition(finished), since=since)
+    return replace(found, code="")
 
 
 def _resume(workload: Workload) -> str:
@@ -239,6 +244,8 @@ def _admitted(state: State, workload: Workload, started: Started) -> Explanation
         return replace(_explanation(workload, running, f"{head}{none}", since=since), pods=found.counts)
     reasons = (*group, *found.reasons)
     state_: ExplainedState = "RunningInPart" if found.counts.running else "Admitted"
+    if any(reason.needs_change for reason in reasons):
+        state_ = "Stuck"
     if short is not None and not any(each.code == "NodesLackRoom" for each in reasons):
         reasons = (*reasons, *fit)
     waits = f"; {started.group.text}" if started.group is not None else ""
@@ -248,11 +255,10 @@ def _admitted(state: State, workload: Workload, started: Started) -> Explanation
 
 
 def _of_refused_change(workload: Workload, head: str, refused: Condition) -> Explanation:
-    reason = _of_condition(
-        refused, "the API server must accept the change: correct the job or what refuses it"
-    )
+    enough = "the API server must accept the change: correct the job or what refuses it"
+    reason = _of_condition(refused, enough, needs_change=True)
     since = refused.last_transition_time
-    return _explanation(workload, "Admitted", f"{head}, but {refused.message}", reason, since=since)
+    return _explanation(workload, "Stuck", f"{head}, but {refused.message}", reason, since=since)
 
 
 def _of_unread_pods(
@@ -268,7 +274,8 @@ def _of_unread_pods(
         return replace(found, pods=counts)
     detail = "".join(f"; {reason.text}" for reason in reasons)
     message = f"{head}{detail}; whether its pods run is not known here"
-    return replace(_explanation(workload, "Admitted", message, *reasons, since=since), pods=counts)
+    state: ExplainedState = "Stuck" if any(reason.needs_change for reason in reasons) else "Admitted"
+    return replace(_explanation(workload, state, message, *reasons, since=since), pods=counts)
 
 
 def _reduced_counts(workload: Workload) -> str:
@@ -331,14 +338,18 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
         _with_times(pending_reason(state, key, each, facts), waiting, _evaluated_at(facts, each))
         for each in pending
     )
-    shown: ExplainedState = "Held" if any(isinstance(each, _HELD) for each in pending) else "Queued"
+    shown: ExplainedState = "NeverFits" if facts.can_never_fit or facts.exceeds_nodes else "Queued"
+    if any(isinstance(each, _HELD) for each in pending):
+        shown = "Held"
     if facts.hold is None:
         message = "not evaluated yet: workloads ahead of it are evaluated first"
     else:
-        message = NEVER if facts.can_never_fit else facts.hold.message
+        message = f"{NEVER}: {facts.hold.message}" if facts.can_never_fit else facts.hold.message
     found = _explanation(workload, shown, message, *reasons, since=since)
+    deciding = c.deciding_reason(pending)
     found = replace(
         found,
+        code=c.PENDING_EVALUATION if deciding is None else type(deciding).__name__,
         ahead=facts.ahead,
         first_ahead=tuple(str(each) for each in facts.first_ahead if each.namespace),
         can_never_fit=facts.can_never_fit,
@@ -372,7 +383,9 @@ def _after_eviction(workload: Workload, found: Explanation, facts: PendingFacts 
         reason = replace(reason, object=name if preemptor.namespace else None)
         what = f"preempted for {preemptor}"
     if found.message == evicted.message:  # nothing was decided about it since
-        return replace(found, message=f"it was {what}; it is queued again", reasons=(reason,))
+        return replace(
+            found, message=f"it was {what}; it is queued again", reasons=(reason,), code=reason.code
+        )
     message = f"it was {what}; it is queued again: {found.message}"
     return replace(found, message=message, reasons=(reason, *found.reasons))
 
@@ -384,9 +397,10 @@ def _recorded(workload: Workload, facts: PendingFacts | None) -> Explanation | N
         return None
     waiting = true_condition(workload.status.conditions, c.WAITING)
     held = waiting is not None and waiting.reason in {each.__name__ for each in _HELD}
+    never = facts is not None and facts.can_never_fit
     found = _explanation(
         workload,
-        "Held" if held else "Queued",
+        "Held" if held else "NeverFits" if never else "Queued",
         reserved.message,
         _of_condition(waiting or reserved),
         since=_queued_since(workload),

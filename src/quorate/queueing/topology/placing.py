@@ -384,6 +384,7 @@ def _lack_of_room(
         needed=shortage.needed,
         best=shortage.best,
         at_most=shortage.at_most,
+        fitting_at_most=shortage.fitting_at_most,
         rejecting=rejecting,
     )
 

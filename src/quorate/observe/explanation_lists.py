@@ -1,0 +1,145 @@
+"""Summaries of the explanations of all workloads, or of all pod groups, of one namespace or of all.
+
+    GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/explanations, or without a namespace
+
+A summary has the state, the code and the message that the explanation of the same object has.  Pods are read
+of one namespace after another, and only of namespaces with admitted workloads.  Lists are computed in slices,
+between which the process does other work, and callers that ask at the same time share one list.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from time import perf_counter
+from typing import Protocol
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList, summary_of
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key
+from quorate.api.names.volcano import GROUP_NAME
+from quorate.api.volcano import PodGroup
+from quorate.gang.explanation import explain_group, groups_by_owner, waiting_group
+from quorate.observe.limits import KEEP_S, SLICE_S
+from quorate.observe.view import View
+from quorate.queueing.conditions import is_admitted, is_finished
+from quorate.queueing.explain import outcome_of
+from quorate.queueing.explanation.pods import PodIndex, with_members
+from quorate.queueing.explanation.scope import Scope, scoped
+from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
+from quorate.queueing.state import State
+
+
+class NamespaceReader(Protocol):
+    """Reads what the model does not keep."""
+
+    async def pods(self, namespace: str, label_selector: str) -> Sequence[StartedPod] | None:
+        """Return the pods; None if they cannot be read."""
+
+    async def pod_groups(self, namespace: str) -> Sequence[PodGroup]: ...
+
+
+class ExplanationLists:
+    """Encoded lists of summaries, each kept for ``KEEP_S``."""
+
+    def __init__(self, reader: NamespaceReader) -> None:
+        self._reader = reader
+        self._latest: dict[Hashable, asyncio.Task[bytes]] = {}
+
+    async def workloads(self, view: View, namespace: str, scope: Scope) -> bytes:
+        """Return the list of a namespace, or of all if it is empty, as JSON, as a caller may see it."""
+        keys = view.workload_keys(namespace)
+        return await self._shared(
+            (view, namespace, scope),
+            lambda: encoded_list(workload_summaries(view.state, keys, view.workload, self._reader, scope)),
+        )
+
+    async def pod_groups(self, namespace: str) -> bytes:
+        """Return the list of a namespace, or of all if it is empty, as JSON."""
+        return await self._shared(
+            (namespace,), lambda: encoded_list(pod_group_summaries(self._reader, namespace))
+        )
+
+    async def _shared(self, key: Hashable, compute: Callable[[], Awaitable[bytes]]) -> bytes:
+        task = self._latest.get(key)
+        if task is None:
+            task = self._latest[key] = asyncio.ensure_future(compute())
+            loop = asyncio.get_running_loop()
+            task.add_done_callback(lambda _: loop.call_later(KEEP_S, self._latest.pop, key))
+        return await asyncio.shield(task)
+
+
+async def workload_summaries(
+    state: State,
+    keys: Iterable[Key],
+    stored: Callable[[Key], Workload | None],
+    reader: NamespaceReader,
+    scope: Scope,
+) -> AsyncIterator[ExplanationSummary]:
+    """Yield the summaries of the workloads with ``keys``, which are sorted; ``stored`` returns a workload."""
+    for namespace, of_namespace in groupby(keys, attrgetter("namespace")):
+        names = list(of_namespace)
+        started = await _started_in(reader, namespace, map(stored, names))
+        for key in names:
+            if (workload := stored(key)) is None:
+                continue
+            facts = outcome_of(state, key)
+            seen = None if facts is None else scoped(facts, scope)
+            explanation = explain_workload(state, workload, seen, started(workload))
+            yield summary_of(explanation, workload.metadata)
+
+
+async def _started_in(
+    reader: NamespaceReader, namespace: str, workloads: Iterable[Workload | None]
+) -> Callable[[Workload], Started]:
+    """Return what is known of the pods and the pod groups of the workloads of a namespace."""
+    if not any(workload is not None and _has_pods(workload) for workload in workloads):
+        return lambda _: NOT_READ
+    pods = await reader.pods(namespace, "")
+    index, groups = PodIndex(pods or ()), groups_by_owner(await reader.pod_groups(namespace))
+
+    def started(workload: Workload) -> Started:
+        if not _has_pods(workload):
+            return NOT_READ
+        owners = workload.metadata.owner_references
+        own = [group for owner in owners for group in groups.get(owner.uid, ())]
+        return Started(None if pods is None else index.of(workload), waiting_group(workload, own))
+
+    return started
+
+
+def _has_pods(workload: Workload) -> bool:
+    return is_admitted(workload) and not is_finished(workload)
+
+
+async def pod_group_summaries(reader: NamespaceReader, namespace: str) -> AsyncIterator[ExplanationSummary]:
+    """Yield the summaries of the pod groups of a namespace, or of all if it is empty, in order."""
+    groups = sorted(await reader.pod_groups(namespace), key=lambda group: group.metadata.key)
+    for name, of_namespace in groupby(groups, lambda group: group.metadata.namespace):
+        pods = await reader.pods(name, "")
+        members: defaultdict[str, list[StartedPod]] = defaultdict(list)
+        for pod in pods or ():
+            members[pod.metadata.annotations.get(GROUP_NAME, "")].append(pod)
+        for group in of_namespace:
+            explanation = explain_group(group)
+            if pods is not None:
+                explanation = with_members(explanation, members[group.metadata.name])
+            yield summary_of(explanation, group.metadata)
+
+
+async def encoded_list(summaries: AsyncIterator[ExplanationSummary]) -> bytes:
+    """Return the list as JSON; other tasks run after each slice of it."""
+    items: list[msgspec.Raw] = []
+    began = perf_counter()
+    async for summary in summaries:
+        items.append(msgspec.Raw(codec.encode(summary)))
+        if perf_counter() - began > SLICE_S:
+            await asyncio.sleep(0)
+            began = perf_counter()
+    frame = codec.to_builtins(ExplanationSummaryList())
+    return codec.encode({**frame, "items": items})
