@@ -214,8 +214,8 @@ def is_admitted(workload: Workload) -> bool:
 def awaits_places(admission: Admission | None) -> bool:
     """Return True if some pods get their places only when all admission checks are Ready."""
     return admission is not None and any(
-        each.delayed_topology_request == "Pending" and each.topology_assignment is None
-        for each in admission.pod_set_assignments
+        assignment.delayed_topology_request == "Pending" and assignment.topology_assignment is None
+        for assignment in admission.pod_set_assignments
     )
 
 

@@ -127,7 +127,9 @@ def _queue_slices(state: State, queue_slice: int) -> Iterator[tuple[audit.Differ
 
 
 def _usage_differences(queue: ClusterQueueState) -> Iterator[audit.Difference]:
-    counted = total((*(each.usage for each in queue.reservations.values()), *queue.outside.values()))
+    counted = total(
+        (*(reservation.usage for reservation in queue.reservations.values()), *queue.outside.values())
+    )
     usage = queue.node.usage
     for pair in sorted(counted.keys() | usage.keys()):
         stored, computed = usage.get(pair, 0), counted.get(pair, 0)

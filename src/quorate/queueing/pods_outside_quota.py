@@ -82,9 +82,9 @@ def find_pods_outside(
     running = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     used = list(_usages(running, _flavors(holder), queue.groups, configuration.resources))
     charged = total(
-        usage_of(each, each.status.admission, configuration.gates)
-        for each in workloads
-        if each.status.admission is not None and counts_quota(each)
+        usage_of(workload, workload.status.admission, configuration.gates)
+        for workload in workloads
+        if workload.status.admission is not None and counts_quota(workload)
     )
     sums = total(each.usage for each in used)
     excess = {pair: amount - charged.get(pair, 0) for pair, amount in sums.items()}
@@ -106,7 +106,7 @@ def _flavors(workload: Workload) -> dict[str, Mapping[str, str]]:
     """Return the flavors of each pod set by resource; without an admission, those of the recorded use."""
     admission = workload.status.admission
     if admission is not None:
-        return {each.name: each.flavors for each in admission.pod_set_assignments}
+        return {assignment.name: assignment.flavors for assignment in admission.pod_set_assignments}
     recorded = recorded_use(workload)
     return {} if recorded is None else {"": {pair.resource: pair.flavor for pair in recorded.usage}}
 

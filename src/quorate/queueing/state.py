@@ -215,7 +215,9 @@ class State(QueueObjects):
                 gives_places=topology.is_on,
                 replaces_hosts=topology.gates.detect_node_failures,
             )
-            flavors = {name for each in admission.pod_set_assignments for name in each.flavors.values()}
+            flavors = {
+                name for assignment in admission.pod_set_assignments for name in assignment.flavors.values()
+            }
             # Without a topology a host may have failed because other pods took the place.
             may_recover = any(map(topology.is_topology_flavor, flavors))
             ledger.second_pass.put(key, need, may_recover=may_recover)

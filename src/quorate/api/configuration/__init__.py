@@ -206,7 +206,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
             if not are_default:
                 rule = f"needs its controller (list {name} in gangScheduling.looksAfter)"
                 fields.at("integrations").entry("frameworks").reject(f"names {managed}, which {rule}")
-            frameworks = tuple(each for each in integrations.frameworks if each != managed)
+            frameworks = tuple(framework for framework in integrations.frameworks if framework != managed)
             integrations = msgspec.structs.replace(integrations, frameworks=frameworks)
     _reject_unsupported_fields(fields, version)
     fields.take("apiVersion", text, "")

@@ -347,7 +347,7 @@ def _constraints_of(spec: PodSpec) -> PodSpec | None:
     affinity = None
     if terms is not None and terms.required:
         affinity = Affinity(pod_anti_affinity=PodAffinity(required=terms.required))
-    sidecars = tuple(each for each in spec.init_containers if each.restart_policy == "Always")
+    sidecars = tuple(container for container in spec.init_containers if container.restart_policy == "Always")
     ports = tuple(Container(ports=each.ports) for each in (*spec.containers, *sidecars) if each.ports)
     if affinity is None and not spec.volumes and not ports:
         return None

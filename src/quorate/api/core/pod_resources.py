@@ -143,7 +143,9 @@ def _containers_together(
 
 def is_resize_infeasible(conditions: Iterable[StatusCondition]) -> bool:
     """Return True if the node will never have the amounts that the pod requests now."""
-    return any(each.type == RESIZE_PENDING and each.reason == _INFEASIBLE for each in conditions)
+    return any(
+        condition.type == RESIZE_PENDING and condition.reason == _INFEASIBLE for condition in conditions
+    )
 
 
 class _AmountsInUse:
@@ -155,7 +157,9 @@ class _AmountsInUse:
         self._is_infeasible = False
         if status is None:
             return
-        sidecars = {each.name for each in spec.init_containers if each.restart_policy == "Always"}
+        sidecars = {
+            container.name for container in spec.init_containers if container.restart_policy == "Always"
+        }
         self._containers = {each.name: each for each in status.container_statuses} | {
             each.name: each for each in status.init_container_statuses if each.name in sidecars
         }

@@ -82,7 +82,11 @@ class PlacedWorkload(Struct):
     def _read(self, admission: Admission) -> None:
         templates = {pod_set.name: pod_set.template for pod_set in self.spec.pod_sets}
         sizes = {pod_set.name: pod_set.count for pod_set in self.spec.pod_sets}
-        ended = {each.name: each.count for each in self.status.reclaimable_pods if each.count}
+        ended = {
+            reclaimable.name: reclaimable.count
+            for reclaimable in self.status.reclaimable_pods
+            if reclaimable.count
+        }
         hosts: list[HeldHost] = []
         pods: dict[str, HeldPod] = {}
         needed: dict[str, int] = {}

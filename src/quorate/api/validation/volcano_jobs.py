@@ -80,7 +80,7 @@ def volcano_job_queue_findings(job: Job, queues: Queues) -> Findings:
         yield Finding(where, name, rule, reason=QUEUE_NOT_OPEN)
         return
     yield from queue_state_findings(where, name, queues.get(name))
-    children = sorted(each.metadata.name for each in queues.values() if parent_of(each) == name)
+    children = sorted(queue.metadata.name for queue in queues.values() if parent_of(queue) == name)
     if children:
         yield Finding(where, name, f"is a parent of queues (name one of them: {join_names(children)})")
 

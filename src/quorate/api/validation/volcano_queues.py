@@ -251,7 +251,7 @@ def _hierarchy_quotas(queue: Queue, queues: Queues) -> Findings:
         siblings = [each for each in _children(parent, queues) if each.metadata.name != name]
         for path, own in _granted_amounts(spec).items():
             granted = _granted_amounts(queues[parent].spec)[path]
-            together = sum_resources([own, *(_granted_amounts(each.spec)[path] for each in siblings)])
+            together = sum_resources([own, *(_granted_amounts(sibling.spec)[path] for sibling in siblings)])
             for resource in own:
                 if together[resource] > granted.get(resource, Quantity(0)):
                     limit = granted.get(resource, Quantity(0))
@@ -267,7 +267,7 @@ def _granted_amounts(spec: QueueSpec) -> Mapping[str, Resources]:
 
 def _capability_above(queue: Queue, queues: Queues) -> Findings:
     for resource, amount in queue.spec.capability.items():
-        limiting = (each for each in ancestors(queue, queues) if resource in each.spec.capability)
+        limiting = (ancestor for ancestor in ancestors(queue, queues) if resource in ancestor.spec.capability)
         nearest = next(limiting, None)
         if nearest is not None:
             limit_name = f"that of queue {nearest.metadata.name} above"

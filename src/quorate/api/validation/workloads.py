@@ -210,8 +210,8 @@ _WHILE_RESERVED: Final = "while quota is reserved"
 def _without_places(admission: Admission) -> Admission:
     """Return the admission without topology assignments, which may follow later and change."""
     assignments = (
-        replace(each, topology_assignment=None, delayed_topology_request=None)
-        for each in admission.pod_set_assignments
+        replace(assignment, topology_assignment=None, delayed_topology_request=None)
+        for assignment in admission.pod_set_assignments
     )
     return replace(admission, pod_set_assignments=tuple(assignments))
 
@@ -247,9 +247,11 @@ def shrunk_pod_sets(workload: Workload) -> frozenset[str]:
     admission = workload.status.admission
     assignments = () if admission is None else admission.pod_set_assignments
     return frozenset(
-        each.name
-        for each in assignments
-        if each.count is not None and each.name in sizes and each.count > sizes[each.name]
+        assignment.name
+        for assignment in assignments
+        if assignment.count is not None
+        and assignment.name in sizes
+        and assignment.count > sizes[assignment.name]
     )
 
 

@@ -73,7 +73,11 @@ def ungating_slices(workloads: Iterable[Workload]) -> list[Workload]:
     An evicted slice must not start further pods, and a finished one was replaced.
     """
     return in_replacement_order(
-        [each for each in workloads if is_admitted(each) and not is_evicted(each) and not is_finished(each)]
+        [
+            workload
+            for workload in workloads
+            if is_admitted(workload) and not is_evicted(workload) and not is_finished(workload)
+        ]
     )
 
 
@@ -81,7 +85,9 @@ def _places(workload: Workload) -> dict[str, TopologyAssignment]:
     """Return the places of each pod set that has some."""
     assignments = () if workload.status.admission is None else workload.status.admission.pod_set_assignments
     return {
-        each.name: each.topology_assignment for each in assignments if each.topology_assignment is not None
+        assignment.name: assignment.topology_assignment
+        for assignment in assignments
+        if assignment.topology_assignment is not None
     }
 
 

@@ -196,7 +196,7 @@ def _invalid_metadata(state: JobState[J]) -> tuple[str, ...]:
         findings = tuple(state.kind.findings(None, state.job, scope))
     except InvalidTemplate:
         findings = ()
-    found = [str(each) for each in findings if each.path.startswith("metadata.")]
+    found = [str(finding) for finding in findings if finding.path.startswith("metadata.")]
     limit = metadata.labels.get(MAX_EXEC_TIME_SECONDS)
     if limit is not None and maximum_execution_s(metadata) is None:
         found.append(f"metadata.labels[{MAX_EXEC_TIME_SECONDS}]: {limit!r} is no number of seconds above 0")

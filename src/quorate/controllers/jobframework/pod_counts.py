@@ -63,7 +63,7 @@ def all_or_none_ready(
 
 def are_ready(counts: PodCounts) -> bool:
     """Return True if all required pods of a job are ready or have ended."""
-    return not any(each.missing for each in counts)
+    return not any(count.missing for count in counts)
 
 
 def reclaimable_pods(counts: PodCounts, workload: Workload) -> tuple[ReclaimablePod, ...]:
@@ -76,8 +76,8 @@ def reclaimable_pods(counts: PodCounts, workload: Workload) -> tuple[Reclaimable
     sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     admission = workload.status.admission
     assignments = () if admission is None else admission.pod_set_assignments
-    held = sizes | {each.name: held_count(each, sizes) for each in assignments}
-    reported = {each.name: each.count for each in workload.status.reclaimable_pods}
+    held = sizes | {assignment.name: held_count(assignment, sizes) for assignment in assignments}
+    reported = {reclaimable.name: reclaimable.count for reclaimable in workload.status.reclaimable_pods}
     found: list[ReclaimablePod] = []
     for each in counts:
         if each.name not in sizes:

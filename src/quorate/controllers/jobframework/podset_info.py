@@ -213,7 +213,7 @@ def info_of(
     for name in sorted(set(assignment.flavors.values())):
         spec = flavors[name].spec
         node_selector |= spec.node_labels
-        tolerations += [each for each in spec.tolerations if each not in tolerations]
+        tolerations += [toleration for toleration in spec.tolerations if toleration not in tolerations]
     count = pod_set.count if assignment.count is None else assignment.count
     return PodSetInfo(
         name=pod_set.name, count=count, node_selector=node_selector, tolerations=tuple(tolerations)

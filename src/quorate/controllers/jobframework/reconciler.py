@@ -108,7 +108,9 @@ _UNGATING: Final = JobChange("UngatingRefused", "pods of the job cannot be ungat
 
 def _other_change(kind: JobKind[J], plan: JobPlan) -> JobChange | None:
     """Return the change of a plan that neither starts nor stops its job; None if it changes nothing."""
-    changes_job = any(isinstance(each, Patch) and each.resource == kind.resource for each in plan.all_writes)
+    changes_job = any(
+        isinstance(write, Patch) and write.resource == kind.resource for write in plan.all_writes
+    )
     return JobChange("UpdateRefused", "the job cannot be changed", None) if changes_job else None
 
 
@@ -251,7 +253,7 @@ class JobReconciler(Generic[J]):
         self, job: J | None, workloads: Sequence[Workload], context: ReconcileContext
     ) -> JobPlan:
         """Return the plan; that of a large job is made in a thread, because templates are compared."""
-        size = sum(len(each.template) for workload in workloads for each in workload.spec.pod_sets)
+        size = sum(len(pod_set.template) for workload in workloads for pod_set in workload.spec.pod_sets)
         if job is not None:
             size += self._source.size_of(job)
         arguments = (self.kind, job, workloads, context, self.options, self._context.clock.now())

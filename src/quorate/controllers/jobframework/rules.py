@@ -117,7 +117,9 @@ def _decide(
     if job is None or kind.is_deleted(job):
         return _without_job(kind, job, owned, options, now)
     if context.namespace_managed and context.ancestor_workloads is not None:
-        admitted = any(is_admitted(each) and not is_finished(each) for each in context.ancestor_workloads)
+        admitted = any(
+            is_admitted(workload) and not is_finished(workload) for workload in context.ancestor_workloads
+        )
         return kind.child_plan(job, ancestor_admitted=admitted)
     if not (context.namespace_managed and kind.is_managed(job, options)):
         return kind.release_ended(job)
@@ -391,6 +393,8 @@ def _pending_check_events(state: JobState[J], workload: Workload) -> tuple[Objec
     """Report the messages of the admission checks that a reservation waits for."""
     if not (has_quota_reservation(workload) and state.kind.reports_workload):
         return ()
-    checks = (each for each in workload.status.admission_checks if each.state == "Pending" and each.message)
-    text = "; ".join(f"{each.name}: {each.message}" for each in checks)
+    checks = (
+        check for check in workload.status.admission_checks if check.state == "Pending" and check.message
+    )
+    text = "; ".join(f"{check.name}: {check.message}" for check in checks)
     return (state.event("UpdatedAdmissionCheck", text),) if text else ()

@@ -233,7 +233,8 @@ def _has_surplus_pods(state: JobState[J]) -> bool:
     """Return True while more pods exist than the job has since it shrank: they use quota until they go."""
     sizes = {pod_set.name: pod_set.count for pod_set in state.pod_sets}
     return any(
-        each.active + each.terminating > sizes.get(each.name, 0) for each in state.kind.pod_counts(state.job)
+        pod_count.active + pod_count.terminating > sizes.get(pod_count.name, 0)
+        for pod_count in state.kind.pod_counts(state.job)
     )
 
 

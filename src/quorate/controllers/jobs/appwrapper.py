@@ -127,8 +127,8 @@ class AppWrapper(UnstructuredJobKind):
             case version, kind if (known := self._known.get((str(version), str(kind)))) is not None:
                 inner = codec.convert(UnstructuredJob, {"metadata": {}, **content})
                 return [
-                    ((*wrapped, *each.template), each.count, each.index)
-                    for each in known.pod_set_specs(inner)
+                    ((*wrapped, *pod_set_spec.template), pod_set_spec.count, pod_set_spec.index)
+                    for pod_set_spec in known.pod_set_specs(inner)
                 ]
         return []
 

@@ -82,9 +82,9 @@ def _autoscaled(job: UnstructuredJob, cluster: Path, workers: Sequence[PodSetSpe
         for group in _groups(child, _CLUSTER_SPEC)
         if look_up(child, (*group, "replicas")) is not None
     )
-    for name in sizes.keys() - {each.name for each in workers}:
+    for name in sizes.keys() - {worker.name for worker in workers}:
         raise InvalidTemplate((*cluster, "workerGroupSpecs"), f"lacks group {name!r} of the RayCluster")
-    return (replace(each, count=sizes.get(each.name, each.count)) for each in workers)
+    return (replace(worker, count=sizes.get(worker.name, worker.count)) for worker in workers)
 
 
 def child_cluster(job: UnstructuredJob, cluster: Path, name: Path) -> ReferencedObject | None:

@@ -69,9 +69,9 @@ def _set_size(replicated: Json, pods: int) -> None:
 
 def _merge_patches(jobs: list[Json], patches: list[Json]) -> None:
     for patch in patches:
-        for each in jobs:
-            if each.get("name") == patch.get("name") and isinstance(patch.get("template"), dict):
-                each["template"] = strategically_merged(each.get("template") or {}, patch["template"])
+        for job in jobs:
+            if job.get("name") == patch.get("name") and isinstance(patch.get("template"), dict):
+                job["template"] = strategically_merged(job.get("template") or {}, patch["template"])
 
 
 def strategically_merged(document: Json, patch: Mapping[str, Any]) -> Json:

@@ -76,13 +76,13 @@ class TrainJob(UnstructuredJobKind):
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return tuple(
             PodSetSpec(
-                read_field(each, ("name",), str),
+                read_field(replicated_job, ("name",), str),
                 template=("spec", "runtimeRef"),
-                count=replicas_of(each) * pods_per_replica(each),
-                effective_template=pod_template_of(each),
-                index=replicated_job_index(replicas_of(each)),
+                count=replicas_of(replicated_job) * pods_per_replica(replicated_job),
+                effective_template=pod_template_of(replicated_job),
+                index=replicated_job_index(replicas_of(replicated_job)),
             )
-            for each in replicated_jobs(job)
+            for replicated_job in replicated_jobs(job)
         )
 
     def topology_sources(self, job: UnstructuredJob) -> tuple[TopologySource, ...]:
@@ -101,7 +101,10 @@ class TrainJob(UnstructuredJobKind):
         return replicated_job_counts(
             job,
             _STATUSES,
-            ((each["name"], replicas_of(each), pods_per_replica(each)) for each in replicated_jobs(job)),
+            (
+                (replicated_job["name"], replicas_of(replicated_job), pods_per_replica(replicated_job))
+                for replicated_job in replicated_jobs(job)
+            ),
         )
 
     def start(
@@ -131,7 +134,7 @@ class TrainJob(UnstructuredJobKind):
         begin = () if suspended else (self._patch(job, {"spec": {"suspend": True}}),)
         if self.is_active(job):
             return Stop(begin, begins=not suspended, waits_for_pods=True)
-        patched = any(each.get("manager") == MANAGER for each in read_entries(job.document, PATCHES))
+        patched = any(entry.get("manager") == MANAGER for entry in read_entries(job.document, PATCHES))
         restoring = self._set_runtime_patch(job, []) if patched or originals is None else ()
         return Stop((*begin, *restoring), begins=not suspended)
 
@@ -152,8 +155,8 @@ class TrainJob(UnstructuredJobKind):
         Our entry exists from the beginning, even if empty: it shows which controller manages the job.
         """
         patches = read_entries(job.document, PATCHES)
-        others = [each for each in patches if each.get("manager") != MANAGER]
-        ours = next((each for each in patches if each.get("manager") == MANAGER), None)
+        others = [patch for patch in patches if patch.get("manager") != MANAGER]
+        ours = next((patch for patch in patches if patch.get("manager") == MANAGER), None)
         entry: Json = {"manager": MANAGER} if ours is None else copy.deepcopy(ours)
         if ours is not None and (look_up(ours, PATCHED_JOBS) or []) == added:
             return ()
@@ -178,5 +181,5 @@ def _with_time(write: Write, now: datetime) -> Write:
     entries = look_up(write.body, PATCHES)
     if entries is None:
         return write
-    timed = [{**each, "time": now} if each.get("manager") == MANAGER else each for each in entries]
+    timed = [{**entry, "time": now} if entry.get("manager") == MANAGER else entry for entry in entries]
     return replace(write, body={"spec": {PATCHES[-1]: timed}})

@@ -73,7 +73,7 @@ class HeldPlaces:
     def set_workload(self, workload: PlacedWorkload) -> None:
         key = workload.metadata.key
         before = self._workloads.get(key)
-        places = {_Place(key, each.pod_set, each.host): each.pods for each in workload.hosts}
+        places = {_Place(key, host.pod_set, host.host): host.pods for host in workload.hosts}
         changed = [*places, *self._places_of(before)]
         if before is not None and (before.pods, before.owner) != (workload.pods, workload.owner):
             self._release(changed)
@@ -118,7 +118,7 @@ class HeldPlaces:
     def _places_of(self, workload: PlacedWorkload | None) -> list[_Place]:
         if workload is None:
             return []
-        return [_Place(workload.metadata.key, each.pod_set, each.host) for each in workload.hosts]
+        return [_Place(workload.metadata.key, host.pod_set, host.host) for host in workload.hosts]
 
     # Owners.
 

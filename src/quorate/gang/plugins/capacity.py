@@ -190,7 +190,7 @@ class _QueueCapacity:
         return self._ancestors(queue)[::-1][: self._levels]
 
     def _reclaim_ancestors(self, queue: str) -> Sequence[str]:
-        return [each for each in self._nearest_ancestors(queue) if each != ROOT]
+        return [ancestor for ancestor in self._nearest_ancestors(queue) if ancestor != ROOT]
 
     def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         return self._take(preemptor, candidates, self._may_lose)

@@ -93,7 +93,7 @@ class _QueueTree:
         """Return a key that compares queues where their paths part, and below if equal there."""
         path = self._paths[queue]
         prefixes = (path[:depth] for depth in range(1, len(path) + 1))
-        return tuple(shares.get(each, _NO_SHARE).sort_key(self._weights[each]) for each in prefixes)
+        return tuple(shares.get(prefix, _NO_SHARE).sort_key(self._weights[prefix]) for prefix in prefixes)
 
     @cached_property
     def _unserved(self) -> Collection[str]:

@@ -88,8 +88,8 @@ def tree_shares(total: Amounts, usages: Collection[GangUsage]) -> dict[Path, Tre
 
 def _used_up(total: Amounts, usages: Iterable[GangUsage]) -> set[str]:
     left = dict(total)
-    for each in usages:
-        for resource, amount in each.allocated.items():
+    for usage in usages:
+        for resource, amount in usage.allocated.items():
             left[resource] = left.get(resource, 0) - amount
     return {resource for resource, amount in left.items() if amount <= 0}
 

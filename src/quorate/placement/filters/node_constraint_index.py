@@ -53,8 +53,8 @@ class NodeConstraintIndex:
     def retain(self, wanted: Iterable[PodRequirements]) -> None:
         """Drop index entries that no requirement in ``wanted`` uses."""
         requirements = list(wanted)
-        self.pods.retain({selectors for each in requirements for selectors in each.selectors()})
-        self.images.retain({image for each in requirements for image in each.images})
+        self.pods.retain({selectors for requirement in requirements for selectors in requirement.selectors()})
+        self.images.retain({image for requirement in requirements for image in requirement.images})
 
     def state(self, requirements: PodRequirements) -> Hashable:
         """Return a value that differs whenever results for ``requirements`` may differ."""
@@ -194,7 +194,7 @@ class NodeConstraintIndex:
         if not self.enabled_predicates.pod_affinity:
             return []
         keys: dict[str, None] = {}
-        for terms in dict.fromkeys(each.required_affinity for each in followers):
+        for terms in dict.fromkeys(follower.required_affinity for follower in followers):
             if terms and pod_affinity.is_first_of_group(
                 self.pods, terms, requirements.label_set, Capacity.IDLE
             ):
@@ -208,7 +208,7 @@ class NodeConstraintIndex:
         return (
             bool(requirements.volumes.unselected or requirements.volumes.read_write_once_pod)
             or bool(requirements.devices.claims and self.devices.affects_other_nodes(requirements.devices))
-            or any(self.pods.matches((each.selector,), label_set) for each in constraints)
+            or any(self.pods.matches((constraint.selector,), label_set) for constraint in constraints)
             or (bool(affinity) and self.pods.matches(affinity, label_set))
             or any(
                 not self.nodes.is_unique_label(own_term.term.topology_key)
@@ -225,7 +225,7 @@ class NodeConstraintIndex:
         return bool(own_term.anti_affinity) and bool((label.present() | self.nodes.vacant).all())
 
     def _any_in_use(self, attachments: Iterable[Attachment], capacity: Capacity) -> bool:
-        return any(True for each in attachments for _ in self.volumes.nodes_with(each, capacity))
+        return any(True for attachment in attachments for _ in self.volumes.nodes_with(attachment, capacity))
 
     def _terms_matching_itself(self, requirements: PodRequirements) -> Iterator[OwnTerm]:
         for own_term in requirements.own_terms:

@@ -201,6 +201,10 @@ class HyperNodeIndex:
     def tier_named(self, tier_name: str) -> int | None:
         """Return the lowest tier with this name; None if no HyperNode has it."""
         return min(
-            (each.spec.tier for each in self._hyper_nodes.values() if each.spec.tier_name == tier_name),
+            (
+                hyper_node.spec.tier
+                for hyper_node in self._hyper_nodes.values()
+                if hyper_node.spec.tier_name == tier_name
+            ),
             default=None,
         )

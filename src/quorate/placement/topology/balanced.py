@@ -221,5 +221,7 @@ def _optimal_subset(search: Search, level: int, domains: Vector, *, by_entropy: 
 def _entropy(pods: Vector) -> float:
     total = int(pods.sum())
     return (
-        -sum(share * log2(share) for share in (int(each) / total for each in pods if each)) if total else 0.0
+        -sum(share * log2(share) for share in (int(count) / total for count in pods if count))
+        if total
+        else 0.0
     )

@@ -177,7 +177,7 @@ def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[NodeD
 
     def is_current() -> bool:
         return model.domain_changes == changes and any(
-            each.tree is known.tree for each in model.known_trees()
+            other.tree is known.tree for other in model.known_trees()
         )
 
     nodes_of = Counter[Path]()

@@ -237,10 +237,10 @@ class PodConstraints:
 
     def assume(self, places: Iterable[Place], stack: ExitStack) -> None:
         """Count the pods of a workload that is being placed until ``stack`` is closed."""
-        for each in places:
-            if each.on_host and each.template is not None:
-                self._hold(each.values[-1], each.template, each.pods)
-                stack.callback(self._hold, each.values[-1], each.template, -each.pods)
+        for place in places:
+            if place.on_host and place.template is not None:
+                self._hold(place.values[-1], place.template, place.pods)
+                stack.callback(self._hold, place.values[-1], place.template, -place.pods)
 
     # Limits.
 

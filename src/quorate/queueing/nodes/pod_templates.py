@@ -78,10 +78,12 @@ def _decode(content: bytes) -> Pod:
         node_selector=given.node_selector,
         affinity=affinity,
         topology_spread_constraints=tuple(
-            each for each in given.topology_spread_constraints if each.when_unsatisfiable == "DoNotSchedule"
+            constraint
+            for constraint in given.topology_spread_constraints
+            if constraint.when_unsatisfiable == "DoNotSchedule"
         ),
         # The claim of an ephemeral volume does not exist before its pod.
-        volumes=tuple(each for each in given.volumes if each.persistent_volume_claim is not None),
+        volumes=tuple(volume for volume in given.volumes if volume.persistent_volume_claim is not None),
     )
     return msgspec.structs.replace(pod, spec=spec)
 

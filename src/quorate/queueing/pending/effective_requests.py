@@ -228,7 +228,7 @@ def held_counts(workload: Workload, gates: Gates = DEFAULT_GATES) -> dict[str, i
     """Return by pod set how many pods of an admitted workload need quota."""
     admission, needed = workload.status.admission, needed_counts(workload, gates)
     assignments = () if admission is None else admission.pod_set_assignments
-    return {each.name: held_count(each, needed) for each in assignments}
+    return {assignment.name: held_count(assignment, needed) for assignment in assignments}
 
 
 def quota_requests(request: Mapping[str, Quantity], options: ResourceOptions) -> dict[str, int]:

@@ -242,7 +242,7 @@ class ShapeRegistry:
                 negative.append(text)
             claims += of_devices.findings
         invalid = [*errors, *negative]
-        counted = [(each.amounts, each.replaced) for each in devices]
+        counted = [(device.amounts, device.replaced) for device in devices]
         needed = needed_counts(workload, self._gates)
         pod_sets = [
             (pod_set.name, max(0, needed[pod_set.name]), pod_set.min_count, topology_request(pod_set))

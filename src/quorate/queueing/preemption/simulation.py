@@ -50,7 +50,9 @@ class UsageSimulation:
 
     def count_places(self) -> None:
         """Free the places of the reservations that are removed now, and of no others."""
-        for reservation in [each for each in self._without_places if each not in self._removed]:
+        for reservation in [
+            reservation for reservation in self._without_places if reservation not in self._removed
+        ]:
             self._take_places(reservation)
         for reservation in self._removed:
             if reservation.places.all and reservation not in self._without_places:

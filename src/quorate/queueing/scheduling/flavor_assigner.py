@@ -168,7 +168,9 @@ def assign_in_turn(
         search.run()
         reasons += search.reasons
         if search.reasons and len(shapes) > 1:
-            reasons += [replace(each, pod_set=shape.name) for shape in shapes[1:] for each in search.reasons]
+            reasons += [
+                replace(reason, pod_set=shape.name) for shape in shapes[1:] for reason in search.reasons
+            ]
         if search.failed:
             mode = AssignmentMode.NO_FIT
             break
@@ -224,8 +226,8 @@ def _requests(search_input: FlavorSearchInput, pod_set: PodSetShape, count: int)
 
 def _sum(requests: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for each in requests:
-        for resource, amount in each.items():
+    for request in requests:
+        for resource, amount in request.items():
             total[resource] = total.get(resource, 0) + amount
     return total
 

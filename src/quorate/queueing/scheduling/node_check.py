@@ -60,7 +60,9 @@ def unplaced_pods(
         lack = lack_of_room(topology, checked[0])
         return () if lack is None or _is_unknown(lack) else (lack,)
     failures = place_pod_sets(topology, checked).failures
-    return tuple(each for each in failures if isinstance(each, NodesLackRoom) and not _is_unknown(each))
+    return tuple(
+        failure for failure in failures if isinstance(failure, NodesLackRoom) and not _is_unknown(failure)
+    )
 
 
 def _is_unknown(lack: NodesLackRoom) -> bool:

@@ -283,9 +283,14 @@ def _candidate_with_places(
     candidate: FlavorCandidate,
 ) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
     """Implement ``PlacesOracle``: the pod sets that have no flavors yet need no places."""
-    known = {each.name: each for each in pod_sets}
+    known = {pod_set.name: pod_set for pod_set in pod_sets}
     assignment = Assignment(
-        tuple([known.get(each.name, PodSetFlavors(each.name, 0, {}, {})) for each in entry.shape.pod_sets]),
+        tuple(
+            [
+                known.get(pod_set.name, PodSetFlavors(pod_set.name, 0, {}, {}))
+                for pod_set in entry.shape.pod_sets
+            ]
+        ),
         candidate.mode,
         candidate.borrowing_level,
         dict(usage),
@@ -345,7 +350,9 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
         mode=assignment.quota_mode,
         placement=NO_PLACEMENT,
         reasons=tuple(
-            each for each in assignment.reasons if not isinstance(each, PlacementRefused | NodesLackRoom)
+            reason
+            for reason in assignment.reasons
+            if not isinstance(reason, PlacementRefused | NodesLackRoom)
         ),
     )
     return with_places(state, nomination.queue, entry, by_quota, preemption)
@@ -387,9 +394,9 @@ def _kept_flavors(state: State, queue: ClusterQueueState, entry: Entry) -> Nomin
         return {}
     sizes = {pod_set.name: pod_set.count for pod_set in reservation.workload.spec.pod_sets}
     return {
-        each.name: each.flavors
-        for each in reservation.admission.pod_set_assignments
-        if (sizes.get(each.name, 0) if each.count is None else each.count)
+        assignment.name: assignment.flavors
+        for assignment in reservation.admission.pod_set_assignments
+        if (sizes.get(assignment.name, 0) if assignment.count is None else assignment.count)
     }
 
 

@@ -126,7 +126,11 @@ class SecondPass:
     def _are_taken(self, reservation: Reservation, failed: frozenset[str]) -> bool:
         """Return True if the hosts, of flavors without a topology, are nodes that take pods."""
         model = self._ledger.topology
-        names = {name for each in reservation.admission.pod_set_assignments for name in each.flavors.values()}
+        names = {
+            name
+            for assignment in reservation.admission.pod_set_assignments
+            for name in assignment.flavors.values()
+        }
         tree = None if any(map(model.is_topology_flavor, names)) else model.host_tree(names)
         return tree is not None and all(tree.leaf_of((host,)) is not None for host in failed)
 

@@ -62,10 +62,10 @@ class SecondPassPlaces:
         # Of the pod sets of which pods have ended for good: these need no other place.
         self._needed = domains_without_ended(workload, reservation.admission, self._model.bound_pods)
         self._shape = state.ledger.shapes.shape_of(workload)
-        self._shapes = {each.name: each for each in self._shape.pod_sets}
+        self._shapes = {pod_set.name: pod_set for pod_set in self._shape.pod_sets}
         namespace = workload.metadata.namespace
         self._templates = {
-            each.name: template_of(namespace, each.template) for each in workload.spec.pod_sets
+            pod_set.name: template_of(namespace, pod_set.template) for pod_set in workload.spec.pod_sets
         }
         queue = state.ledger.cluster_queues.get(reservation.admission.cluster_queue)
         self._replaced_slice = None if queue is None else state.ledger.replaced_places(workload, queue)
@@ -109,7 +109,9 @@ class SecondPassPlaces:
             if not isinstance(placed, dict):
                 return placed
             new |= placed
-        return FoundPlaces(tuple(new.get(each.name, each) for each in assignments), tuple(added))
+        return FoundPlaces(
+            tuple(new.get(assignment.name, assignment) for assignment in assignments), tuple(added)
+        )
 
     def _is_delayed(self, assigned: PodSetAssignment) -> bool:
         is_known = assigned.name in self._shapes and assigned.topology_assignment is None
@@ -132,9 +134,10 @@ class SecondPassPlaces:
     ) -> dict[str, PodSetAssignment] | Failures:
         """Return the pod sets that had no places with their first ones; add these to ``added``."""
         assigned_flavors = {
-            each.name: each.flavors for each in self._reservation.admission.pod_set_assignments
+            assignment.name: assignment.flavors
+            for assignment in self._reservation.admission.pod_set_assignments
         }
-        flavors_of = [assigned_flavors.get(each.name, {}) for each in self._shape.pod_sets]
+        flavors_of = [assigned_flavors.get(pod_set.name, {}) for pod_set in self._shape.pod_sets]
         to_place: list[PodSetToPlace] = []
         for assigned in delayed:
             pods = self._shapes[assigned.name]
@@ -153,8 +156,8 @@ class SecondPassPlaces:
             return placement.failures
         by_host_prefix = self._model.gates.host_prefix_slices
         places = {
-            each.name: topology_assignment(each.levels, each.domains, by_host_prefix=by_host_prefix)
-            for each in placement.pod_sets
+            pod_set.name: topology_assignment(pod_set.levels, pod_set.domains, by_host_prefix=by_host_prefix)
+            for pod_set in placement.pod_sets
         }
         added += placement.places()
         return {
@@ -237,7 +240,7 @@ class SecondPassPlaces:
             places = None if new is None else new.topology_assignment
             domains = self._domains(other) if places is None else places.domains()
             if known is not None and known is not shape and known.topology.group == group:
-                return tuple(each for each in domains if each[0][-1] not in self._failed)
+                return tuple(domain for domain in domains if domain[0][-1] not in self._failed)
         return ()
 
     def _staying(self, pod_set: str, before: Mapping[Path, int], *, on_hosts: bool) -> dict[str, int]:

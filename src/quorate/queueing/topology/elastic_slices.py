@@ -55,7 +55,7 @@ def extend(
 
     The tree counts the places in ``previous`` as used.
     """
-    missing = workers.count - sum(each.pods for each in previous.workers)
+    missing = workers.count - sum(worker.pods for worker in previous.workers)
     if missing <= 0:
         return GroupPlacement(_first(previous.workers, workers.count), previous.leader)
     if capacity.is_empty:

@@ -69,10 +69,13 @@ def host_state(
         return HostState(not is_progressing, False, due if gates.fail_after_delay else None)
     if not gates.fail_on_taints:
         return HostState()
-    if any(first_untolerated(node.taints, each) for each in tolerations):
+    if any(first_untolerated(node.taints, of_pod) for of_pod in tolerations):
         return HostState(not (is_progressing and gates.fail_after_pods), False)
-    for_good = [tuple(one for one in each if one.toleration_seconds is None) for each in tolerations]
-    if any(first_untolerated(node.taints, each) for each in for_good):
+    for_good = [
+        tuple(toleration for toleration in of_pod if toleration.toleration_seconds is None)
+        for of_pod in tolerations
+    ]
+    if any(first_untolerated(node.taints, of_pod) for of_pod in for_good):
         return HostState(not is_progressing, False)
     return HostState()
 
@@ -84,7 +87,7 @@ def tolerations_of(
 
     They are those of the template, of the assigned flavors and of the admission checks that are Ready.
     """
-    (template,) = (each.template for each in workload.spec.pod_sets if each.name == assigned.name)
+    (template,) = (pod_set.template for pod_set in workload.spec.pod_sets if pod_set.name == assigned.name)
     found = [*decode_template(template).spec.tolerations]
     for name in sorted(set(assigned.flavors.values())):
         if name in flavors:

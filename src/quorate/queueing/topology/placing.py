@@ -128,22 +128,25 @@ def place_pod_sets(
     Each pod set finds the capacity that the earlier ones leave.  ``is_empty``: as if no pods had been placed
     in any topology.
     """
-    for each in pod_sets:  # called several times for each head: a generator would cost more
-        if each.template is not None and model.constraints.may_limit(each.template):
+    for pod_set in pod_sets:  # called several times for each head: a generator would cost more
+        if pod_set.template is not None and model.constraints.may_limit(pod_set.template):
             return _place_pod_sets(model, pod_sets, is_empty=is_empty)
     memo, version = model.placements, model.version
     if is_empty:
         memo, version = model.empty_placements, model.capacity_version
     key = tuple(
-        [(id(each.shape), each.count, each.flavors, each.template, each.previous) for each in pod_sets]
+        [
+            (id(pod_set.shape), pod_set.count, pod_set.flavors, pod_set.template, pod_set.previous)
+            for pod_set in pod_sets
+        ]
     )
     known = memo.get(key, version)
     if known is not None:
         assert isinstance(known, Placement), "only placements are put here"
         return known
     placement = _place_pod_sets(model, pod_sets, is_empty=is_empty)
-    size = sum([len(each.domains) for each in placement.pod_sets])
-    memo.put(key, [each.shape for each in pod_sets], placement, size)
+    size = sum([len(pod_set.domains) for pod_set in placement.pod_sets])
+    memo.put(key, [pod_set.shape for pod_set in pod_sets], placement, size)
     return placement
 
 
@@ -189,7 +192,7 @@ def _place_groups(
                 and leader is not None
                 and found.pod_set == workers.shape.name
             ):  # about the first of the group
-                first = next(each for each in members if each is workers or each is leader)
+                first = next(member for member in members if member is workers or member is leader)
                 found = replace(found, pod_set=first.shape.name)
             if not isinstance(found, list):
                 failures.append(found)
@@ -198,7 +201,7 @@ def _place_groups(
             if is_empty:
                 assumed += [each for pod_set in found for each in pod_set.places()]
                 continue
-            new = [each for pod_set in found for each in pod_set.new_places()]
+            new = [new_place for pod_set in found for new_place in pod_set.new_places()]
             assumed += new
             model.constraints.assume(new, placed_so_far)
     order = {pod_set.shape.name: index for index, pod_set in enumerate(pod_sets)}
@@ -235,7 +238,7 @@ def _needed(pod_sets: Sequence[PodSetPlaces]) -> _Needed:
                 for values, count in alone.domains
             ]
         )
-    return _sums([place for each in pod_sets for place in each.places()])
+    return _sums([place for pod_set in pod_sets for place in pod_set.places()])
 
 
 def _sums(places: Iterable[Place]) -> _Needed:
@@ -393,7 +396,7 @@ def pod_set_request(model: TopologyModel, pod_set: PodSetToPlace) -> PodSetReque
     """Return what the pods of a set request, with the tolerations of their flavors."""
     shape = pod_set.shape
     known = [model.flavors[name] for name in sorted(pod_set.flavors) if name in model.flavors]
-    tolerations = [each for flavor in known for each in flavor.spec.tolerations]
+    tolerations = [toleration for flavor in known for toleration in flavor.spec.tolerations]
     return PodSetRequest(
         name=shape.name,
         count=pod_set.count,

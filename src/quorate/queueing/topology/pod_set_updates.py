@@ -57,7 +57,7 @@ def _merged(base: PodSetUpdate, update: PodSetUpdate, check: str) -> PodSetUpdat
         for key in sorted(wanted):
             if present.get(key, wanted[key]) != wanted[key]:
                 return UpdateConflict(base.name, field, key, wanted[key], present[key], check)
-    added = (each for each in update.tolerations if each not in base.tolerations)
+    added = (toleration for toleration in update.tolerations if toleration not in base.tolerations)
     return replace(
         base,
         labels=base.labels | update.labels,

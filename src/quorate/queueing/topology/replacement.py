@@ -88,5 +88,5 @@ def _domain_of(tree: DomainTree, values: Path, level: int) -> int:
 
 def _remainder(pods: PodSetRequest, missing: int) -> TopologyRequest:
     """Return the request of pods that complete slices: the innermost layer that they fill, if any."""
-    inner = next((each for each in reversed(pods.topology.layers) if missing % each.size == 0), None)
+    inner = next((layer for layer in reversed(pods.topology.layers) if missing % layer.size == 0), None)
     return TopologyRequest(unconstrained=True, layers=() if inner is None else (inner,))

@@ -71,9 +71,10 @@ def pod_set_ranks(workload: Workload, pod_set: str, index_offset: str | None) ->
 def _pod_counts(workload: Workload) -> dict[str, int]:
     """Return the number of pods of each admitted pod set."""
     assignments = () if workload.status.admission is None else workload.status.admission.pod_set_assignments
-    requested = {each.name: each.count for each in workload.spec.pod_sets}
+    requested = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     return {
-        each.name: requested.get(each.name, 0) if each.count is None else each.count for each in assignments
+        assignment.name: requested.get(assignment.name, 0) if assignment.count is None else assignment.count
+        for assignment in assignments
     }
 
 

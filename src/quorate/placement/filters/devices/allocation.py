@@ -70,7 +70,7 @@ class _Search:
         is_free: Callable[[PublishedDevice], bool],
     ) -> None:
         self._claims = claims
-        self._requests = [(at, each) for at, claim in enumerate(claims) for each in claim.requests]
+        self._requests = [(at, request) for at, claim in enumerate(claims) for request in claim.requests]
         self._devices = devices
         self._is_free = is_free
         self._matching: dict[Wanted, list[PublishedDevice]] = {}

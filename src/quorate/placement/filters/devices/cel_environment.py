@@ -61,7 +61,7 @@ def _function(name: str, *overloads: tuple[list[cel.Type], cel.Type, Any], membe
         name,
         [
             cel.Overload(
-                f"{name}_{'_'.join(each.name().lower() for each in arguments)}",
+                f"{name}_{'_'.join(argument.name().lower() for argument in arguments)}",
                 result,
                 arguments,
                 member,

@@ -98,7 +98,7 @@ def _unusable(claim: ResourceClaim, pod: Pod, *, is_named: bool) -> FilterFailur
     if not is_named and (owner is None or owner.uid != pod.metadata.uid):
         return failures.device_claim_of_another_pod(name)
     consumers = claim.status.reserved_for
-    if len(consumers) >= MAX_CONSUMERS and all(each.uid != pod.metadata.uid for each in consumers):
+    if len(consumers) >= MAX_CONSUMERS and all(consumer.uid != pod.metadata.uid for consumer in consumers):
         return failures.device_claim_in_use(name, MAX_CONSUMERS)
     return None
 
@@ -112,9 +112,9 @@ def _claim_demand(
         if request.exactly is not None:
             alternatives = (request.exactly,)
         wanted: list[Wanted] = []
-        for each in alternatives:
-            name = f"{request.name}/{each.name}" if each.name else request.name
-            one = _wanted(name, each, classes)
+        for alternative in alternatives:
+            name = f"{request.name}/{alternative.name}" if alternative.name else request.name
+            one = _wanted(name, alternative, classes)
             if isinstance(one, str):
                 return failures.device_request_not_evaluated(claim.metadata.name, name, one)
             wanted.append(one)
@@ -123,10 +123,13 @@ def _claim_demand(
             return failures.device_request_not_evaluated(claim.metadata.name, request.name, problem)
         requests.append(tuple(wanted))
     constraints = claim.spec.devices.constraints
-    if any(not each.match_attribute for each in constraints):
+    if any(not constraint.match_attribute for constraint in constraints):
         problem = "a constraint other than matchAttribute is not evaluated"
         return failures.device_request_not_evaluated(claim.metadata.name, "", problem)
-    same = (SameAttribute(frozenset(each.requests), each.match_attribute) for each in constraints)
+    same = (
+        SameAttribute(frozenset(constraint.requests), constraint.match_attribute)
+        for constraint in constraints
+    )
     return ClaimDemand(shared, tuple(requests), tuple(same))
 
 
@@ -151,6 +154,6 @@ def _wanted(name: str, request: DeviceSubRequest, classes: Mapping[str, DeviceCl
 
 
 def _expressions(selectors: Iterable[DeviceSelector]) -> Iterator[str]:
-    for each in selectors:
-        if each.cel is not None:
-            yield each.cel.expression
+    for selector in selectors:
+        if selector.cel is not None:
+            yield selector.cel.expression
