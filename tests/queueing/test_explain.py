@@ -184,7 +184,7 @@ def test_a_long_queue_is_counted_in_bounded_steps() -> None:
     state = World({"flavors": ["default"], "clusterQueues": quota, "workloads": pending}).state
     last = Key("default", f"w{STEP + 1:04}")
     steps = pending_facts(state, last)
-    assert sum(1 for _ in steps) == 3  # one after the quota, one for each slice of the queue
+    assert sum(1 for _ in steps) == 6  # after the quota, for each slice of the queue, and for remedies
     found = facts(state, last)
     assert found is not None
     assert (found.ahead, [key.name for key in found.first_ahead[:2]]) == (STEP + 1, ["w0000", "w0001"])

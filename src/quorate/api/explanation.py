@@ -79,6 +79,52 @@ class Reason(Struct):
     held_by: tuple[Holder, ...] = ()
 
 
+ChangeAction = Literal[
+    "FreeQuota",  # workloads of the queue or of its cohorts must release the amount
+    "RaiseQuota",  # nominalQuota of the cluster queue, by the amount
+    "CoverResource",  # in the first resource group, with the amount as nominalQuota of each flavor
+    "CreateFlavor",
+    "AddToleration",
+    "SelectFlavor",  # its labels as node selector of the pod set, and no other required node affinity
+    "LowerRequests",  # of each pod, to the amount
+    "RaisePriority",  # of the workload, to the amount
+    "ResumeQueue",
+    "SelectNamespace",  # by the namespaceSelector of the cluster queue
+    "SetQueue",  # the local queue that the job names
+    "EndPods",  # those of evicted workloads
+    "ReadyPods",  # those of all workloads with quota must be ready; a workload may end instead
+    "Wait",  # until ``until``, or for its turn
+]
+
+
+class Change(Struct):
+    """One change of one object; fields that do not apply are empty."""
+
+    action: ChangeAction
+    text: str
+    object: ObjectName | None = None  # None: the workload, or the job that it belongs to
+    pod_set: str = ""
+    flavor: str = ""
+    resource: str = ""
+    amount: str = ""  # a quantity
+    value: str = ""  # a toleration as ``key=value:effect``
+    until: datetime | None = None
+
+
+class Remedy(Struct):
+    """Changes that together let the workload start, with ``pods`` pods: every one of them is needed.
+
+    Other workloads that wait (``Explanation.rivals``) must leave it what the changes provide.
+    """
+
+    all_of: tuple[Change, ...]
+    pods: int = always_encoded(int)
+
+    @property
+    def text(self) -> str:
+        return " and ".join(change.text for change in self.all_of)
+
+
 class PodCounts(Struct):
     """The pods of a workload that has quota."""
 
@@ -149,6 +195,8 @@ class Explanation(Struct):
     reasons: tuple[Reason, ...] = ()
     can_never_fit: bool = False  # only a change of its spec or of the configuration can help
     enough: tuple[str, ...] = ()  # what would let it start, one sentence each
+    remedies: tuple[Remedy, ...] = ()  # any one of them lets it start; none if that is not computed
+    rivals: int = 0  # pending workloads of its cluster queue and cohorts, which may start first
     retry_at: datetime | None = None  # when an evicted one is tried again
     estimate: StartEstimate | None = None  # None: it is not pending, or there is none yet
 

@@ -28,6 +28,7 @@ from quorate.queueing.inadmissible_reasons import (
 )
 from quorate.queueing.limits import MAX_LISTED, STEP
 from quorate.queueing.pending.entry import Entry
+from quorate.queueing.remedies import Remedies, find_remedies
 from quorate.queueing.restored_history import stored_preemption
 from quorate.queueing.scheduling.nomination import could_ever_fit
 from quorate.queueing.state import State
@@ -56,6 +57,7 @@ class PendingFacts(msgspec.Struct, frozen=True):
     holders: tuple[QuotaHolder, ...] = ()  # the largest, in its cluster queue and cohorts
     exceeds_nodes: bool = False  # it fits the tree, and the nodes that exist never hold its pods
     preemptor: Key | None = None  # for which it was preempted last, if that still exists
+    remedies: Remedies = Remedies()
 
 
 def run(steps: Steps[T]) -> T:
@@ -74,11 +76,15 @@ def pending_facts(state: State, key: Key) -> Steps[PendingFacts | None]:
     if entry is None or facts is None:
         return None
     yield
+    reasons = facts.hold.reasons if facts.hold is not None else ()
     ahead, first_ahead = yield from _ahead(state, entry)
-    holders = yield from _holders(state, entry, facts.hold.reasons if facts.hold is not None else ())
+    holders = yield from _holders(state, entry, reasons)
     preemptor = yield from _preemptor(state, entry.workload)
+    if state.ledger.entries.get(key) is not entry:  # it changed meanwhile
+        return (yield from pending_facts(state, key))
+    remedies = yield from find_remedies(state, entry, reasons, ahead)
     return msgspec.structs.replace(
-        facts, ahead=ahead, first_ahead=first_ahead, holders=holders, preemptor=preemptor
+        facts, ahead=ahead, first_ahead=first_ahead, holders=holders, preemptor=preemptor, remedies=remedies
     )
 
 

@@ -199,6 +199,10 @@ class Ledger(ReservationPlaces):
         namespace = entry.key.namespace
         if not queue.matches_namespace(self.namespaces.get(namespace, {})):
             return NamespaceMismatched(namespace, queue.name)
+        return self.pod_misconfiguration(entry)
+
+    def pod_misconfiguration(self, entry: Entry) -> Misconfiguration | None:
+        """Return what makes the workload inadmissible in every cluster queue."""
         if entry.shape.invalid_requests:
             return RequestsAboveLimits(entry.shape.invalid_requests)
         if entry.shape.uncounted_devices:

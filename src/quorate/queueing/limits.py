@@ -16,6 +16,7 @@ BYTES_PER_UNIT: Final = 2  # of the pod templates of an updated workload
 
 # Searches
 MAX_COMBINATIONS: Final = 64  # two earlier pod sets with eight flavors each
+MAX_SEARCHED_FLAVORS: Final = 8  # for remedies, and as many priorities
 
 # Times
 TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
@@ -36,5 +37,6 @@ MAX_REASONS: Final = 8  # in one message: it is stored with each pending workloa
 MAX_MESSAGE_FINDINGS: Final = 3  # in a message: more would hide the other reasons
 MAX_NAMED_PODS: Final = 5  # pods in a message
 MAX_LISTED: Final = 10  # workloads in an explanation
+MAX_REMEDIES: Final = 6  # in an explanation
 MAX_FLAVORS: Final = 64  # in a status; a queue may have more
 MAX_DIGITS: Final = 10  # of the largest 32-bit integer

@@ -259,6 +259,21 @@ def without_usage(root: Node) -> Iterator[None]:
             node.usage, node.borrowers = usage, borrowed
 
 
+@contextmanager
+def with_more_quota(node: Node, more: Usage) -> Iterator[None]:
+    """Let the nominal quota of ``node`` be larger by ``more`` while the block lasts."""
+    saved = dict(node.limits)
+    raised = {
+        pair: msgspec.structs.replace(limits(node, pair), nominal=nominal(node, pair) + amount)
+        for pair, amount in more.items()
+    }
+    set_limits(node, saved | raised)
+    try:
+        yield
+    finally:
+        set_limits(node, saved)
+
+
 def add_usage(node: Node, usage: Usage) -> None:
     """Add ``usage`` at ``node``, and at its ancestors what exceeds the guaranteed quota below."""
     for pair, amount in usage.items():

@@ -1,11 +1,12 @@
 """The reasons why a workload is pending in the form of the API, with numbers and a remedy for each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from msgspec.structs import replace
 
 from quorate.api.explanation import Holder, ObjectName, Reason
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.queueing.explain import PendingFacts, QuotaHolder
@@ -38,6 +39,7 @@ from quorate.queueing.inadmissible_reasons import (
     TopologyMismatched,
     TopologyProblem,
 )
+from quorate.queueing.remedies import TURN
 from quorate.queueing.state import State
 from quorate.queueing.typed_reasons import reason_of
 from quorate.quota.amount import as_quantity
@@ -128,6 +130,43 @@ def remedies(
     if facts.hold is None:
         sentences.append(_wait_for_turn(facts))
     return tuple(dict.fromkeys(sentences))
+
+
+_CHANGEABLE = QueueInactive | NamespaceMismatched | BackingOff  # a remedy contains what removes them
+
+
+def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[str, ...]:
+    """Return the remedies of ``facts`` in words, or without any what would remove the reasons."""
+    key, found = workload.metadata.key, facts.remedies
+    reasons = facts.hold.reasons if facts.hold is not None else ()
+    is_known = all(isinstance(reason, PodSetReason | _CHANGEABLE) for reason in reasons)
+    if not is_known or all(each.all_of == (TURN,) for each in found.any_of):
+        sentences = remedies(state, key, reasons, facts)
+        if found.is_searched and not found.any_of and sentences:
+            sentences = (*sentences, "this removes the reasons that are known: others may follow")
+        return sentences
+    requested = sum(pod_set.count for pod_set in workload.spec.pod_sets)
+    ways = [
+        each.text
+        + (f": then it starts with {each.pods} of {requested} pods" if each.pods < requested else "")
+        for each in found.any_of
+    ]
+    sentences = (ways[0],) if len(ways) == 1 else (f"either {ways[0]}", *(f"or {way}" for way in ways[1:]))
+    return (*sentences, *_conditions(state, key, facts))
+
+
+def _conditions(state: State, key: Key, facts: PendingFacts) -> Iterator[str]:
+    """Yield what remedies depend on, and the change that is no remedy although it is the first idea."""
+    rivals = facts.remedies.rivals
+    if rivals:
+        others = "other workload" if rivals == 1 else f"{rivals} other workloads"
+        yield f"provided that the {others} pending in its cluster queue or cohorts cannot start first"
+    name = _cluster_queue(state, key)
+    queue = state.ledger.cluster_queues.get(name)
+    if queue is None or queue.spec.preemption.within_cluster_queue != "Never":
+        return
+    if any(holder.cluster_queue == name for holder in facts.holders):
+        yield f"a higher priority does not help: withinClusterQueue of cluster queue {name} is Never"
 
 
 def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:

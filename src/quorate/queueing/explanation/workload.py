@@ -20,7 +20,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts
 from quorate.queueing.explanation.pods import expected_pods, pods_found
-from quorate.queueing.explanation.reasons import code_of, pending_reason, reason_with_remedy, remedies
+from quorate.queueing.explanation.reasons import code_of, pending_reason, reason_with_remedy, sufficient
 from quorate.queueing.scheduling.second_pass_places import FoundPlaces, SecondPassPlaces
 from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
@@ -353,7 +353,9 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
         ahead=facts.ahead,
         first_ahead=tuple(str(each) for each in facts.first_ahead if each.namespace),
         can_never_fit=facts.can_never_fit,
-        enough=remedies(state, key, pending, facts),
+        enough=sufficient(state, workload, facts),
+        remedies=facts.remedies.any_of,
+        rivals=facts.remedies.rivals,
     )
     return next(_backing_off(workload, found, pending), None) or _after_eviction(workload, found, facts)
 

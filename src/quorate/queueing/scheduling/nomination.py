@@ -1,12 +1,13 @@
 """Nomination of a head: whether it may be admitted, with which flavors and counts, and what to preempt."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.kueue import Workload
+from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.names.kueue import SLICE_REPLACEMENT_FOR
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.inadmissible_reasons import (
@@ -174,14 +175,7 @@ def _choose_counts(
     pods once quota is available: otherwise it would have to yield to the workloads it preempted, endlessly.
     """
     pod_sets = entry.shape.pod_sets
-    preemption = PreemptionSearch(state, queue, entry.workload, entry.order)
-    search_input = _search_input(state, queue, entry, preemption, nominated_flavors)
-
-    def evaluate(counts: Sequence[int]) -> _Choice:
-        assignment = assign_flavors(search_input, pod_sets, counts, start)
-        if search_input.topology_mismatch is not None:  # otherwise no pods need places
-            return with_places(state, queue, entry, assignment, preemption)
-        return assignment, preemption.targets_of(assignment)
+    evaluate = _evaluation(state, queue, entry, start, nominated_flavors)
 
     def attempt(counts: Sequence[int]) -> _Choice | None:
         assignment, targets = evaluate(counts)
@@ -200,6 +194,73 @@ def _choose_counts(
     if preempting is not None and choice[0].borrowing_level > preempting.borrowing_level:
         choice = attempt(preempting.counts) or choice
     return choice
+
+
+def _evaluation(
+    state: State,
+    queue: ClusterQueueState,
+    entry: Entry,
+    start: Sequence[Mapping[str, int]],
+    nominated_flavors: NominatedFlavors | None,
+) -> Callable[[Sequence[int]], _Choice]:
+    """Return the function that evaluates some counts of pods."""
+    preemption = PreemptionSearch(state, queue, entry.workload, entry.order)
+    search_input = _search_input(state, queue, entry, preemption, nominated_flavors)
+
+    def evaluate(counts: Sequence[int]) -> _Choice:
+        assignment = assign_flavors(search_input, entry.shape.pod_sets, counts, start)
+        if search_input.topology_mismatch is not None:  # otherwise no pods need places
+            return with_places(state, queue, entry, assignment, preemption)
+        return assignment, preemption.targets_of(assignment)
+
+    return evaluate
+
+
+class Supposition(msgspec.Struct, frozen=True):
+    """What differs from the state in an evaluation that decides nothing."""
+
+    more_quota: Mapping[FlavorResource, int] = {}  # nominal, of the cluster queue
+    flavors: Mapping[str, ResourceFlavor] = {}  # that do not exist
+    covered: frozenset[str] = frozenset()  # resources that the first resource group covers in addition
+
+
+def evaluate_supposing(
+    state: State,
+    queue: ClusterQueueState,
+    entry: Entry,
+    supposition: Supposition,
+    counts: Sequence[int] | None = None,
+    nominated_flavors: NominatedFlavors | None = None,
+) -> _Choice:
+    """Return the assignment of a pending workload as if ``supposition`` were true, and what it preempts.
+
+    ``counts`` of its pod sets are evaluated; None: those that a cycle would choose.
+    """
+    groups = queue.groups
+    replaced = state.ledger.replaced_reservation(entry.workload, queue)
+    with (
+        tree.with_more_quota(queue.node, supposition.more_quota),
+        nullcontext() if replaced is None else state.ledger.without_replaced_slice(replaced),
+    ):
+        state.flavors.update(supposition.flavors)
+        queue.groups = with_covered(groups, supposition.covered)
+        try:
+            if counts is None:
+                return _choose_counts(state, queue, entry, (), nominated_flavors)
+            return _evaluation(state, queue, entry, (), nominated_flavors)(counts)
+        finally:
+            queue.groups = groups
+            for name in supposition.flavors:
+                del state.flavors[name]
+
+
+def with_covered(groups: dict[str, FlavorGroup], resources: frozenset[str]) -> dict[str, FlavorGroup]:
+    """Return the groups of which the first covers ``resources`` as well."""
+    if not resources:
+        return groups
+    first = next(iter(groups.values()))
+    covering = replace(first, covered=first.covered | resources)
+    return groups | dict.fromkeys(sorted(covering.covered), covering)
 
 
 def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool:

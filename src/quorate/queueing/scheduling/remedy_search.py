@@ -1,0 +1,332 @@
+"""The search for changes that let a pending workload start; each result is one that the core has evaluated.
+
+For each flavor the refusals of an evaluation become changes, and the workload is evaluated again as if they
+were made, until it fits.  The rules that decide about it therefore also decide whether a change is enough.
+Changes that only nodes could satisfy are not searched.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from quorate.api.core import Taint
+from quorate.api.explanation import Change, ObjectName, Remedy
+from quorate.api.kueue import ResourceFlavor, Workload
+from quorate.api.meta import ObjectMeta
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.inadmissible_reasons import (
+    AffinityMismatched,
+    FlavorMissing,
+    InadmissibleReason,
+    QuotaExceeded,
+    QuotaShort,
+    ResourceUncovered,
+    TaintUntolerated,
+)
+from quorate.queueing.limits import MAX_REMEDIES, MAX_SEARCHED_FLAVORS, STEP
+from quorate.queueing.pending.changed_pods import (
+    with_priority,
+    with_request,
+    with_selector,
+    with_toleration,
+)
+from quorate.queueing.pending.entry import Entry
+from quorate.queueing.pending.ordering import effective_priority, queue_order
+from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode, NominatedFlavors
+from quorate.queueing.scheduling.nomination import Supposition, evaluate_supposing
+from quorate.queueing.state import State
+from quorate.quota import tree
+from quorate.quota.amount import FlavorResource, as_quantity
+
+_MAX_EVALUATIONS: Final = 8  # of one flavor, each with the changes that the one before asks for
+
+
+class _Attempt(msgspec.Struct, frozen=True):
+    """Changes so far: those of objects, and the workload with its own."""
+
+    workload: Workload
+    supposition: Supposition = Supposition()
+    changes: tuple[Change, ...] = ()
+
+
+class RemedySearch:
+    """The search for one pending workload in one cluster queue, which may be another than its own."""
+
+    def __init__(self, state: State, queue: ClusterQueueState, entry: Entry) -> None:
+        shapes, workload = state.ledger.shapes, entry.workload
+        if shapes.is_out_of_date(entry.requests_version, entry.key.namespace):
+            entry = Entry(workload, shapes.shape_of(workload), entry.order)
+        self._state, self._queue, self._entry = state, queue, entry
+
+    def find(self) -> Generator[None, None, tuple[Remedy, ...]]:
+        """Return the remedies, none twice; one without changes if the workload fits as it is.
+
+        Yields between evaluations.
+        """
+        start = _Attempt(self._entry.workload)
+        if (fitting := self._remedy(start, preempts=True)) is not None:
+            return (fitting,)
+        remedies: dict[tuple[Change, ...], Remedy] = {}
+        for counts in self._counts():
+            for flavors in self._flavors():
+                yield
+                remedy = self._complete(start, counts, flavors)
+                if remedy is not None:
+                    remedies.setdefault(remedy.all_of, remedy)
+        for flavors in self._flavors():
+            yield
+            if (remedy := self._with_lower_requests(start, flavors)) is not None:
+                remedies.setdefault(remedy.all_of, remedy)
+        if (remedy := (yield from self._with_priority(start))) is not None:
+            remedies.setdefault(remedy.all_of, remedy)
+        return tuple(islice(_needed(list(remedies.values())), MAX_REMEDIES))
+
+    # Choices.
+
+    def _counts(self) -> list[list[int]]:
+        """Return all the pods, and the fewest that may start."""
+        pod_sets = self._entry.shape.pod_sets
+        full, fewest = [each.count for each in pod_sets], [each.min_count for each in pod_sets]
+        is_partial = self._state.configuration.gates.partial_admission and fewest != full
+        return [full, fewest] if is_partial else [full]
+
+    def _flavors(self) -> Iterator[NominatedFlavors]:
+        """Yield a flavor for all pod sets, each flavor of the longest resource group in turn."""
+        groups = list({id(group): group for group in self._queue.groups.values()}.values())
+        if not groups:
+            yield {}
+            return
+        most = max(groups, key=lambda group: len(group.flavors))
+        for flavor in most.flavors[:MAX_SEARCHED_FLAVORS]:
+            chosen = dict.fromkeys(most.covered, flavor)
+            yield {pod_set.name: chosen for pod_set in self._entry.shape.pod_sets}
+
+    # Evaluations.
+
+    def _evaluate(
+        self, attempt: _Attempt, counts: Sequence[int] | None, flavors: NominatedFlavors | None
+    ) -> tuple[Assignment, bool, bool]:
+        """Return the assignment, and whether the workload fits with it, or would preempt others."""
+        entry = self._entry
+        if attempt.workload is not entry.workload:
+            shape = self._state.ledger.shapes.shape_of(attempt.workload)
+            entry = Entry(attempt.workload, shape, queue_order(attempt.workload, self._state.configuration))
+        found, targets = evaluate_supposing(
+            self._state, self._queue, entry, attempt.supposition, counts, flavors
+        )
+        return found, found.mode is AssignmentMode.FIT, bool(targets)
+
+    def _remedy(self, attempt: _Attempt, *, preempts: bool = False) -> Remedy | None:
+        """Return the changes of ``attempt`` if the workload fits after them, or ``preempts`` others and does.
+
+        Preemption is no remedy for a shortage of quota: the victims may be admitted again first.
+        """
+        found, fits, has_targets = self._evaluate(attempt, None, None)
+        starts = fits or (preempts and has_targets)
+        pods = sum(pod_set.count for pod_set in found.pod_sets)
+        return Remedy(all_of=attempt.changes, pods=pods) if starts else None
+
+    def _complete(self, attempt: _Attempt, counts: Sequence[int], flavors: NominatedFlavors) -> Remedy | None:
+        """Return the changes that let ``counts`` pods fit with ``flavors``; None if none are known."""
+        for _ in range(_MAX_EVALUATIONS):
+            found, fits, _ = self._evaluate(attempt, counts, flavors)
+            if fits:
+                break
+            extended = attempt
+            for reason in _of_first_pod_set(found.reasons):
+                extended = self._extend(extended, reason) or attempt
+                if extended is attempt:
+                    return None
+            if extended is attempt:
+                return None
+            attempt = extended
+        attempt = replace(attempt, changes=(*attempt.changes, *self._quota_changes(attempt)))
+        return self._remedy(attempt)
+
+    def _extend(self, attempt: _Attempt, reason: InadmissibleReason) -> _Attempt | None:
+        """Return the attempt with the change that removes ``reason``; None if no change is known."""
+        supposition = attempt.supposition
+        match reason:
+            case QuotaShort(_, flavor, resource) | QuotaExceeded(_, flavor, resource):
+                pair = FlavorResource(flavor, resource)
+                supposed = supposition.more_quota.get(pair, 0)
+                with tree.with_more_quota(self._queue.node, supposition.more_quota):
+                    missing = reason.needed - tree.available(self._queue.node, pair)
+                more = {**supposition.more_quota, pair: supposed + missing}
+                return replace(attempt, supposition=replace(supposition, more_quota=more))
+            case ResourceUncovered(_, resource) if self._queue.groups:
+                return self._covering(attempt, resource)
+            case FlavorMissing(_, flavor) if flavor not in supposition.flavors:
+                name = ObjectName(kind="ResourceFlavor", name=flavor)
+                change = Change(
+                    action="CreateFlavor", text=f"create the ResourceFlavor {flavor}", object=name
+                )
+                created = ResourceFlavor(metadata=ObjectMeta(name=flavor))
+                changed = replace(supposition, flavors={**supposition.flavors, flavor: created})
+                return replace(attempt, supposition=changed, changes=(*attempt.changes, change))
+            case TaintUntolerated(pod_set, flavor, key, value, effect):
+                taint = f"{key}={value}:{effect}"
+                change = Change(
+                    action="AddToleration",
+                    text=f"add a toleration of {taint} to pod set {pod_set}",
+                    pod_set=pod_set,
+                    value=taint,
+                )
+                tolerating = with_toleration(
+                    attempt.workload, pod_set, Taint(key=key, value=value, effect=effect)
+                )
+                return _of_workload(attempt, tolerating, change)
+            case AffinityMismatched(pod_set, flavor) if flavor in self._state.flavors:
+                return self._selecting(attempt, pod_set, flavor)
+            case _:
+                return None
+
+    def _covering(self, attempt: _Attempt, resource: str) -> _Attempt:
+        """Return the attempt with ``resource`` in the first resource group, for all flavors of it."""
+        supposition, pod_sets = attempt.supposition, self._entry.shape.pod_sets
+        amount = sum(pod_set.per_pod.get(resource, 0) * pod_set.count for pod_set in pod_sets)
+        quantity = str(as_quantity(resource, amount))
+        group = next(iter(self._queue.groups.values()))
+        change = Change(
+            action="CoverResource",
+            text=(
+                f"add {resource} to a resource group of cluster queue {self._queue.name}, with a "
+                f"nominalQuota of {quantity}"
+            ),
+            object=ObjectName(kind="ClusterQueue", name=self._queue.name),
+            resource=resource,
+            amount=quantity,
+        )
+        more = {FlavorResource(flavor, resource): amount for flavor in group.flavors}
+        supposition = replace(
+            supposition,
+            covered=supposition.covered | {resource},
+            more_quota={**supposition.more_quota, **more},
+        )
+        return replace(attempt, supposition=supposition, changes=(*attempt.changes, change))
+
+    def _selecting(self, attempt: _Attempt, pod_set: str, flavor: str) -> _Attempt | None:
+        labels = self._state.flavors[flavor].spec.node_labels
+        pairs = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        change = Change(
+            action="SelectFlavor",
+            text=f"let the node selector of pod set {pod_set} be that of flavor {flavor} ({pairs})",
+            pod_set=pod_set,
+            flavor=flavor,
+        )
+        if not labels or change in attempt.changes:  # no other selector would match
+            return None
+        return _of_workload(attempt, with_selector(attempt.workload, pod_set, labels), change)
+
+    def _quota_changes(self, attempt: _Attempt) -> Iterator[Change]:
+        """Yield the supposed quota as changes: raise what exceeds the maximum, free the rest."""
+        covered, node = attempt.supposition.covered, self._queue.node
+        for pair, amount in attempt.supposition.more_quota.items():
+            if pair.resource in covered:
+                continue
+            free, most = tree.available(node, pair), tree.potential_available(node, pair)
+            raised = min(amount, max(0, free + amount - most))
+            if raised:
+                yield self._quota_change("RaiseQuota", pair, raised)
+            if amount > raised:
+                yield self._quota_change("FreeQuota", pair, amount - raised)
+
+    def _quota_change(self, action: str, pair: FlavorResource, amount: int) -> Change:
+        quantity = str(as_quantity(pair.resource, amount))
+        what = f"{pair.resource} of flavor {pair.flavor}"
+        texts = {
+            "FreeQuota": f"{quantity} more {what} must become free",
+            "RaiseQuota": f"raise nominalQuota of {what} in cluster queue {self._queue.name} by {quantity}",
+        }
+        return Change(
+            action="RaiseQuota" if action == "RaiseQuota" else "FreeQuota",
+            text=texts[action],
+            object=ObjectName(kind="ClusterQueue", name=self._queue.name),
+            flavor=pair.flavor,
+            resource=pair.resource,
+            amount=quantity,
+        )
+
+    def _with_lower_requests(self, attempt: _Attempt, flavors: NominatedFlavors) -> Remedy | None:
+        """Return requests that fit the quota that is available now; None unless one pod set exceeds it."""
+        pod_sets = {pod_set.name: pod_set for pod_set in self._entry.shape.pod_sets}
+        found, *_ = self._evaluate(attempt, [each.count for each in pod_sets.values()], flavors)
+        if len({reason.pod_set for reason in found.reasons}) != 1:
+            return None
+        for reason in found.reasons:
+            if not isinstance(reason, QuotaShort | QuotaExceeded | ResourceUncovered):
+                return None
+            pod_set = pod_sets[reason.pod_set]
+            per_pod = 0
+            if not isinstance(reason, ResourceUncovered):
+                earlier = reason.needed - pod_set.per_pod.get(reason.resource, 0) * pod_set.count
+                per_pod = (reason.available - earlier) // max(1, pod_set.count)
+            if per_pod < 0 or (per_pod == 0 and not isinstance(reason, ResourceUncovered)):
+                return None
+            quantity = str(as_quantity(reason.resource, per_pod))
+            lowered = with_request(attempt.workload, pod_set.name, reason.resource, quantity)
+            if lowered is None:
+                return None
+            text = f"let each pod of pod set {pod_set.name} request at most {quantity} {reason.resource}"
+            if not per_pod:
+                text = f"remove the request for {reason.resource} from pod set {pod_set.name}"
+            change = Change(
+                action="LowerRequests",
+                text=text,
+                pod_set=pod_set.name,
+                resource=reason.resource,
+                amount=quantity,
+            )
+            attempt = _of_workload(attempt, lowered, change)
+        return self._remedy(attempt)
+
+    def _with_priority(self, attempt: _Attempt) -> Generator[None, None, Remedy | None]:
+        """Return the lowest priority with which the workload preempts enough; None if there is none."""
+        preemption = self._queue.spec.preemption
+        within = preemption.within_cluster_queue != "Never"
+        if not within and preemption.reclaim_within_cohort != "LowerPriority":
+            return None
+        gates = self._state.configuration.gates
+        own, higher = effective_priority(self._entry.workload, gates), set[int]()
+        for queue in list(self._state.ledger.queues_below(self._queue.node.root)):
+            reservations = list(queue.reservations.values())
+            for start in range(0, len(reservations), STEP):
+                yield
+                higher |= {
+                    reservation.priority + 1
+                    for reservation in reservations[start : start + STEP]
+                    if reservation.priority >= own
+                }
+        for priority in sorted(higher)[:MAX_SEARCHED_FLAVORS]:
+            yield
+            written = priority - own + (self._entry.workload.spec.priority or 0)
+            change = Change(
+                action="RaisePriority", text=f"raise its priority to {written}", amount=str(written)
+            )
+            raised = _of_workload(attempt, with_priority(self._entry.workload, written), change)
+            remedy = self._remedy(raised, preempts=True)
+            if remedy is not None:
+                return remedy
+        return None
+
+
+def _of_workload(attempt: _Attempt, workload: Workload, change: Change) -> _Attempt:
+    return replace(attempt, workload=workload, changes=(*attempt.changes, change))
+
+
+def _of_first_pod_set(reasons: Sequence[InadmissibleReason]) -> list[InadmissibleReason]:
+    """Return the reasons of the pod set that comes first: those of later ones depend on its flavor."""
+    names = [getattr(reason, "pod_set", "") for reason in reasons]
+    return [reason for reason, name in zip(reasons, names, strict=True) if name == names[0]]
+
+
+def _needed(remedies: Sequence[Remedy]) -> Iterator[Remedy]:
+    """Yield the remedies of which no other one starts as many pods with a part of the changes."""
+    for remedy in remedies:
+        if not any(
+            set(other.all_of) < set(remedy.all_of) and other.pods >= remedy.pods for other in remedies
+        ):
+            yield remedy
