@@ -177,7 +177,7 @@ $(BIN)/helm: $(STAMP)
 	@$(BIN)/python -m tests.install.install_helm $@
 
 reference: $(STAMP) ## write the pages of docs/reference that are made from the code
-	@$(BIN)/python -m quorate.cli.reference docs/reference
+	@$(BIN)/python -m reference docs/reference
 
 dashboard: $(PAGE_STAMP) ## check, test and build the page of the dashboard into the package, from the types of its API
 	@$(BIN)/python -m quorate.dashboard.serving.open_api >dashboard/openapi.json

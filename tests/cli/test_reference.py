@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reference import PAGES
+from reference.commands import page
+from reference.filter_failures import REASONS
 
-from quorate.cli.reference import PAGES
-from quorate.cli.reference.commands import page
-from quorate.cli.reference.filter_failures import REASONS
 from quorate.placement import failures
 from quorate.placement.failures import FilterFailure
 
@@ -25,7 +25,7 @@ REASON = re.compile(r"[A-Z][a-z]+[A-Za-z]*")
 
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_a_page_is_up_to_date(name: str) -> None:
-    again = "run: python -m quorate.cli.reference docs/reference"
+    again = "run: python -m reference docs/reference"
     assert (DIRECTORY / name).read_text(encoding="utf-8") == PAGES[name](), again
 
 

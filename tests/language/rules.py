@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
 
 def python_files() -> list[str]:
-    paths = (path for top in ("src", "tests", "bench") for path in (ROOT / top).rglob("*.py"))
+    paths = (path for top in ("src", "tests", "bench", "reference") for path in (ROOT / top).rglob("*.py"))
     return sorted(str(path.relative_to(ROOT)) for path in paths)
 
 
@@ -65,7 +65,7 @@ def code_findings(file: str) -> Iterator[str]:
     if not words.isdisjoint(WORDS["personal"]):  # else no name has such a word
         lines += (line for line in names_of(source, file) if is_personal(line.text))
     yield from (f"{line}: things are it, which, that, none" for line in lines if not is_allowed(line))
-    if file.startswith(("src/", "bench/")) and (
+    if file.startswith(("src/", "bench/", "reference/")) and (
         not words.isdisjoint(RETIRED) or any(name in source for name in RETIRED_NAMES)
     ):
         for line in names_of(source, file):

@@ -1,6 +1,6 @@
 """Generated reference pages."""
 
-from quorate.cli.reference import commands, dashboard_api, filter_failures, kinds
+from reference import commands, dashboard_api, filter_failures, kinds
 
 PAGES = {
     "commands.md": commands.page,

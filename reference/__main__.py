@@ -1,9 +1,9 @@
-"""Write the reference pages: ``python -m quorate.cli.reference DIRECTORY``."""
+"""Write the reference pages: ``python -m reference DIRECTORY``."""
 
 import sys
 from pathlib import Path
 
-from quorate.cli.reference import PAGES
+from reference import PAGES
 
 for name, page in PAGES.items():
     (Path(sys.argv[1]) / name).write_text(page(), encoding="utf-8")
