@@ -46,12 +46,12 @@ def test_the_lists_have_the_columns_of_kueuectl(run_with_commands: RunWithComman
 
         listed = await command.output_of("queue", "list")
         assert titles(listed) == [
-            "NAME", "COHORT", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "ACTIVE", "AGE"
+            "NAME", "COHORT", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "ACTIVE", "AGE", "CPU"
         ]  # fmt: skip
         rows = [line.split() for line in listed.splitlines()[1:]]
-        assert [row[:-1] for row in rows] == [
-            ["idle", "science", "0", "0", "false"],
-            ["research", "1", "1", "true"],
+        assert [[*row[:-2], row[-1]] for row in rows] == [
+            ["idle", "science", "0", "0", "false", "0/1"],
+            ["research", "1", "1", "true", "4/4"],
         ]
         assert "research" not in await command.output_of("queue", "list", "--active", "false")
 
@@ -147,14 +147,20 @@ def test_a_stopped_queue_evicts_its_workloads_and_a_resumed_one_admits_them(
         assert (await queue_of(world)).spec.stop_policy == "Hold"
         assert await world.admitted() == {"train"}
 
-        await command.output_of("queue", "stop", "research")
+        await until_counted(world, pending=0, admitted=1)
+        for answer in ("n", ""):
+            kept = await command("queue", "stop", "research", given=answer)
+            assert kept.code == 1
+            assert "This evicts 1 workload" in kept.err
+        assert (await queue_of(world)).spec.stop_policy == "Hold"
+        await command.output_of("queue", "stop", "research", "--yes")
         await world.until_condition("train", "Evicted", reason="ClusterQueueStopped")
         await world.until_condition("train", "QuotaReserved", "False")
         output = await command.output_of("queue", "resume", "cq/research")
         assert output == "clusterqueue.kueue.x-k8s.io/research resumed\n"
         await world.until_admitted("train")
 
-        output = await command.output_of("queue", "stop", "queue", "--local", "-n", NAMESPACE)
+        output = await command.output_of("queue", "stop", "queue", "--local", "-n", NAMESPACE, "-y")
         assert output == "localqueue.kueue.x-k8s.io/queue stopped\n"
         await world.until_condition("train", "Evicted", reason="LocalQueueStopped")
         await command.output_of("queue", "resume", "localqueue.kueue.x-k8s.io/queue")

@@ -190,7 +190,7 @@ def test_explain_reports_missing_and_stopped_queues(run_with_commands: RunWithCo
         await world.until_condition("lost", "QuotaReserved", "False", "Misconfigured")
         output = await command.output_of("workload", "explain", "job/lost")
         assert f"create the LocalQueue {NAMESPACE}/nowhere" in output
-        await command.output_of("queue", "stop", "research")
+        await command.output_of("queue", "stop", "research", "--yes")
         await world.job("train")
         await world.until_condition("train", "QuotaReserved", "False", "Suspended")
         output = await command.output_of("workload", "explain", "job/train")
@@ -314,10 +314,10 @@ MISTAKES = (
     ("queue create lq/a", "a local queue needs a cluster queue (write -c NAME)"),
     ("queue create lq/a -c b --cohort c", "a local queue has no quota"),
     ("queue create a -c b", "-c is for local queues"),
-    ("queue stop none", 'PATCH /apis/kueue.x-k8s.io/v1beta2/clusterqueues/none: 404 NotFound: '
-                        'clusterqueues.kueue.x-k8s.io "none" not found'),
-    ("workload explain none", "GET /apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads/none: 404"),
-    ("workload explain job/none", "GET /apis/batch/v1/namespaces/default/jobs/none: 404 NotFound"),
+    ("queue stop none", 'clusterqueues.kueue.x-k8s.io "none" not found\n'),
+    ("queue resume reserch", 'clusterqueues.kueue.x-k8s.io "reserch" not found (did you mean research?)'),
+    ("workload explain none", 'workloads.kueue.x-k8s.io "none" not found in namespace default\n'),
+    ("workload explain job/none", 'jobs.batch "none" not found in namespace default\n'),
     ("workload delete", "names of workloads or --all are needed"),
     ("workload delete a --all", "--all and names exclude each other"),
     ("workload describe job/unmanaged", "job/unmanaged in namespace default has no workload"),

@@ -60,7 +60,15 @@ def test_amounts_are_shown_beside_their_totals() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(-5, "0s"), (59.9, "59s"), (725, "12m"), (10_440, "2h54m"), (7_200, "2h"), (273_600, "3d4h")],
+    [
+        (-5, "0s"),
+        (59.9, "59s"),
+        (252, "4m12s"),
+        (725, "12m"),
+        (10_440, "2h54m"),
+        (7_200, "2h"),
+        (273_600, "3d4h"),
+    ],
 )
 def test_a_duration_has_at_most_two_units(seconds: float, shown: str) -> None:
     assert format_duration(seconds) == shown

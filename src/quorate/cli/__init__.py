@@ -8,12 +8,14 @@ import asyncio
 import shutil
 import sys
 import textwrap
+from typing import Any
 
 import typer
 
 from quorate import __version__
 from quorate.cli.exit_codes import Exit
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
+from quorate.cli.verb_first import group_first
 from quorate.inspect.errors import user_message
 
 
@@ -128,6 +130,9 @@ class Commands(LazyGroup):
             "Print the versions of this program, of the cluster and of the controllers in it.",
         ),
     )  # fmt: skip
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        return super().resolve_command(ctx, args if args[0] in self.commands else group_first(args))
 
 
 app = typer.Typer(

@@ -2,19 +2,25 @@
 
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 import uvloop
 
+from quorate.api import codec
+from quorate.api.meta import ObjectMeta, Struct
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
-from quorate.kube.errors import NotFound
+from quorate.kube.errors import ApiError, NotFound
 from quorate.kube.rest.config import load_rest_config
 
 T = TypeVar("T")
+
+_MAX_NAMES: Final = "1000"  # that are compared with one that does not exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,28 @@ class Connection:
         return f"namespace {self.namespace}" if self.namespace else "any namespace"
 
 
+class _Named(Struct):
+    metadata: ObjectMeta
+
+
+class _List(Struct):
+    items: tuple[_Named, ...] = ()
+
+
+async def _no_object(client: Client, error: NotFound) -> str:
+    """Return a sentence about an object that does not exist, with a similar name of its kind."""
+    name, path = error.details.name, error.request.rpartition(" ")[2]
+    collection = path.partition(f"/{quote(name)}")[0]
+    names: list[str] = []
+    with suppress(ApiError):
+        listed = codec.decode(_List, await client.request("GET", collection, query={"limit": _MAX_NAMES}))
+        names = [item.metadata.name for item in listed.items]
+    _, has_namespace, rest = path.partition("/namespaces/")
+    where = f" in namespace {rest.partition('/')[0]}" if has_namespace and "/" in rest else ""
+    near = get_close_matches(name, names, 1)
+    return f"{error.message}{where}{f' (did you mean {near[0]}?)' if near else ''}"
+
+
 def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
     """Run ``work`` connected to the cluster and return its result."""
 
@@ -58,7 +86,7 @@ def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], C
                 return await work(connection)
             except NotFound as error:
                 if error.details.name:
-                    raise
+                    raise UsageError(await _no_object(connection.client, error)) from error
                 raise UsageError(
                     f"{error} (quorate preflight shows what is missing in the cluster)"
                 ) from error

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from quorate.api.core import Resources
+from quorate.api.human_duration import HOUR, MINUTE, human_duration
 from quorate.api.quantity import NANOS, Form, Quantity
 
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MOST_DIGITS: Final = 5
 _NOTHING: Final = Quantity(0)
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def format_resources(resources: Resources) -> str:
@@ -65,13 +65,12 @@ def amount_columns(
 
 
 def format_duration(duration_s: float) -> str:
-    """Return ``45s``, ``12m``, ``2h54m`` or ``3d4h``; ``0s`` for a moment in the future."""
+    """Return the duration as kubectl shows it, but ``2h54m`` for 174 minutes; ``0s`` if it is negative."""
     seconds = max(0, int(duration_s))
-    for unit, letter, smaller, smaller_letter in ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "m")):
-        if seconds >= unit:
-            rest = seconds % unit // smaller
-            return f"{seconds // unit}{letter}" + (f"{rest}{smaller_letter}" if rest else "")
-    return f"{seconds // _MINUTE}m" if seconds >= _MINUTE else f"{seconds}s"
+    if not HOUR <= seconds < 3 * HOUR:
+        return human_duration(seconds)
+    minutes = seconds % HOUR // MINUTE
+    return f"{seconds // HOUR}h" + (f"{minutes}m" if minutes else "")
 
 
 def plural(count: int, noun: str) -> str:

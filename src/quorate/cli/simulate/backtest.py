@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from quorate.api.human_duration import human_duration
 from quorate.cli.simulate.run_times import progress_bar
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
 from quorate.inspect.configuration_files import InvalidFiles
+from quorate.inspect.formatting import format_duration
 from quorate.simulate.estimates import backtest as backtests
 from quorate.simulate.estimates.backtest import Backtest
 from quorate.simulate.inputs.world import InvalidWorld, read_world
@@ -57,8 +57,8 @@ def _text(result: Backtest) -> str:
     head = f"{result.submissions} submissions: {result.started_at_once} started at once, {count} waited"
     if result.coverage is None:
         return f"{head}; there was nothing to estimate"
-    error = "unknown" if result.error_s is None else human_duration(result.error_s)
-    wait = human_duration(result.median_wait_s) if result.median_wait_s is not None else "unknown"
+    error = "unknown" if result.error_s is None else format_duration(result.error_s)
+    wait = format_duration(result.median_wait_s) if result.median_wait_s is not None else "unknown"
     cold = sum(not estimate.learned_from for estimate in result.estimates)
     if cold:
         head += f"; before {cold} of them no job of their queue had ended"

@@ -7,7 +7,6 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from quorate.api.human_duration import human_duration
 from quorate.api.meta import Key, at_epoch
 from quorate.cli.configuration_options import Config
 from quorate.cli.simulate.run_times import Runs, progress_bar, report_origins
@@ -16,6 +15,7 @@ from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import print_rows, print_value
 from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import UsageError
+from quorate.inspect.formatting import format_duration
 from quorate.inspect.live_cluster import LiveCluster, read_cluster
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
 from quorate.simulate.estimates import forecast as forecasts
@@ -113,11 +113,11 @@ def _hours(starts: Sequence[StartTime]) -> Iterator[tuple[str, ...]]:
             sum(seconds is not None and seconds <= until_s for seconds in several)
             for several in ([start.p50_s for start in starts], [start.p90_s for start in starts])
         )
-        yield human_duration(until_s), str(half), str(most), str(len(starts) - half)
+        yield format_duration(until_s), str(half), str(most), str(len(starts) - half)
 
 
 def _after(seconds: float | None) -> str:
-    return "later" if seconds is None else f"in {human_duration(seconds)}"
+    return "later" if seconds is None else f"in {format_duration(seconds)}"
 
 
 def _cells(start: StartTime) -> tuple[str, ...]:

@@ -5,10 +5,9 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from quorate.api.human_duration import human_duration
 from quorate.api.quantity import parse_quantity
 from quorate.cli.verbs.printing import print_rows
-from quorate.inspect.formatting import plural
+from quorate.inspect.formatting import format_duration, plural
 from quorate.quota.amount import counts_bytes
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.results.comparison import Change, Comparison
@@ -177,4 +176,4 @@ def _percent(share: float | None) -> str:
 
 
 def _duration(seconds: float) -> str:
-    return human_duration(seconds)
+    return format_duration(seconds)

@@ -42,7 +42,7 @@ class Deletion:
 def delete(
     names: SomeWorkloads = None,
     all_: Annotated[bool, typer.Option("--all", help="All workloads of the namespace.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: o.Yes = False,
     namespace: o.Namespace = "",
     dry_run: o.DryRunOption = o.DryRun.NONE,
     kubeconfig: o.Kubeconfig = None,

@@ -46,6 +46,7 @@ LabelSelector = Annotated[
 FieldSelector = Annotated[
     str, typer.Option(metavar="QUERY", help="Only objects with these fields: metadata.name=a.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Format = Annotated[Output, typer.Option("--output", "-o", help="The output format.")]
 _ARGUMENT: Any = typer.Argument(
     metavar="NAME|TYPE/NAME...",

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from quorate.api import codec
-from quorate.api.human_duration import human_duration
 from quorate.api.meta import epoch
 from quorate.cli.verbs.options import Output
+from quorate.inspect.formatting import format_duration
 from quorate.kube.resources import HasMetadata, Json, Resource, untyped
 
 T = TypeVar("T", bound=HasMetadata)
@@ -117,7 +117,7 @@ def as_untyped(resource: Resource[Any]) -> Resource[Json]:
 
 
 def age(moment: datetime | None, now: float) -> str:
-    return "<unknown>" if moment is None else human_duration(now - epoch(moment))
+    return "<unknown>" if moment is None else format_duration(now - epoch(moment))
 
 
 def is_structured(output: Output) -> bool:

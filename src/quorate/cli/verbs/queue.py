@@ -29,6 +29,7 @@ from quorate.cli.verbs.views import (
 from quorate.cli.verbs.writing import create_object, patch_spec
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
+from quorate.inspect.formatting import plural
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
 
@@ -118,7 +119,7 @@ def list_(
 
     async def cluster_queues(connection: Connection) -> None:
         queues = await list_objects(connection, CLUSTER_QUEUES, output, selector, field_selector, is_listed)
-        print_objects(cluster_queue_columns(now), queues, output)
+        print_objects(cluster_queue_columns(queues, now), queues, output)
 
     async def local_queues(connection: Connection) -> None:
         queues = await list_objects(
@@ -306,19 +307,36 @@ def stop(
     keep_already_running: Annotated[
         bool, typer.Option("--keep-already-running", help="Admit no new workloads, but keep admitted ones.")
     ] = False,
+    yes: o.Yes = False,
     namespace: o.Namespace = "",
     dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Stop queues: admit no new workloads and evict admitted ones.
+    """Stop queues: admit no new workloads and evict admitted ones, after confirmation.
 
     [b]Example:[/b] quorate queue stop research --keep-already-running
     """
     policy: StopPolicy = "Hold" if keep_already_running else "HoldAndDrain"
     cluster_options = ClusterOptions(kubeconfig, context, namespace)
-    _set_policy(cluster_options, _targets(names, local, namespace), policy, "stopped", dry_run, output)
+    targets = _targets(names, local, namespace)
+
+    async def evictions(connection: Connection) -> int:
+        queues = [
+            await connection.client.get(_RESOURCES[kind], _key(connection, kind, name))
+            for kind, name in targets
+        ]
+        return sum(queue.status.reserving_workloads for queue in queues)
+
+    if not (yes or keep_already_running) and dry_run is o.DryRun.NONE:
+        evicted = with_cluster(cluster_options, evictions)
+        if evicted:
+            typer.echo(
+                f"This evicts {plural(evicted, 'workload')} (--keep-already-running keeps them).", err=True
+            )
+            typer.confirm("Do you want to proceed?", abort=True, err=True)
+    _set_policy(cluster_options, targets, policy, "stopped", dry_run, output)
 
 
 @queue.command()

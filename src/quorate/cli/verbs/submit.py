@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from typer.core import TyperCommand
 
 from quorate.api import codec
-from quorate.api.human_duration import human_duration
 from quorate.api.volcano import DEFAULT_QUEUE
 from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import completion
@@ -27,6 +26,7 @@ from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
+from quorate.inspect.formatting import format_duration
 from quorate.inspect.job_names import NamedJob
 from quorate.inspect.would_start import estimated_start, starts_now, would_start
 from quorate.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound, Unreachable
@@ -327,8 +327,8 @@ async def _try(connection: Connection, wanted: JobRequest, objects: Sequence[Jso
     if start is None or start.p50_s is None:
         typer.echo("it would not start in the time that is simulated", err=True)
         return True
-    p90 = "" if start.p90_s is None else f", in nine of ten within {human_duration(start.p90_s)}"
-    typer.echo(f"it would start in half of the runs within {human_duration(start.p50_s)}{p90}", err=True)
+    p90 = "" if start.p90_s is None else f", in nine of ten within {format_duration(start.p90_s)}"
+    typer.echo(f"it would start in half of the runs within {format_duration(start.p50_s)}{p90}", err=True)
     return True
 
 

@@ -5,7 +5,6 @@ from typing import Final
 
 from quorate.api.core import Resources
 from quorate.api.explanation import StartEstimate
-from quorate.api.human_duration import human_duration
 from quorate.api.kueue import ACTIVE, ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
 from quorate.api.meta import (
     Condition,
@@ -19,7 +18,8 @@ from quorate.api.meta import (
 )
 from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, age
 from quorate.inspect.explain.summaries import Summaries
-from quorate.inspect.formatting import format_resources
+from quorate.inspect.formatting import amount_columns, format_duration, format_resources
+from quorate.inspect.status.capacity import quota_of, usage_of
 from quorate.inspect.workload_status import status_of
 from quorate.queueing import conditions as c
 
@@ -43,7 +43,15 @@ def why_inactive(queue: ClusterQueue | LocalQueue) -> str:
     return "" if active.status == "True" else active.message
 
 
-def cluster_queue_columns(now: float) -> Sequence[Column[ClusterQueue]]:
+def cluster_queue_columns(queues: Sequence[ClusterQueue], now: float) -> Sequence[Column[ClusterQueue]]:
+    """Return the columns; those after the age are what is used of the nominal quota, over all flavors."""
+    used = [usage_of(queue.status.flavors_reservation) for queue in queues]
+    titles, amounts = amount_columns(used, [quota_of(queue) for queue in queues])
+    cells = {queue.metadata.name: row for queue, row in zip(queues, amounts, strict=True)}
+
+    def used_of_quota(number: int) -> Callable[[ClusterQueue], str]:
+        return lambda queue: cells[queue.metadata.name][number]
+
     return (
         Column("NAME", lambda queue: queue.metadata.name),
         Column("COHORT", lambda queue: queue.spec.cohort_name),
@@ -51,6 +59,7 @@ def cluster_queue_columns(now: float) -> Sequence[Column[ClusterQueue]]:
         Column("ADMITTED WORKLOADS", lambda queue: str(queue.status.admitted_workloads)),
         Column("ACTIVE", lambda queue: str(is_active(queue)).lower()),
         Column("AGE", lambda queue: age(queue.metadata.creation_timestamp, now)),
+        *(Column(title, used_of_quota(number)) for number, title in enumerate(titles)),
         Column("STRATEGY", lambda queue: queue.spec.queueing_strategy, wide=True),
         Column("STOP POLICY", lambda queue: queue.spec.stop_policy, wide=True),
         Column("REASON", reason_of_active, wide=True),
@@ -125,7 +134,7 @@ def starts_in(estimate: StartEstimate | None, now: float) -> str:
     if estimate.p50 is None:
         return "later"
     p50, p90 = (
-        "later" if moment is None else human_duration(max(0.0, epoch(moment) - now))
+        "later" if moment is None else format_duration(epoch(moment) - now)
         for moment in (estimate.p50, estimate.p90)
     )
     return f"{p50}-{p90}"
@@ -154,7 +163,7 @@ def _execution_time(workload: Workload, now: float) -> str:
         return ""
     finished = true_condition(workload.status.conditions, c.FINISHED)
     ended = now if finished is None else c.transition_time(finished)
-    return human_duration(ended - c.transition_time(admitted))
+    return format_duration(ended - c.transition_time(admitted))
 
 
 def describe_cluster_queue(
