@@ -86,6 +86,16 @@ def test_the_pod_template_is_gated_before_the_first_slice_exists() -> None:
     assert REPLACES not in first.metadata.annotations
 
 
+def test_a_job_does_not_start_while_pods_of_its_first_run_may_be_uncounted() -> None:
+    young = a_growing_job()
+    metadata = msgspec.structs.replace(young.metadata, creation_timestamp=at_epoch(1_999.0), generation=2)
+    young = msgspec.structs.replace(young, metadata=metadata)
+    assert plan(young, running(3)) == JobPlan(wake_at=2_002.0)
+    seen = a_growing_job(status={"conditions": [{"type": "Suspended", "status": "True"}]})
+    seen = msgspec.structs.replace(seen, metadata=metadata)
+    assert reasons(plan(seen, running(3))) == ["Started"]
+
+
 def test_without_the_feature_gate_the_annotation_has_no_effect() -> None:
     assert SLICE_NAME not in created(plan(a_growing_job(), elastic_jobs=False)).metadata.annotations
 

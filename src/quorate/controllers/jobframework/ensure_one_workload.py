@@ -166,9 +166,8 @@ def without_workload(state: JobState[J]) -> JobPlan:
         return state.kind.stop_plan(state, None, NO_MATCHING_WORKLOAD, _MISSING)
     if state.kind.is_active(state.job):
         return IDLE  # its last pods still run without quota: they must end first
-    late_until = state.kind.active_count_is_late_until(state.job)
-    if late_until is not None and state.now < late_until:
-        return JobPlan(wake_at=late_until)
+    if (wait := awaiting_first_count(state)) is not None:
+        return wait
     constructed = state.kind.construct(state)
     plan = create_workload(state, constructed)
     if isinstance(constructed, NotComposed) or not state.kind.reports_workload:
@@ -183,6 +182,12 @@ def without_workload(state: JobState[J]) -> JobPlan:
     reference = state.kind.reference(state.job)
     warnings = tuple(warning_event(reference, "IgnoredAnnotation", finding) for finding in ignored)
     return replace(plan, events=(*warnings, *plan.events))
+
+
+def awaiting_first_count(state: JobState[J]) -> JobPlan | None:
+    """Return the plan while a suspended job may have pods that its status does not count; None afterwards."""
+    late_until = state.kind.active_count_is_late_until(state.job)
+    return JobPlan(wake_at=late_until) if late_until is not None and state.now < late_until else None
 
 
 def _invalid_metadata(state: JobState[J]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import finish_orphans, remove_finalizer
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
 from quorate.controllers.jobframework.ensure_one_workload import (
+    awaiting_first_count,
     ensure_one_workload,
     ensure_prebuilt_workload,
 )
@@ -311,7 +312,7 @@ def _next_step(state: JobState[J], workload: Workload) -> JobPlan:
     if (deletion := _delete_after_retention(state, workload)) is not None:
         return deletion
     if state.suspended and is_admitted(workload):
-        return _start(state, workload)
+        return awaiting_first_count(state) or _start(state, workload)
     if state.suspended:
         return JobPlan(events=_pending_check_events(state, workload))
     if is_admitted(workload) or is_elastic(state):
