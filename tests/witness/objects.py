@@ -137,14 +137,17 @@ def a_node(
     return codec.convert(Node, {"metadata": {"name": name}, "status": status})
 
 
-def a_claim(name: str, pod: str, *devices: str, **spec: Any) -> WitnessedClaim:
-    """Return a claim of a pod with one result for each of ``devices``, which name a request of it."""
+def a_claim(name: str, pod: str, *devices: str, shared_by: Sequence[str] = (), **spec: Any) -> WitnessedClaim:
+    """Return a claim with one result for each of ``devices``, which name a request of it."""
     results = [{"request": each, "driver": "example.com", "pool": "p", "device": name} for each in devices]
     exactly = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
     body = {
-        "metadata": {"name": name, "namespace": "ns", "ownerReferences": [owner("Pod", pod)]},
+        "metadata": {"name": name, "namespace": "ns", "ownerReferences": [owner("Pod", pod)] if pod else []},
         "spec": {"devices": {"requests": [exactly], **spec}},
-        "status": {"allocation": {"devices": {"results": results}}} if devices else {},
+        "status": {
+            "allocation": {"devices": {"results": results}} if devices else None,
+            "reservedFor": [{"resource": "pods", "name": user, "uid": f"Pod-{user}"} for user in shared_by],
+        },
     }
     return codec.convert(WitnessedClaim, body)
 

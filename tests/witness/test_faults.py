@@ -97,6 +97,20 @@ POD_OF_GROUP = {"kueue.x-k8s.io/pod-group-name": "group", "kueue.x-k8s.io/manage
         ),
         pytest.param(
             facts(
+                a_queue("p", default={"cpu": 4, "gpus": 2}),
+                a_queue("q", default={"cpu": 4, "gpus": 2}),
+                a_workload("one", queue="p", flavors={"cpu": "default"}),
+                a_workload("two", queue="q", flavors={"cpu": "default"}),
+                *pods("one", 2),
+                *pods("two", 2),
+                a_claim("c", "", "gpu", "gpu", "gpu", shared_by=("alien", "one-0", "one-1", "two-0")),
+                resources=DEVICE_CLASSES,
+            ),
+            ["OverLimit ClusterQueue p default/gpus +1"],
+            id="devices that pods share count once",
+        ),
+        pytest.param(
+            facts(
                 a_queue(cpu=4),
                 a_workload("group", owners=[owner("Pod", "a")]),
                 a_pod("a", cpu="1", labels=POD_OF_GROUP),

@@ -1,6 +1,7 @@
 """Devices that pods have by claims (dynamic resource allocation), by the resource that counts their class.
 
-A claim that was made for a pod from a template belongs to it.  Claims that pods share are of no queue.
+A claim that was made for a pod from a template belongs to it.  One that pods share counts for the first of
+them that is asked for.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,8 +50,16 @@ class _Allocation(Struct):
     devices: _Results = _Results()
 
 
+class _User(Struct):
+    """An object that the claim is reserved for; ``resource``: its plural name."""
+
+    resource: str = ""
+    uid: Uid = Uid("")
+
+
 class _Status(Struct):
     allocation: _Allocation | None = None
+    reserved_for: tuple[_User, ...] = ()
 
 
 class WitnessedClaim(Struct):
@@ -64,25 +73,46 @@ WITNESSED_CLAIMS: Final = Resource(
 )
 
 
-def devices_by_pod(
-    claims: Iterable[WitnessedClaim], resources: Mapping[str, str]
-) -> dict[Uid, dict[str, int]]:
-    """Return the allocated devices of each pod in nano-units; ``resources``: by device class.
+class ClaimedDevices:
+    """The allocated devices that pods have; each claim is counted for one pod.
 
-    Devices that an administrator looks at are not used, and devices of other classes do not count.
+    ``resources``: by device class.  Devices that an administrator looks at are not used, and devices of other
+    classes do not count.
     """
-    devices: dict[Uid, dict[str, int]] = {}
-    for claim in claims:
-        pod, allocation = claim.metadata.controller, claim.status.allocation
-        if pod is None or pod.kind != "Pod" or allocation is None:
-            continue
-        classes = _classes(claim.spec.devices.requests)
-        amounts = devices.setdefault(pod.uid, {})
-        for device in allocation.devices.results:
-            resource = resources.get(classes.get(device.request, ""))
-            if resource is not None and not device.admin_access:
-                amounts[resource] = amounts.get(resource, 0) + NANOS
-    return devices
+
+    def __init__(self, claims: Iterable[WitnessedClaim], resources: Mapping[str, str]) -> None:
+        self._claims: dict[Uid, list[dict[str, int]]] = {}  # by pod; ``take`` empties the amounts
+        for claim in claims:
+            amounts = _amounts(claim, resources)
+            for pod in _users(claim) if amounts else ():
+                self._claims.setdefault(pod, []).append(amounts)
+
+    def take(self, pod: Uid) -> dict[str, int]:
+        """Return the devices of ``pod`` in nano-units, without claims that were counted for another pod."""
+        devices: dict[str, int] = {}
+        for amounts in self._claims.get(pod, ()):
+            for resource, amount in amounts.items():
+                devices[resource] = devices.get(resource, 0) + amount
+            amounts.clear()
+        return devices
+
+
+def _users(claim: WitnessedClaim) -> Iterable[Uid]:
+    owner = claim.metadata.controller
+    if owner is not None and owner.kind == "Pod":
+        return (owner.uid,)
+    return (user.uid for user in claim.status.reserved_for if user.resource == "pods")
+
+
+def _amounts(claim: WitnessedClaim, resources: Mapping[str, str]) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    classes = _classes(claim.spec.devices.requests)
+    allocation = claim.status.allocation
+    for device in () if allocation is None else allocation.devices.results:
+        resource = resources.get(classes.get(device.request, ""))
+        if resource is not None and not device.admin_access:
+            amounts[resource] = amounts.get(resource, 0) + NANOS
+    return amounts
 
 
 def _classes(requests: Iterable[_Request]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from quorate.api.meta import Key, Uid, epoch, is_true
 from quorate.api.names.kueue import POD_SET, QUEUE_NAME
 from quorate.api.quantity import NANOS
 from quorate.witness.admissions import Admissions, WitnessedWorkload, assignment_of
-from quorate.witness.devices import WitnessedClaim, devices_by_pod
+from quorate.witness.devices import ClaimedDevices, WitnessedClaim
 from quorate.witness.limits import FlavorResource, Holder, QuotaTrees
 from quorate.witness.lowered import LoweredLimits
 from quorate.witness.pods import WitnessedPod
@@ -92,7 +92,7 @@ class Witness:
         self._admissions.update(workloads.values())
         index = self._admissions.index(facts.owners)
         queues = {queue.metadata.name: queue for queue in facts.cluster_queues}
-        devices = devices_by_pod(facts.claims, facts.resources.device_classes)
+        devices = ClaimedDevices(facts.claims, facts.resources.device_classes)
         charges: list[_Charge] = []
         unadmitted: list[WitnessedPod] = []
         with_pods: set[Uid] = set()
@@ -114,7 +114,7 @@ class Witness:
             assert admission is not None, "a remembered workload has an admission"
             queue = queues.get(admission.cluster_queue)
             if queue is not None:
-                claimed = devices.get(pod.metadata.uid, {})
+                claimed = devices.take(pod.metadata.uid)
                 equal = uid, pod.metadata.labels.get(POD_SET, ""), id(pod.requests)
                 amounts = None if claimed else requests_of.get(equal)
                 if amounts is None:
