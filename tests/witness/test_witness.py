@@ -220,6 +220,14 @@ def test_a_borrowing_limit_that_is_added_is_a_lowered_limit() -> None:
     assert lowered(before, after) == [Reason.LIMIT_LOWERED]
 
 
+def test_a_queue_that_keeps_less_quota_leaves_its_cohort_less() -> None:
+    """The quota that the cohort shares is the same; what ``a`` kept for itself counts in it now."""
+    jobs = (a_workload("a", queue="a"), a_workload("b", queue="b"), *pods("a", 4), *pods("b", 6))
+    before = facts(a_queue("a", [6, None, 2], "c"), a_queue("b", 4, "c"), *jobs)
+    after = facts(a_queue("a", 2, "c"), a_queue("b", 4, "c"), *jobs)
+    assert lowered(before, after) == [Reason.LIMIT_LOWERED]
+
+
 def test_a_flavor_that_is_removed_is_a_lowered_limit() -> None:
     jobs = (a_workload("job"), *pods("job", 4))
     assert lowered(facts(a_queue(cpu=4), *jobs), facts(a_queue("q", other={"cpu": 4}), *jobs)) == [

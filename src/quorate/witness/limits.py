@@ -100,9 +100,17 @@ class QuotaTrees:
                 use[holder] = used.get(holder.name, 0)
                 continue
             children = self._nodes[holder].children
-            kept = {child: quotas[child] - self._lent(child, of, quotas[child]) for child in children}
-            use[holder] = sum(max(0, use[child] - kept[child]) for child in children)
+            use[holder] = sum(max(0, use[child] - self._kept(child, of, quotas[child])) for child in children)
         return use
+
+    def kept_of(self, root: Holder, of: FlavorResource) -> dict[Holder, dict[Holder, int]]:
+        """Return, by holder in the tree, what those below it do not lend, if it is more than nothing."""
+        quotas = self._tree_quotas(root, of)
+        kept = {holder: self._kept(holder, of, quota) for holder, quota in quotas.items()}
+        return {
+            holder: {below: kept[below] for below in self._subtree(holder)[1:] if kept[below]}
+            for holder in quotas
+        }
 
     def _subtree(self, root: Holder) -> list[Holder]:
         """Return a holder and all below it, parents before children; a tree can have thousands of levels."""
@@ -129,6 +137,9 @@ class QuotaTrees:
         if own is None or own.lending_limit is None:
             return quota
         return min(quota, base_units(of.resource, own.lending_limit.nanos))
+
+    def _kept(self, holder: Holder, of: FlavorResource, quota: int) -> int:
+        return quota - self._lent(holder, of, quota)
 
 
 def base_units(resource: str, nanos: int) -> int:

@@ -1,10 +1,11 @@
 """When limits were lowered: what was admitted under a higher limit may stay above the present one."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Generic, TypeVar
 
+from quorate.witness.limits import Holder
 from quorate.witness.report import Reason
 
 K = TypeVar("K", bound=Hashable)
@@ -14,13 +15,15 @@ K = TypeVar("K", bound=Hashable)
 class _Seen:
     limit: int | None  # None: no limit
     queues: frozenset[str]  # the cluster queues that share it
+    kept: Mapping[Holder, int]  # quota below it that is not lent: use within it does not count
 
 
 class LoweredLimits(Generic[K]):
     """The limits of the last observation, and the last moment at which each was lowered.
 
-    A cluster queue that joins a cohort lowers what the cohort has left, too, if the queue existed before; and
-    a resource that gets quota had none to hold what runs already.
+    A cluster queue that joins a cohort lowers what the cohort has left, too, if the queue existed before, and
+    so does a child that keeps less of its quota for itself.  A resource that gets quota had none to hold what
+    runs already.
     """
 
     def __init__(self) -> None:
@@ -48,6 +51,8 @@ class LoweredLimits(Generic[K]):
     def _is_lower(self, new: _Seen, old: _Seen) -> bool:
         if new.limit is not None and (old.limit is None or new.limit < old.limit):
             return True
+        if any(new.kept.get(holder, 0) < kept for holder, kept in old.kept.items()):
+            return True
         return bool((new.queues - old.queues) & self._queues)
 
     def _replace(self, seen: dict[K, _Seen]) -> None:
@@ -64,9 +69,11 @@ class _Observation(Generic[K]):
     _now: float
     _seen: dict[K, _Seen] = field(default_factory=dict)
 
-    def lowered_at(self, key: K, limit: int | None, queues: frozenset[str]) -> float:
+    def lowered_at(
+        self, key: K, limit: int | None, queues: frozenset[str], kept: Mapping[Holder, int]
+    ) -> float:
         """Return when the limit was last lowered, -inf if it never was."""
-        self._seen[key] = seen = _Seen(limit, queues)
+        self._seen[key] = seen = _Seen(limit, queues, kept)
         return self._limits._lowered_at(key, seen, self._now)
 
     def end(self) -> None:

@@ -140,12 +140,12 @@ class Witness:
             here = [charge for name in trees.queues_below(root) for charge in by_queue.get(name, ())]
             used_here = {of for charge in here for of in charge.amounts}
             for of in sorted(trees.flavor_resources(root) | used_here):
-                limits = trees.limits_of(root, of)
+                limits, kept = trees.limits_of(root, of), trees.kept_of(root, of)
                 use = trees.use_of(root, of, _by_queue(here, of))
                 usage += [Usage(holder, of, used) for holder, used in sorted(use.items())]
                 for holder, used in sorted(use.items()):
                     queues = trees.queues_below(holder)
-                    lowered = seen.lowered_at((holder, of), limits.get(holder), queues)
+                    lowered = seen.lowered_at((holder, of), limits.get(holder), queues, kept[holder])
                     if used > limits.get(holder, used):
                         excused = [charge for charge in here if charge.reserved_at <= lowered + self._grace_s]
                         is_excused = used <= trees.use_of(root, of, _by_queue(excused, of))[holder]
@@ -172,7 +172,7 @@ class Witness:
             allocatable = {key: amount.nanos for key, amount in node.status.allocatable.items()}
             for resource in sorted({*allocatable, PODS, *(key for pod in pods for key in pod.requests)}):
                 limit = allocatable.get(resource, 0)
-                lowered = seen.lowered_at((name, resource), limit, frozenset())
+                lowered = seen.lowered_at((name, resource), limit, frozenset(), {})
                 used = sum(_node_amount(pod, resource) for pod in pods)
                 if used <= limit:
                     continue
