@@ -62,7 +62,7 @@ def test_a_dry_run_says_whether_and_when(tmp_path: Path, monkeypatch: pytest.Mon
         never = await command(*line, "--cpus", "5", "--", "./run")
         assert never.code == 1
         assert "it can never start" in never.err
-        assert "request 1 less cpu of flavor default" in never.err
+        assert "let each pod of pod set main request at most 1 cpu" in never.err
         assert [job.metadata.name for job in (await world.client.list(JOBS, NAMESPACE)).items] == ["holder"]
 
     story_runner(tmp_path, monkeypatch)(story)

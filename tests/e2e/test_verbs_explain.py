@@ -45,6 +45,7 @@ from tests.e2e.world import NAMESPACE, World
 
 pytestmark = [pytest.mark.slow, pytest.mark.measured]
 
+OTHERS_FIRST = "provided that the other workload pending in its cluster queue or cohorts cannot start first"
 DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", True)
 ROOT = Path(__file__).parents[2]
 
@@ -92,7 +93,33 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(
                     ],
                 }
             ],
-            "enough": [enough],
+            "enough": [
+                f"either {enough}",
+                "or let each pod of pod set main request at most 500m cpu",
+                OTHERS_FIRST,
+                "a higher priority does not help: withinClusterQueue of cluster queue research is Never",
+            ],
+            "remedies": [
+                {
+                    "pods": 2,
+                    "allOf": [
+                        {
+                            "action": "FreeQuota", "text": enough, "flavor": "default", "resource": "cpu",
+                            "object": {"kind": "ClusterQueue", "name": "research"}, "amount": "1",
+                        }
+                    ],
+                },
+                {
+                    "pods": 2,
+                    "allOf": [
+                        {
+                            "action": "LowerRequests", "podSet": "main", "resource": "cpu", "amount": "500m",
+                            "text": "let each pod of pod set main request at most 500m cpu",
+                        }
+                    ],
+                },
+            ],
+            "rivals": 1,
         }  # fmt: skip
 
         explanation = json.loads(await command.output_of("workload", "explain", "job/huge", "-o", "json"))
@@ -104,12 +131,16 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(
         )
         assert explanation["ahead"] == 1
         assert explanation["firstAhead"] == [f"{NAMESPACE}/{big}"]
-        (advice,) = explanation["enough"]
-        assert advice.startswith("request 1 less cpu of flavor default")
+        assert explanation["enough"] == [
+            "either raise nominalQuota of cpu of flavor default in cluster queue research by 1 and "
+            "3 more cpu of flavor default must become free",
+            "or let each pod of pod set main request at most 200m cpu",
+            OTHERS_FIRST,
+        ]
 
         output = await command.output_of("workload", "explain", big)
         assert "Numbers:" in output
-        assert "- 1 more cpu of flavor default must become free" in output
+        assert "- either 1 more cpu of flavor default must become free" in output
 
     run_with_commands(story)
 
@@ -213,6 +244,8 @@ def test_explain_says_why_a_job_has_no_workload(run_with_commands: RunWithComman
             return why in text and enough in text
 
         await world.until("the explanation", explained)
+        await world.job("alone", queue="", suspend=True)
+        assert "is suspended: nothing will start it" in await command.output_of("explain", "job/alone")
 
     run_with_commands(story)
 

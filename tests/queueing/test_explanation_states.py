@@ -88,6 +88,8 @@ NO_NODE = condition("PodScheduled", "Unschedulable", "0/2 nodes are available: 2
 UNSCHEDULED = a_pod("Pending", status={"conditions": [NO_NODE]})
 GATED = a_pod("Pending", schedulingGates=[{"name": "kueue.x-k8s.io/topology"}])
 WAITING = {"containerStatuses": [{"name": "m", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
+NO_IMAGE = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
+UNPULLABLE = a_pod("Pending", nodeName="n", status={"containerStatuses": [{"name": "m", "state": NO_IMAGE}]})
 PULLING = a_pod("Pending", nodeName="n", status=WAITING)
 
 
@@ -120,6 +122,12 @@ def explained(
             "it is admitted; 0 of 3 pods run: 1 starting on a node (ImagePullBackOff); "
             "1 with the gate kueue.x-k8s.io/topology; 1 not created yet",
             id="gated and pulling",
+        ),
+        pytest.param(
+            [UNPULLABLE, RUNNING, RUNNING],
+            "Stuck",
+            "it is admitted; 2 of 3 pods run: 1 starting on a node (ErrImagePull), pod p: no such image",
+            id="the message of a container",
         ),
         pytest.param(
             [a_pod(workload="other")] * 3,
@@ -157,7 +165,7 @@ def test_a_pod_that_no_node_can_hold_has_the_numbers_of_the_placement_core() -> 
     lack = found.reasons[-1]
     assert (lack.code, lack.resource) == ("NodesLackRoom", "cpu")
     assert (lack.needed, lack.free, lack.short_by, lack.at_most) == ("2", "1500m", "500m", "1500m")
-    assert lack.enough == "a node with 2 cpu must be added"
+    assert lack.enough == "1 more node with 2 cpu free would do"
     assert (found.state, found.code) == ("Stuck", "NodesLackRoom")
     assert "no node of the cluster can ever hold it" in found.message
 
@@ -168,8 +176,8 @@ def test_pods_that_nodes_can_hold_only_one_after_another_are_stuck() -> None:
         state.ledger.topology.put_unreadable_pod(Key("default", name), name, {"cpu": 2000})
     found = explained(a_workload(*ADMITTED), [RUNNING, RUNNING, UNSCHEDULED], state)
     assert (found.state, found.code) == ("Stuck", "NodesLackRoom")
-    assert found.message.endswith("; without any other pods the nodes hold 2 of 3")
-    assert "nodes with 2 cpu free must be added" in found.enough
+    assert found.message.endswith("; 2 of 3 pods can ever have a node")
+    assert "1 more node with 2 cpu free would do" in found.enough
 
 
 def test_a_container_that_is_being_created_starts() -> None:

@@ -219,7 +219,8 @@ def summary_of(explanation: Explanation, metadata: ObjectMeta) -> ExplanationSum
 
 
 # What has an explanation: resource, whether it is namespaced, and its own group.  ``jobs`` are those of any
-# kind without a Workload; query parameters name the group, the resource, the kind and the local queue of one.
+# kind without a Workload; query parameters tell the group, resource, kind and local queue of one, and whether
+# it is suspended.
 EXPLAINED: Final = (
     ("clusterqueues", False, "kueue.x-k8s.io"),
     ("localqueues", True, "kueue.x-k8s.io"),
@@ -330,7 +331,7 @@ def _parameters(plural: str, namespaced: bool) -> Iterator[dict[str, Any]]:
     for name in ("namespace", "name") if namespaced else ("name",):
         yield _path_parameter(name)
     if plural == "jobs":
-        yield from _query_parameters("group", "resource", "kind", "queue")
+        yield from _query_parameters("group", "resource", "kind", "queue", "suspended")
 
 
 def _query_parameters(*names: str) -> list[dict[str, Any]]:

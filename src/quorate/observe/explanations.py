@@ -177,7 +177,8 @@ class Explainer:
         kind = request.query.get("kind", "Job")
         integrations = view.state.configuration.integrations
         why = self._why_not_queued(integrations, request.query.get("group", ""), kind)
-        job = UnqueuedJob(kind, key, request.query.get("queue", ""), why)
+        suspended = {"true": True, "false": False}.get(request.query.get("suspended", ""))
+        job = UnqueuedJob(kind, key, request.query.get("queue", ""), why, suspended)
         return explain_unqueued_job(view.state, job)
 
     async def _as_seen_by(self, user: User | None, facts: PendingFacts) -> PendingFacts:

@@ -36,6 +36,7 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024  # of a condition, in the API
 MAX_REASONS: Final = 8  # in one message: it is stored with each pending workload
 MAX_MESSAGE_FINDINGS: Final = 3  # in a message: more would hide the other reasons
 MAX_NAMED_PODS: Final = 5  # pods in a message
+MAX_CONTAINER_MESSAGE: Final = 200  # characters in the explanation of a pod
 MAX_LISTED: Final = 10  # workloads in an explanation
 MAX_REMEDIES: Final = 6  # in an explanation
 MAX_FLAVORS: Final = 64  # in a status; a queue may have more

@@ -6,12 +6,12 @@ is read in one place, where the rule that it switches is implemented; the config
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Final
 
 import msgspec
 
 from quorate.api.decoding.strict import Field, boolean, map_of
+from quorate.api.suggestions import suggestion
 
 _ON: Final = (
     "AdmissionFairSharing", "AdmissionFairSharingAnchorAtQuotaReservation", "AdmissionGatedBy",
@@ -284,8 +284,7 @@ def _rejection(name: str, on: bool) -> str:
     if name in REMOVED_GATES:
         return "sets a feature gate that Kueue has removed (leave it out)"
     if name not in FEATURE_GATES:
-        near = get_close_matches(name, FEATURE_GATES, n=1)
-        return f"sets an unknown feature gate{f' (did you mean {near[0]}?)' if near else ''}"
+        return f"sets an unknown feature gate{suggestion(name, FEATURE_GATES)}"
     if on == FEATURE_GATES[name] or name in SUPPORTED_GATES:
         return ""
     if name in LOCKED_GATES:

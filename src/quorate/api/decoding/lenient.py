@@ -6,12 +6,12 @@ for other versions or for plugins that are not available here.
 
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import Final, TypeVar
 
 from quorate.api.decoding.strict import Decoder, Field, InvalidValue, Section
 from quorate.api.findings import quote_value
+from quorate.api.suggestions import suggestion
 from quorate.api.syntax import MAX_DURATION_S, InvalidDuration, parse_duration
 
 T = TypeVar("T")
@@ -24,9 +24,7 @@ class LenientSection(Section):
         known = sorted(self._known)
         for name in self.field.value:
             if name not in self._known:
-                near = get_close_matches(name, known, n=1)
-                hint = f" (did you mean {near[0]}?)" if near else ""
-                self.at(name).warn(f"is unknown and has no effect{hint}")
+                self.at(name).warn(f"is unknown and has no effect{suggestion(name, known)}")
 
 
 class Arguments(LenientSection):

@@ -73,9 +73,10 @@ class Answers:
                 return await self._served_or(
                     lambda: served_explanation(client, plural, key), lambda: self._own_object(target)
                 )
-            case OfJob(resource, job):
+            case OfJob(resource, job, is_suspended):
                 explanation = await self._served_or(
-                    lambda: served_job_explanation(client, resource, job), lambda: self._own_job(target)
+                    lambda: served_job_explanation(client, resource, job, is_suspended),
+                    lambda: self._own_job(target),
                 )
                 return await self._with_warning(explanation, job)
         assert_never(target)
@@ -160,4 +161,6 @@ class Answers:
         resource, job = target.resource, target.job
         why = why_not_queued(model.configuration.integrations, resource.group, resource.kind)
         queue = job.labels.get(QUEUE_NAME, "")
-        return explain_unqueued_job(model.state, UnqueuedJob(resource.kind, job.key, queue, why))
+        return explain_unqueued_job(
+            model.state, UnqueuedJob(resource.kind, job.key, queue, why, target.is_suspended)
+        )

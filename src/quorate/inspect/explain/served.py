@@ -38,12 +38,16 @@ async def served_explanation(client: Client, plural: str, key: Key) -> Explanati
     return await _ask(client, plural, key, {})
 
 
-async def served_job_explanation(client: Client, resource: Resource[Json], job: ObjectMeta) -> Explanation:
+async def served_job_explanation(
+    client: Client, resource: Resource[Json], job: ObjectMeta, is_suspended: bool | None
+) -> Explanation:
     """Return why a job has no Workload.  Raises ``NotServed``."""
     query = {
         "group": resource.group, "resource": resource.plural, "kind": resource.kind,
         "queue": job.labels.get(QUEUE_NAME, ""),
     }  # fmt: skip
+    if is_suspended is not None:
+        query["suspended"] = str(is_suspended).lower()
     return await _ask(client, "jobs", job.key, query)
 
 

@@ -40,6 +40,7 @@ class OfJob:
 
     resource: Resource[Json]
     job: ObjectMeta
+    is_suspended: bool | None = None  # None: it has no field ``spec.suspend``
 
 
 Target = OfWorkload | OfObject | OfJob
@@ -72,7 +73,8 @@ async def named_targets(connection: Connection, written: str) -> list[Target]:
         return [OfWorkload(workload) for workload in workloads]
     if QUEUE_NAME not in job.labels and (groups := await _pod_groups_of(client, job)):
         return [OfObject("podgroups", group) for group in groups]
-    return [OfJob(resource, job)]
+    suspend = (document.get("spec") or {}).get("suspend")
+    return [OfJob(resource, job, suspend if isinstance(suspend, bool) else None)]
 
 
 async def _pod_groups_of(client: Client, job: ObjectMeta) -> list[Key]:

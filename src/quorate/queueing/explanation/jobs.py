@@ -8,8 +8,14 @@ import msgspec
 from quorate.api.explanation import Explanation, ObjectName, Reason
 from quorate.api.meta import Key, matches_selector
 from quorate.api.names.kueue import ADMISSION_GATE, QUEUE_NAME
+from quorate.queueing.explanation.reasons import missing_local_queue
 from quorate.queueing.state import State
 
+_WITHOUT_QUEUE: Final = {
+    None: "",
+    True: " and is suspended: nothing will start it",
+    False: ": it runs outside of every quota",
+}
 NO_WORKLOAD: Final = "NoWorkload"  # the code of a job that may be queued
 
 
@@ -20,6 +26,7 @@ class UnqueuedJob(msgspec.Struct, frozen=True):
     key: Key
     queue: str  # the value of its label; empty without one
     why_kind: str = ""  # why jobs of its kind are not queued; empty if they are
+    is_suspended: bool | None = None  # None: it has no such field
 
 
 def explain_unqueued_job(state: State, job: UnqueuedJob) -> Explanation:
@@ -49,7 +56,7 @@ def _reasons(state: State, job: UnqueuedJob) -> Iterator[Reason]:
     if not job.queue and not state.configuration.manage_jobs_without_queue_name:
         yield Reason(
             code="NoQueueName",
-            text=f"it has no label {QUEUE_NAME}",
+            text=f"it has no label {QUEUE_NAME}{_WITHOUT_QUEUE[job.is_suspended]}",
             enough=f"the label {QUEUE_NAME} must name a LocalQueue of namespace {namespace}",
         )
     known = state.ledger.local_queues.get(Key(namespace, job.queue))
@@ -58,7 +65,7 @@ def _reasons(state: State, job: UnqueuedJob) -> Iterator[Reason]:
             code="QueueMissing",
             text=f"LocalQueue {job.queue} doesn't exist",
             object=ObjectName(kind="LocalQueue", name=job.queue, namespace=namespace),
-            enough=f"create the LocalQueue {namespace}/{job.queue}, or set another one in the label",
+            enough=missing_local_queue(state, Key(namespace, job.queue)),
         )
     if job.kind == "Pod" and not job.why_kind and state.configuration.webhooks.address is None:
         yield Reason(

@@ -12,14 +12,15 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.core.started_pod import StartedPod
+from quorate.api.core.started_pod import StartedPod, Waiting
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.api.names.volcano import GROUP_NAME
-from quorate.queueing.explanation.reasons import code_of
+from quorate.queueing.explanation.reasons import code_of, nodes_with_room, selector_text
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
+from quorate.queueing.limits import MAX_CONTAINER_MESSAGE
 from quorate.queueing.nodes.pod_templates import Template
 from quorate.queueing.pending.effective_requests import held_counts
 from quorate.queueing.state import State
@@ -97,7 +98,7 @@ def _waits(pods: Iterable[StartedPod], *, quotes_scheduler: bool = True) -> list
     by_wait: defaultdict[_Wait, list[StartedPod]] = defaultdict(list)
     for pod in pods:
         by_wait[_wait_of(pod, quotes_scheduler=quotes_scheduler)].append(pod)
-    return [_reason(wait, len(found), _since(found)) for wait, found in sorted(by_wait.items())]
+    return [_reason_of_pods(wait, waiting) for wait, waiting in sorted(by_wait.items())]
 
 
 def with_members(of_group: Explanation, pods: Iterable[StartedPod]) -> Explanation:
@@ -141,7 +142,7 @@ def explain_pod(pod: StartedPod, of_workload: Explanation) -> Explanation:
         state: ExplainedState = "Running" if phase == "Running" else "Finished"
         return replace(about, state=state, message=f"its phase is {phase}", reasons=(), enough=())
     wait = _wait_of(pod)
-    reason = replace(_reason(wait, 1, _since([pod])), object=name)
+    reason = replace(_reason_of_pods(wait, [pod]), object=name)
     message = f"it is {wait.text}; its workload {of_workload.object.name}: {of_workload.message}"
     state = of_workload.state
     if state in ("Running", "RunningInPart", "Stuck"):
@@ -219,9 +220,7 @@ def _wait_of(pod: StartedPod, *, quotes_scheduler: bool = True) -> _Wait:
         message = scheduled.message if scheduled is not None and quotes_scheduler else ""
         detail = f" ({message})" if message else ""
         return _Wait("PodsUnschedulable", f"without a node{detail}", "a node must have room for the pod")
-    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    reasons = {each.state.waiting.reason for each in statuses if each.state.waiting}
-    errors = sorted(reasons - _STARTING)
+    errors = sorted({waiting.reason for waiting in _waiting_containers(pod)})
     if not errors:
         return _Wait("PodsStarting", "starting on a node", "its containers must start")
     enough = "its containers must start: change what keeps them from it"
@@ -238,6 +237,27 @@ def _since(pods: Sequence[StartedPod]) -> datetime | None:
         changed = scheduled.last_transition_time if scheduled is not None else None
         moments.append(changed or pod.metadata.creation_timestamp)
     return min((each for each in moments if each is not None), default=None)
+
+
+def _reason_of_pods(wait: _Wait, pods: Sequence[StartedPod]) -> Reason:
+    """Return the reason with the first pod and the message of its containers, if these must be changed."""
+    reason = _reason(wait, len(pods), _since(pods))
+    if not wait.needs_change:
+        return reason
+    first = min(pods, key=lambda pod: pod.metadata.name)
+    name = first.metadata.name
+    messages = [waiting.message for waiting in _waiting_containers(first) if waiting.message]
+    text = f"{wait.text}, pod {name}: {messages[0][:MAX_CONTAINER_MESSAGE]}" if messages else wait.text
+    return replace(
+        reason, text=text, object=ObjectName(kind="Pod", name=name, namespace=first.metadata.namespace)
+    )
+
+
+def _waiting_containers(pod: StartedPod) -> list[Waiting]:
+    """Return the states of the containers that wait for another reason than their start."""
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    waiting = (status.state.waiting for status in statuses)
+    return [state for state in waiting if state is not None and state.reason not in _STARTING]
 
 
 def _reason(wait: _Wait, count: int, since: datetime | None) -> Reason:
@@ -263,22 +283,24 @@ def _placement(state: State, workload: Workload, pods: Sequence[StartedPod]) -> 
         template = Template(workload.metadata.namespace, pod_set.template)
         to_place = PodSetToPlace(pod_set_shape, len(waiting), names, on_hosts=True, template=template)
         if (lack := lack_of_room(topology, to_place)) is not None:
-            yield _lack_reason(lack, expected.get(pod_set.name, len(waiting)))
+            selector = selector_text(pod_set_shape)
+            yield _lack_reason(lack, expected.get(pod_set.name, len(waiting)), selector)
 
 
-def _lack_reason(lack: NodesLackRoom, pods: int) -> Reason:
+def _lack_reason(lack: NodesLackRoom, pods: int, selector: str) -> Reason:
     """Return what nodes lack for some of the ``pods`` that the pod set should have."""
     never = replace(lack, requested=pods).never_fits
     found = replace(reason_of(lack), object=ObjectName(kind="PodSet", name=lack.pod_set), needs_change=never)
     if not lack.resource:
         return replace(
-            found, enough=f"a node that accepts the pods of {lack.pod_set} must have room for them"
+            found, enough=f"a node that accepts the pods of {lack.pod_set}{selector} must have room for them"
         )
     if lack.needed > lack.at_most:
         text = f"{found.text}, so that no node of the cluster can ever hold it"
-        return replace(found, text=text, enough=f"a node with {found.needed} {lack.resource} must be added")
-    if never:
-        text = f"{found.text}; without any other pods the nodes hold {lack.fitting_at_most} of {pods}"
-        enough = f"nodes with {found.needed} {lack.resource} free must be added"
+        enough = f"{nodes_with_room(lack, lack.requested - lack.fitting)} would do"
+        return replace(found, text=text, enough=enough)
+    if never and lack.fitting_at_most is not None:
+        text = f"{found.text}; {lack.fitting_at_most} of {pods} pods can ever have a node"
+        enough = f"{nodes_with_room(lack, pods - lack.fitting_at_most)} would do"
         return replace(found, text=text, enough=enough)
     return replace(found, enough=f"{found.short_by} more {lack.resource} must become free on one node")

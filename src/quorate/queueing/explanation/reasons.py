@@ -9,6 +9,7 @@ from quorate.api.explanation import Holder, ObjectName, Reason
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch
 from quorate.api.names.kueue import QUEUE_NAME
+from quorate.api.suggestions import suggestion
 from quorate.queueing.explain import PendingFacts, QuotaHolder
 from quorate.queueing.inactive_reasons import inactive_message
 from quorate.queueing.inadmissible_reasons import (
@@ -39,6 +40,7 @@ from quorate.queueing.inadmissible_reasons import (
     TopologyMismatched,
     TopologyProblem,
 )
+from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.remedies import TURN
 from quorate.queueing.state import State
 from quorate.queueing.typed_reasons import reason_of
@@ -191,8 +193,10 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return f"add a toleration of {taint}={value}:{effect} to pod set {pod_set} or flavor {flavor}"
         case AffinityMismatched(pod_set, flavor):
             labels = ", ".join(_labels(state, flavor)) or "no labels"
+            own = _selector(state, key, pod_set)
             return (
-                f"change node selector and affinity of pod set {pod_set} to match flavor {flavor} ({labels})"
+                f"change node selector{own} and affinity of pod set {pod_set} to match flavor {flavor} "
+                f"({labels})"
             )
         case TopologyMismatched(pod_set, flavor, problem):
             return _topology_remedy(pod_set, flavor, problem)
@@ -210,18 +214,24 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
                     f"spread constraints of pod set {pod_set}"
                 )
             if not resource:
-                return f"change node selector, affinity or tolerations of pod set {pod_set}, or add nodes"
+                own = _selector(state, key, pod_set)
+                return (
+                    f"change node selector{own}, affinity or tolerations of pod set {pod_set}, or add nodes"
+                )
             if reason.needed > reason.at_most:
                 at_most = as_quantity(resource, reason.at_most)
-                less = f"request at most {at_most} {resource}, or add larger nodes"
+                nodes = nodes_with_room(reason, reason.requested - reason.fitting)
+                less = f"request at most {at_most} {resource}, or add larger nodes: {nodes} would do"
                 return f"let each pod of pod set {pod_set} {less}"
+            if reason.never_fits and reason.fitting_at_most is not None:
+                nodes = nodes_with_room(reason, reason.requested - reason.fitting_at_most)
+                return f"add {nodes}, or let each pod of pod set {pod_set} request less"
             return f"wait for {resource} on one node, or let each pod of pod set {pod_set} request less of it"
         case QueueMissing("LocalQueue", name):
-            return (
-                f"create the LocalQueue {key.namespace}/{name}, or set another one in the label {QUEUE_NAME}"
-            )
+            return missing_local_queue(state, Key(key.namespace, name))
         case QueueMissing(_, name):
-            return f"create the ClusterQueue {name}, or set another clusterQueue in the local queue"
+            hint = suggestion(name, state.ledger.cluster_queues)
+            return f"create the ClusterQueue {name}, or set another clusterQueue in the local queue{hint}"
         case QueueInactive(kind, name):
             return _resumption(state, key, kind, name)
         case NamespaceMismatched(namespace, name):
@@ -255,6 +265,17 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
     assert_never(reason)
 
 
+def missing_local_queue(state: State, key: Key) -> str:
+    """Return what to do about a job that names the local queue ``key``, which does not exist."""
+    existing = (
+        other.name
+        for other, queue in state.ledger.local_queues.items()
+        if other.namespace == key.namespace and queue.object is not None
+    )
+    hint = suggestion(key.name, existing)
+    return f"create the LocalQueue {key}, or set another one in the label {QUEUE_NAME}{hint}"
+
+
 def _topology_remedy(pod_set: str, flavor: str, problem: TopologyProblem) -> str:
     match problem:
         case TopologyProblem.NO_REQUEST:
@@ -266,6 +287,25 @@ def _topology_remedy(pod_set: str, flavor: str, problem: TopologyProblem) -> str
         case TopologyProblem.NO_LEVEL:
             return f"change the topology request of pod set {pod_set} to levels of the topology of {flavor}"
     assert_never(problem)
+
+
+def _selector(state: State, key: Key, pod_set: str) -> str:
+    """Return the node selector of a pod set in parentheses; empty without one."""
+    entry = state.ledger.entries.get(key)
+    shapes = entry.shape.pod_sets if entry is not None else ()
+    return next((selector_text(shape) for shape in shapes if shape.name == pod_set), "")
+
+
+def selector_text(shape: PodSetShape) -> str:
+    """Return the node selector of a pod set in parentheses; empty without one."""
+    pairs = ", ".join(f"{name}={value}" for name, value in sorted(shape.node_selector.items()))
+    return f" ({pairs})" if pairs else ""
+
+
+def nodes_with_room(lack: NodesLackRoom, pods: int) -> str:
+    """Return how many more nodes would hold ``pods``, with one pod on each."""
+    nodes = "1 more node" if pods == 1 else f"{pods} more nodes"
+    return f"{nodes} with {as_quantity(lack.resource, lack.needed)} {lack.resource} free"
 
 
 def _cluster_queue(state: State, key: Key) -> str:

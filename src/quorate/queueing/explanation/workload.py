@@ -202,7 +202,8 @@ def _why_unplaced(state: State, workload: Workload) -> list[Reason]:
 
 def _check_reason(state: State, workload: Workload, check: AdmissionCheckState) -> Reason:
     known = state.checks.get(check.name)
-    enough = f"admission check {check.name} must become Ready"
+    by = "" if known is None else f": its controller is {known.spec.controller_name}"
+    enough = f"admission check {check.name} must become Ready{by}"
     if known is not None and known.spec.controller_name == PROVISIONING:
         enough = f"nodes must come for {_requested_nodes(state, workload)}"
     return Reason(
