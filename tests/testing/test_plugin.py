@@ -38,6 +38,32 @@ def test_a_marker_sets_nodes_and_configuration(quorate_cluster):
     assert "manageJobsWithoutQueueName: true" in str(in_force["data"])
 
 
+QUEUES = '''
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: default}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 20}]}]
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: main}, spec: {clusterQueue: research}}
+'''
+
+
+def test_what_cannot_start(quorate_cluster):
+    quorate_cluster.apply(QUEUES)
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "12"}}}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    job = {"metadata": {"name": "large"}, "spec": {"template": {"spec": pod}}}
+    quorate_cluster.submit({"apiVersion": "batch/v1", "kind": "Job", **job}, queue="main")
+    quorate_cluster.wait_for("job", "large", lambda job: not job["spec"].get("suspend"))
+    quorate_cluster.wait("job/large", timeout=5)
+
+
 @pytest.mark.quorate(size=3)
 def test_an_unknown_setting(quorate_cluster):
     pass
@@ -65,11 +91,20 @@ def test_the_test_of_the_page_passes(pytester: pytest.Pytester, monkeypatch: pyt
     pytester.makefile(".yaml", manual=CONFIGURATION)
     pytester.makeini("[pytest]\nquorate_nodes = 2\n")
     done = pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", "--strict-markers")
-    done.assert_outcomes(passed=4, errors=2)
+    done.assert_outcomes(passed=4, errors=2, failed=1)
     done.stdout.fnmatch_lines(
         [
             "*UsageError: *test_an_unknown_setting: quorate has no argument size (it has nodes, cpu, *",
             "*absent.yaml: no such file or directory*",
+        ]
+    )
+    done.stdout.fnmatch_lines(
+        [
+            "*NotWithin: job/large: not as asked within 5 s: *",
+            "E*Stuck (NodesLackRoom): it is admitted; 0 of 1 pods run*",
+            "E*- a node with 12 cpu must be added",
+            "*Not started in quorate_cluster*",
+            "Workload default/job-large-*: Stuck (NodesLackRoom): it is admitted; 0 of 1 pods run*",
         ]
     )
 

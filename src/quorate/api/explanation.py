@@ -204,6 +204,12 @@ class Explanation(Struct):
         assert self.message, f"{self.object} without a message"
 
 
+def state_text(explanation: Explanation | ExplanationSummary) -> str:
+    """Return the state, the code and the message in one line."""
+    code = f" ({explanation.code})" if explanation.code else ""
+    return f"{explanation.state}{code}: {explanation.message}"
+
+
 def summary_of(explanation: Explanation, metadata: ObjectMeta) -> ExplanationSummary:
     """Return the summary of the explanation of the object with ``metadata``."""
     return ExplanationSummary(

@@ -11,18 +11,19 @@ from time import monotonic
 from typing import Any, Final
 
 from quorate.api import codec
-from quorate.api.explanation import Explanation
+from quorate.api.explanation import Explanation, state_text
 from quorate.api.meta import Key
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.controllers.integrations import INTEGRATIONS
 from quorate.inspect.awaited_conditions import CREATED, describe, ending, predicate
 from quorate.inspect.connection import Connection
+from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
-from quorate.inspect.explain.targets import OfWorkload, Target, named_targets
+from quorate.inspect.explain.targets import OfJob, OfWorkload, Target, named_targets
 from quorate.kube.client import Client
-from quorate.kube.errors import NotFound
+from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.named_kinds import find_kind
-from quorate.kube.resources import NAMESPACES, WORKLOADS, Json, Resource
+from quorate.kube.resources import NAMESPACES, POD_GROUPS, VOLCANO_JOBS, WORKLOADS, Json, Resource
 from quorate.kube.rest.config import load_rest_config
 from quorate.processes.local.apply import apply_manifests
 from quorate.processes.local.manifests import Manifest, read_manifest_text, read_manifests
@@ -31,12 +32,19 @@ from quorate.sdk.blocking import run_blocking
 
 Manifests = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 POLL_S: Final = (0.05, 0.5)  # the first pause, and the longest
+EXPLAINED_WITHIN_S: Final = 10.0  # why an object has not started, after a timeout
 
 
 # Jobs as users name them, such as ``job.batch``, by apiVersion and kind.
 _JOB_KINDS: Final = {
     (kind.api_version, kind.kind): f"{kind.kind.lower()}.{kind.group}".rstrip(".")
     for kind in (row.resource for row in INTEGRATIONS.values())
+}
+
+
+_EXPLAINED_KINDS: Final = {
+    *_JOB_KINDS,
+    *((kind.api_version, kind.kind) for kind in (WORKLOADS, POD_GROUPS, VOLCANO_JOBS)),
 }
 
 
@@ -52,14 +60,30 @@ class UnknownKind(LookupError):
 
 
 class NotWithin(TimeoutError):
-    """An object did not reach a state in time; ``last`` is the object as it was read last, or None."""
+    """An object did not reach a state in time.
 
-    def __init__(self, what: str, awaited: str, within_s: float, last: Json | None) -> None:
-        super().__init__(what, awaited, within_s, last)
+    ``last`` is the object as it was read last, or None.  ``explanations`` say why it has not started; there
+    are none of an object that is not queued, or if it was not explained.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        awaited: str,
+        within_s: float,
+        last: Json | None,
+        explanations: tuple[Explanation, ...] = (),
+    ) -> None:
+        super().__init__(what, awaited, within_s, last, explanations)
         self.what, self.awaited, self.within_s, self.last = what, awaited, within_s, last
+        self.explanations = explanations
 
     def __str__(self) -> str:
-        return f"{self.what}: not {self.awaited} within {self.within_s:g} s: {describe(self.last)}"
+        lines = [f"{self.what}: not {self.awaited} within {self.within_s:g} s: {describe(self.last)}"]
+        for explanation in self.explanations:
+            lines.append(state_text(explanation))
+            lines += [f"- {enough}" for enough in explanation.enough]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +213,8 @@ class Cluster:
                     pause_s = min(pause_s * 1.5, longest_s)
                 if resource is None:
                     raise UnknownKind(kind, client.config.server)
-                raise NotWithin(f"{kind}/{name}", awaited, timeout, last)
+                explanations = await _explained(client, namespace or own, resource, name)
+                raise NotWithin(f"{kind}/{name}", awaited, timeout, last, explanations)
 
         return run_blocking(wait)
 
@@ -257,6 +282,23 @@ class Cluster:
         config = await load_rest_config(path, self.context)
         async with Client(config, random.Random(), field_manager="quorate-python") as client:
             yield client, self.namespace or config.namespace
+
+
+async def _explained(
+    client: Client, namespace: str, resource: Resource[Json], name: str
+) -> tuple[Explanation, ...]:
+    """Return the explanations of an object that may be queued; none if it is not, or they cannot be had."""
+    if (resource.api_version, resource.kind) not in _EXPLAINED_KINDS:
+        return ()
+    connection = Connection(client, namespace)
+    kind = f"{resource.plural}.{resource.group}".rstrip(".")
+    try:
+        async with asyncio.timeout(EXPLAINED_WITHIN_S):
+            targets = await named_targets(connection, f"{kind}/{name}")
+            answers = Answers(connection, None)
+            return tuple([await answers.of(target) for target in targets if not isinstance(target, OfJob)])
+    except (ApiError, Unreachable, UsageError, TimeoutError):
+        return ()
 
 
 async def _resource(client: Client, kind: str) -> Resource[Json]:

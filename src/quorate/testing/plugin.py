@@ -5,7 +5,7 @@ Only pytest is imported here: a run of tests without a cluster costs nothing mor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -52,6 +52,18 @@ def quorate_cluster(request: pytest.FixtureRequest, quorate_server: ClusterServe
     cluster = quorate_server.start(_settings(request))
     yield cluster
     quorate_server.stop(cluster)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a failed test what has not started in its cluster, and why."""
+    report = yield
+    cluster: LocalCluster | None = getattr(item, "funcargs", {}).get("quorate_cluster")
+    if cluster is not None and report.when == "call" and report.failed:
+        lines = cluster.unstarted()
+        if lines:
+            report.sections.append(("Not started in quorate_cluster", "\n".join(lines)))
+    return report
 
 
 def _settings(request: pytest.FixtureRequest) -> ClusterSettings:

@@ -13,6 +13,9 @@ from typing import Final
 
 import msgspec
 
+from quorate.inspect.explain.summaries import unstarted
+from quorate.kube.errors import ApiError, Unreachable
+from quorate.sdk.blocking import run_blocking
 from quorate.sdk.cluster import Cluster
 from quorate.testing.protocol import Failed, Request, Response, Start, Started, Stop
 
@@ -41,6 +44,21 @@ class LocalCluster(Cluster):
 
     pid: int = 0
     log: Path = Path()  # warnings and errors of all its parts
+
+    def unstarted(self) -> list[str]:
+        """Return a line for each workload and pod group that does not run, with the reason.
+
+        Return none if the cluster does not answer.
+        """
+
+        async def read() -> list[str]:
+            async with self.connect() as (client, _):
+                return await unstarted(client)
+
+        try:
+            return run_blocking(read)
+        except (ApiError, Unreachable):
+            return []
 
 
 class ClusterServer:

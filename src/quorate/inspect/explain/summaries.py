@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from quorate.api.explanation import ExplanationSummary, summary_of
+from quorate.api.explanation import ExplanationSummary, state_text, summary_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
@@ -46,6 +46,22 @@ class Summaries:
         from quorate.queueing.state import State
 
         return State(default_configuration())
+
+
+async def unstarted(client: Client) -> list[str]:
+    """Return a line for each workload and pod group that neither runs nor has finished, in any namespace."""
+    lines = []
+    for kind in ("Workload", "PodGroup"):
+        try:
+            served = await served_summaries(client, kind, "")
+        except NotServed:
+            continue
+        lines += [
+            f"{kind} {key}: {state_text(summary)}"
+            for key, summary in served.items()
+            if summary.state not in ("Running", "Finished")
+        ]
+    return lines
 
 
 async def summaries(client: Client, kind: str, namespace: str) -> Summaries:

@@ -41,6 +41,7 @@ def explain_unqueued_job(state: State, job: UnqueuedJob) -> Explanation:
         object=ObjectName(kind=job.kind, name=job.key.name, namespace=job.key.namespace),
         state="NotQueued",
         message=message,
+        code=reasons[0].code,
         local_queue=job.queue,
         reasons=reasons,
         enough=tuple(dict.fromkeys(each.enough for each in reasons if each.enough)),

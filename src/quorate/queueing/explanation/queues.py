@@ -39,6 +39,7 @@ def explain_cluster_queue(
         cluster_queue=name,
         ahead=len(queue.pending),
         first_ahead=tuple(str(each) for each in first if scope.reads(each)),
+        code=inactive[0].code if inactive else "",
         reasons=(*inactive, *_quota(queue)),
         enough=tuple(dict.fromkeys(each.enough for each in inactive if each.enough)),
     )
@@ -64,6 +65,7 @@ def explain_local_queue(
         cluster_queue=queue.cluster_queue,
         ahead=len(cluster_queue.pending) if cluster_queue is not None else None,
         first_ahead=tuple(str(each) for each in first if scope.reads(each)),
+        code=inactive[0].code if inactive else "",
         reasons=(*inactive, *(_quota(cluster_queue) if cluster_queue is not None else ())),
         enough=tuple(dict.fromkeys(each.enough for each in inactive if each.enough)),
     )

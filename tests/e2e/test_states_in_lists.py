@@ -1,0 +1,177 @@
+"""Jobs that were admitted and cannot run, and others: the state and the reason of each in every list."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from quorate.api.explanation import state_text
+from quorate.sdk.cluster import Cluster, NotWithin
+from quorate.testing.server import ClusterServer, ClusterSettings, LocalCluster
+from tests.e2e.commands import poll
+from tests.e2e.test_explained_states import WORLD, a_job, bound_pods, report_image_failure, tenant_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
+
+Json = dict[str, Any]
+WITHIN_S = 60.0
+SLOW = {"simulate.quorate.dev/start-delay": "1h"}
+LONG = {"simulate.quorate.dev/duration": "1h"}
+QUOTA = "{name: cpu, nominalQuota: 8}"
+# By job: state and code of its Workload.
+WANTED = {
+    "too-small": ("Stuck", "NodesLackRoom"),  # the nodes have 8 cpu each
+    "picky": ("Stuck", "NodesLackRoom"),
+    "four": ("Stuck", "NodesLackRoom"),  # three of four pods with 6 cpu, on three nodes
+    "broken": ("Stuck", "ContainersWaiting"),
+    "slow": ("Admitted", "PodsStarting"),
+    "fine": ("Running", ""),
+    "huge": ("NeverFits", "QuotaExceeded"),
+    "next": ("Queued", "QuotaShort"),
+    "stopped": ("Held", "QueueInactive"),
+}
+GANG = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: gang, namespace: team}
+spec:
+  schedulerName: volcano
+  minAvailable: 4
+  tasks:
+  - name: worker
+    replicas: 4
+    template:
+      spec:
+        restartPolicy: Never
+        containers: [{name: main, image: x, resources: {requests: {cpu: 9}}}]
+"""
+STOPPED = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: stopped}
+spec:
+  namespaceSelector: {}
+  stopPolicy: Hold
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 8}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: stopped, namespace: team}
+spec: {clusterQueue: stopped}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    server = ClusterServer(tmp_path / "server")
+    try:
+        settings = ClusterSettings(nodes=3, cpu="8", memory="16Gi", pods=110, speed=10.0, configuration=None)
+        yield replace(server.start(settings), namespace="team")
+    finally:
+        server.close()
+
+
+def listed(cluster: Cluster, *arguments: str) -> list[Json]:
+    items: list[Json] = json.loads(run(cluster, *arguments, "-o", "json").stdout)["items"]
+    return items
+
+
+def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "quorate", *arguments, "-n", "team"]
+    return subprocess.run(command, env=cluster.environment, capture_output=True, text=True, check=True)
+
+
+def states(cluster: Cluster) -> dict[str, tuple[str, str]]:
+    """Return what the list of workloads says of each job."""
+    explanations = {
+        item["metadata"]["ownerReferences"][0]["name"]: item["explanation"]
+        for item in listed(cluster, "workload", "list")
+    }
+    return {name: (found["state"], found.get("code", "")) for name, found in explanations.items()}
+
+
+def submit(cluster: Cluster) -> None:
+    cluster.apply(WORLD.replace(QUOTA, "{name: cpu, nominalQuota: 200}"))
+    cluster.apply(STOPPED)
+    cluster.apply(a_job("too-small", cpu="12"))
+    cluster.apply(a_job("picky", nodeSelector={"disk": "nvme"}))
+    four = a_job("four", cpu="6", annotations=LONG)
+    four["spec"] |= {"parallelism": 4, "completions": 4}
+    cluster.apply(four)
+    for name in ("broken", "slow"):
+        cluster.apply(a_job(name, annotations=SLOW))
+    cluster.apply(a_job("fine", annotations=LONG))
+    cluster.apply(a_job("huge", cpu="300"))
+    cluster.apply(a_job("next", cpu="190"))
+    cluster.apply(a_job("stopped", labels={"kueue.x-k8s.io/queue-name": "stopped"}))
+    cluster.apply(yaml.safe_load(GANG))
+    poll(lambda: bound_pods(cluster, "broken"), bool, WITHIN_S)
+    (pod,) = bound_pods(cluster, "broken")
+    report_image_failure(cluster, pod)
+
+
+def test_lists_say_why_jobs_that_were_admitted_cannot_run(cluster: LocalCluster, tmp_path: Path) -> None:
+    submit(cluster)
+    tenant = tenant_of(cluster, tmp_path / "tenant")
+    for reader in (cluster, tenant):
+        poll(partial(states, reader), WANTED.__eq__, WITHIN_S)
+
+    table = run(tenant, "workload", "list").stdout.splitlines()
+    place, end = table[0].index("POSITION"), table[0].index("STARTS")
+    positions = {line.split()[2]: line[place:end].strip() for line in table[1:]}
+    assert [name for name, position in positions.items() if position] == ["next"], (
+        "only it waits for its turn"
+    )
+    wide = run(tenant, "workload", "list", "-o", "wide").stdout
+    assert "without any other pods the nodes hold 3 of 4" in wide
+
+    def gangs() -> list[tuple[str, str]]:
+        groups = [group["explanation"] for group in listed(tenant, "podgroup", "list")]
+        return [(group["state"], group.get("code", "")) for group in groups]
+
+    poll(gangs, [("NeverFits", "NotEnoughResources")].__eq__, WITHIN_S)
+
+    for name, state in WANTED.items():
+        (explanation,) = cluster.explain(f"job/{name}")
+        assert (explanation.state, explanation.code) == state, name
+    with pytest.raises(NotWithin) as raised:
+        cluster.wait("job/four", timeout=0.1)
+    (explanation,) = raised.value.explanations
+    assert explanation.state == "Stuck"
+    assert state_text(explanation) in str(raised.value)
+    assert any("Stuck (NodesLackRoom)" in line for line in cluster.unstarted())
+
+
+READER = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules: [{apiGroups: [kueue.x-k8s.io], resources: [workloads, localqueues], verbs: [get, list]}]
+"""
+
+
+def test_without_an_answer_lists_show_the_stored_states_and_say_so_once(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    cluster.apply(READER)
+    cluster.apply(WORLD.replace("kind: ClusterRole, name: view", "kind: ClusterRole, name: reader"))
+    for name, cpu in (("fine", "1"), ("huge", "9")):
+        cluster.apply(a_job(name, cpu=cpu, annotations=LONG))
+    wanted = {"fine": ("Running", ""), "huge": ("NeverFits", "QuotaExceeded")}
+    poll(partial(states, cluster), wanted.__eq__, WITHIN_S)
+    reader = tenant_of(cluster, tmp_path / "tenant")
+    poll(partial(states, reader), {**wanted, "huge": ("Queued", "QuotaExceeded")}.__eq__, WITHIN_S)
+    warnings = [line for line in run(reader, "workload", "list").stderr.splitlines() if "states" in line]
+    assert warnings == [
+        "warning: states are those of the stored objects, without their pods: "
+        "this needs the permission to list explanations in group visibility.quorate.dev"
+    ]
