@@ -125,7 +125,7 @@ def test_lists_say_why_jobs_that_were_admitted_cannot_run(cluster: LocalCluster,
     for reader in (cluster, tenant):
         poll(partial(states, reader), WANTED.__eq__, WITHIN_S)
 
-    table = run(tenant, "workload", "list").stdout.splitlines()
+    table = run(cluster, "workload", "list").stdout.splitlines()
     place, end = table[0].index("POSITION"), table[0].index("STARTS")
     positions = {line.split()[2]: line[place:end].strip() for line in table[1:]}
     assert [name for name, position in positions.items() if position] == ["next"], (

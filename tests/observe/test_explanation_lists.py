@@ -16,10 +16,11 @@ from quorate.api import codec
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList
 from quorate.api.kueue import Workload
+from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, waiting_group
 from quorate.observe.custom_labels import CustomLabels
-from quorate.observe.explanation_lists import encoded_list, pod_group_summaries, workload_summaries
+from quorate.observe.explanation_lists import Page, encoded_list, pod_group_summaries, workload_summaries
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.explain import pending_facts, run
@@ -165,13 +166,28 @@ def test_a_list_says_of_every_pod_group_what_its_explanation_says(data: st.DataO
         msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, name=str(index)))
         for index, group in enumerate(groups)
     ]
-    summaries = asyncio.run(listed(pod_group_summaries(Objects(members, named), NAMESPACE)))
+    summaries = asyncio.run(listed(pod_group_summaries(Objects(members), named)))
     for summary, group in zip(summaries, named, strict=True):
         explanation = with_members(explain_group(group), members)
         event(f"{explanation.state} {explanation.code}")
         assert (summary.state, summary.code, summary.message) == (
             explanation.state, explanation.code, explanation.message,
         )  # fmt: skip
+
+
+@given(st.sets(st.text("ab", min_size=1, max_size=3)), st.integers(1, 4), st.text("ab", max_size=3))
+def test_pages_follow_each_other_without_gaps(names: set[str], limit: int, first: str) -> None:
+    keys = sorted(Key(NAMESPACE, name) for name in names)
+    after, found = Key(NAMESPACE, first), [key for key in keys if key.name <= first]
+    while True:
+        page, token = Page(limit, after).of(keys)
+        found += page
+        if not token:
+            break
+        assert len(page) == limit
+        after = Key(*token.split("/"))
+    assert found == keys
+    assert Page().of(keys) == (keys, "")
 
 
 @pytest.mark.slow

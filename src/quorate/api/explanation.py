@@ -171,10 +171,15 @@ class ExplanationSummary(Struct):
     enough: tuple[str, ...] = ()
 
 
+class ListMeta(Struct):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
 class ExplanationSummaryList(Struct):
-    """The summaries of a namespace, or of all, by key."""
+    """The summaries of a namespace, or of all, by key; ``continue`` names what follows, if there is more."""
 
     items: tuple[ExplanationSummary, ...] = ()
+    metadata: ListMeta = ListMeta()
     api_version: str = msgspec.field(default_factory=lambda: API_VERSION)
     kind: str = msgspec.field(default_factory=lambda: "ExplanationSummaryList")
 
@@ -250,7 +255,8 @@ def estimates_path(namespace: str) -> str:
 def explanations_path(namespace: str) -> str:
     """Return the path of the summaries of a namespace; of all if it is empty.
 
-    They are of workloads, and with the query parameter ``kind=PodGroup`` of pod groups.
+    They are of workloads, and with the query parameter ``kind=PodGroup`` of pod groups.  ``limit`` and
+    ``continue`` select a page, as in lists of objects.
     """
     return _list_path(EXPLANATIONS, namespace)
 
@@ -307,7 +313,7 @@ def _open_api_document() -> dict[str, Any]:
     listed: dict[str, dict[str, Any]] = {}
     for plural, answer in zip((ESTIMATES, EXPLANATIONS), lists, strict=True):
         name = f"list{plural.capitalize()}"
-        query = _query_parameters("kind") if plural == EXPLANATIONS else []
+        query = _query_parameters("kind", "limit", "continue") if plural == EXPLANATIONS else []
         of_namespace = [_path_parameter("namespace"), *query]
         listed[_list_path(plural, "{namespace}")] = _operation(name, answer, of_namespace)
         listed[_list_path(plural, "")] = _operation(f"{name}OfAllNamespaces", answer, query)

@@ -8,18 +8,19 @@ between which the process does other work, and callers that ask at the same time
 """
 
 import asyncio
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from quorate.api import codec
 from quorate.api.core.started_pod import StartedPod
-from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList, summary_of
+from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList, ListMeta, summary_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.names.volcano import GROUP_NAME
@@ -34,6 +35,8 @@ from quorate.queueing.explanation.scope import Scope, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.state import State
 
+T = TypeVar("T")
+
 
 class NamespaceReader(Protocol):
     """Reads what the model does not keep."""
@@ -44,31 +47,58 @@ class NamespaceReader(Protocol):
     async def pod_groups(self, namespace: str) -> Sequence[PodGroup]: ...
 
 
+class Page(msgspec.Struct, frozen=True):
+    """At most ``limit`` objects that follow ``after`` in order; all if it is 0."""
+
+    limit: int = 0
+    after: Key | None = None
+
+    def of(self, keys: list[Key]) -> tuple[list[Key], str]:
+        """Return the keys of the page, of all that are sorted, and the token of the next page, if any."""
+        first = 0 if self.after is None else bisect_right(keys, self.after)
+        page = keys[first : first + self.limit] if self.limit else keys[first:]
+        return page, str(page[-1]) if first + len(page) < len(keys) else ""
+
+
 class ExplanationLists:
-    """Encoded lists of summaries, each kept for ``KEEP_S``."""
+    """Encoded pages of summaries, each kept for ``KEEP_S``, as are the pods and pod groups of a namespace."""
 
     def __init__(self, reader: NamespaceReader) -> None:
         self._reader = reader
-        self._latest: dict[Hashable, asyncio.Task[bytes]] = {}
+        self._latest: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def workloads(self, view: View, namespace: str, scope: Scope) -> bytes:
-        """Return the list of a namespace, or of all if it is empty, as JSON, as a caller may see it."""
-        keys = view.workload_keys(namespace)
+    async def workloads(self, view: View, namespace: str, scope: Scope, page: Page) -> bytes:
+        """Return a page of the workloads of a namespace, or of all if it is empty, for one caller."""
+
+        async def compute() -> bytes:
+            keys, token = page.of(view.workload_keys(namespace))
+            return await encoded_list(workload_summaries(view.state, keys, view.workload, self, scope), token)
+
+        return await self._shared((view, namespace, scope, page), compute)
+
+    async def pod_group_list(self, namespace: str, page: Page) -> bytes:
+        """Return a page of the pod groups of a namespace, or of all if it is empty."""
+
+        async def compute() -> bytes:
+            groups = {group.metadata.key: group for group in await self.pod_groups(namespace)}
+            keys, token = page.of(sorted(groups))
+            return await encoded_list(pod_group_summaries(self, [groups[key] for key in keys]), token)
+
+        return await self._shared((namespace, page), compute)
+
+    async def pods(self, namespace: str, label_selector: str) -> Sequence[StartedPod] | None:
         return await self._shared(
-            (view, namespace, scope),
-            lambda: encoded_list(workload_summaries(view.state, keys, view.workload, self._reader, scope)),
+            ("pods", namespace, label_selector), lambda: self._reader.pods(namespace, label_selector)
         )
 
-    async def pod_groups(self, namespace: str) -> bytes:
-        """Return the list of a namespace, or of all if it is empty, as JSON."""
-        return await self._shared(
-            (namespace,), lambda: encoded_list(pod_group_summaries(self._reader, namespace))
-        )
+    async def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
+        return await self._shared(("pod groups", namespace), lambda: self._reader.pod_groups(namespace))
 
-    async def _shared(self, key: Hashable, compute: Callable[[], Awaitable[bytes]]) -> bytes:
-        task = self._latest.get(key)
+    async def _shared(self, key: Hashable, compute: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the value of the latest ``compute``, which is called again after ``KEEP_S``."""
+        task: asyncio.Task[T] | None = self._latest.get(key)
         if task is None:
-            task = self._latest[key] = asyncio.ensure_future(compute())
+            task = self._latest[key] = asyncio.create_task(compute())
             loop = asyncio.get_running_loop()
             task.add_done_callback(lambda _: loop.call_later(KEEP_S, self._latest.pop, key))
         return await asyncio.shield(task)
@@ -117,9 +147,10 @@ def _has_pods(workload: Workload) -> bool:
     return is_admitted(workload) and not is_finished(workload)
 
 
-async def pod_group_summaries(reader: NamespaceReader, namespace: str) -> AsyncIterator[ExplanationSummary]:
-    """Yield the summaries of the pod groups of a namespace, or of all if it is empty, in order."""
-    groups = sorted(await reader.pod_groups(namespace), key=lambda group: group.metadata.key)
+async def pod_group_summaries(
+    reader: NamespaceReader, groups: Iterable[PodGroup]
+) -> AsyncIterator[ExplanationSummary]:
+    """Yield the summaries of pod groups, which are sorted."""
     for name, of_namespace in groupby(groups, lambda group: group.metadata.namespace):
         pods = await reader.pods(name, "")
         members: defaultdict[str, list[StartedPod]] = defaultdict(list)
@@ -132,8 +163,8 @@ async def pod_group_summaries(reader: NamespaceReader, namespace: str) -> AsyncI
             yield summary_of(explanation, group.metadata)
 
 
-async def encoded_list(summaries: AsyncIterator[ExplanationSummary]) -> bytes:
-    """Return the list as JSON; other tasks run after each slice of it."""
+async def encoded_list(summaries: AsyncIterator[ExplanationSummary], token: str = "") -> bytes:
+    """Return the list, with the token of the next page, as JSON; other tasks run after each slice of it."""
     items: list[msgspec.Raw] = []
     began = perf_counter()
     async for summary in summaries:
@@ -141,5 +172,5 @@ async def encoded_list(summaries: AsyncIterator[ExplanationSummary]) -> bytes:
         if perf_counter() - began > SLICE_S:
             await asyncio.sleep(0)
             began = perf_counter()
-    frame = codec.to_builtins(ExplanationSummaryList())
+    frame = codec.to_builtins(ExplanationSummaryList(metadata=ListMeta(continue_=token)))
     return codec.encode({**frame, "items": items})

@@ -36,7 +36,8 @@ from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
 from quorate.kube.serving.delegated_auth import Access, ResourceAccess, User
 from quorate.observe.authorization import USER, Auth, refusal
-from quorate.observe.explanation_lists import ExplanationLists, NamespaceReader
+from quorate.observe.explanation_lists import ExplanationLists, NamespaceReader, Page
+from quorate.observe.limits import MAX_DIGITS
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted
@@ -119,12 +120,17 @@ class Explainer:
         namespace, kind = request.match_info.get("namespace", ""), request.query.get("kind", "Workload")
         if kind not in _LISTED:
             return refusal(400, "BadRequest", f"kind: {kind!r} is not one of {', '.join(_LISTED)}")
+        page = _page_of(request)
+        if page is None:
+            return refusal(
+                400, "BadRequest", "limit must be a whole number, and continue the token of a list"
+            )
         if kind == "PodGroup":
-            return await self._lists.pod_groups(namespace)
+            return await self._lists.pod_group_list(namespace, page)
         user, scope = request.get(USER), UNLIMITED_SCOPE
         if user is not None and namespace and not await self._may_list(user, "workloads"):
             scope = Scope(frozenset({namespace}), cluster_queues=False)
-        return await self._lists.workloads(view, namespace, scope)
+        return await self._lists.workloads(view, namespace, scope, page)
 
     def _handler(self, plural: str, explain: Explain) -> Answer:
         async def answer(view: View, request: web.Request) -> bytes | web.Response:
@@ -198,6 +204,15 @@ class Explainer:
 
     async def _may_list(self, user: User, plural: str, namespace: str = "") -> bool:
         return await self._auth.is_allowed(user, ResourceAccess("list", KUEUE, plural, "", namespace))
+
+
+def _page_of(request: web.Request) -> Page | None:
+    """Return the page of a list that is asked for; None if the parameters are invalid."""
+    limit, token = request.query.get("limit", "0"), request.query.get("continue", "")
+    namespace, slash, name = token.partition("/")
+    if not limit.isascii() or not limit.isdigit() or len(limit) > MAX_DIGITS or bool(token) != bool(slash):
+        return None
+    return Page(int(limit), Key(namespace, name) if token else None)
 
 
 def explanation_access(request: web.Request) -> Access | None:

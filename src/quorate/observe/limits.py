@@ -4,6 +4,7 @@ from typing import Final
 
 DEFAULT_LIMIT: Final = 1000  # pending workloads of one answer of the visibility API, as in Kueue
 MAX_LIMIT: Final = 100_000  # pending workloads that one request may ask for
+MAX_DIGITS: Final = 9  # of a number in a query
 SLICE_S: Final = 0.005  # for which a list of explanations is computed before other tasks run
 KEEP_S: Final = 1.0  # for which the same list is returned again
 RENEW_EVERY_S: Final = 300 * 86400.0  # certificates are valid for a year

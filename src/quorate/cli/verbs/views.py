@@ -20,10 +20,11 @@ from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, ag
 from quorate.inspect.explain.summaries import Summaries
 from quorate.inspect.formatting import amount_columns, format_duration, format_resources
 from quorate.inspect.status.capacity import quota_of, usage_of
-from quorate.inspect.workload_status import status_of
+from quorate.inspect.workload_status import Status, status_of
 from quorate.queueing import conditions as c
 
 _LONGEST_JOB_TYPE: Final = 30
+_NO_START: Final = {"NeverFits": "never", "Held": "held"}  # by state
 
 
 def is_active(queue: ClusterQueue | LocalQueue) -> bool:
@@ -95,13 +96,19 @@ def workload_columns(
 ) -> Sequence[Column[Workload]]:
     """Return the columns; ``cluster_queues`` by local queue, ``positions`` from 0 in each local queue.
 
-    Only a workload that waits for its turn has a position.
+    Only a workload that waits for its turn has a position and a time at which it starts.
     """
 
     def position(workload: Workload) -> str:
         place = positions.get(workload.metadata.key)
         waits = states.of_workload(workload).state in ("Queued", "Evicted")
         return str(place) if place is not None and waits else ""
+
+    def starts(workload: Workload) -> str:
+        if status_of(workload) is not Status.PENDING:
+            return ""
+        estimate = estimates.get(workload.metadata.key)
+        return _NO_START.get(states.of_workload(workload).state) or starts_in(estimate, now)
 
     columns: tuple[Column[Workload], ...] = (
         Column("NAME", lambda workload: workload.metadata.name),
@@ -111,7 +118,7 @@ def workload_columns(
         Column("CLUSTERQUEUE", lambda workload: cluster_queue_of(workload, cluster_queues)),
         Column("STATUS", lambda workload: status_of(workload).upper()),
         Column("POSITION IN QUEUE", position),
-        Column("STARTS IN P50-P90", lambda workload: starts_in(estimates.get(workload.metadata.key), now)),
+        Column("STARTS IN P50-P90", starts),
         Column("EXEC TIME", lambda workload: _execution_time(workload, now)),
         Column("AGE", lambda workload: age(workload.metadata.creation_timestamp, now)),
         Column("STATE", lambda workload: states.of_workload(workload).state),

@@ -26,6 +26,7 @@ from quorate.kube.resources import Json, Resource
 
 T = TypeVar("T")
 
+_PAGE: Final = "2000"  # summaries of one answer: some milliseconds to decode
 _LONGEST: Final = 200  # of a problem, in messages
 
 
@@ -54,8 +55,14 @@ async def served_job_explanation(
 async def served_summaries(client: Client, kind: str, namespace: str) -> dict[Key, ExplanationSummary]:
     """Return the summaries of a kind in a namespace, or in all, by key.  Raises ``NotServed``."""
     path, needed = explanations_path(namespace), f"list {EXPLANATIONS} in group {GROUP}"
-    listed = await _read(client, ExplanationSummaryList, path, {"kind": kind}, needed)
-    return {item.metadata.key: item for item in listed.items}
+    query = {"kind": kind, "limit": _PAGE}
+    summaries: dict[Key, ExplanationSummary] = {}
+    while True:
+        page = await _read(client, ExplanationSummaryList, path, query, needed)
+        summaries.update((item.metadata.key, item) for item in page.items)
+        if not page.metadata.continue_:
+            return summaries
+        query["continue"] = page.metadata.continue_
 
 
 async def served_estimates(client: Client, namespace: str) -> dict[Key, StartEstimate]:
