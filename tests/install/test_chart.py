@@ -270,6 +270,7 @@ def pod_of(objects: dict[Name, Json]) -> Json:
     ("values", "kinds"),
     [
         pytest.param({"enablePrometheus": True}, {"ServiceMonitor"}, id="enablePrometheus"),
+        pytest.param({"enableAlerts": True}, {"PrometheusRule"}, id="enableAlerts"),
         pytest.param(CERT_MANAGER, {"Certificate", "Issuer"}, id="enableCertManager"),
         pytest.param(
             {"enableVisibilityAPF": True}, {"FlowSchema", "PriorityLevelConfiguration"},

@@ -19,6 +19,7 @@ from quorate.install.manifests import (
     dashboard_installation,
     gang_installation,
     installation,
+    monitoring_files,
     witness_installation,
 )
 from quorate.install.roles import ACCOUNT, gang_roles, user_roles
@@ -53,7 +54,8 @@ def test_deploy_has_no_other_files() -> None:
     gang = gang_installation(NAMESPACE, IMAGE)
     dashboard = dashboard_installation(DEFAULT_NAMESPACE, IMAGE)
     witness = witness_installation(DEFAULT_NAMESPACE, IMAGE)
-    written = {str(name) for name in (*GENERATED, *gang, *dashboard, *witness)}
+    monitoring = monitoring_files(DEFAULT_NAMESPACE)
+    written = {str(name) for name in (*GENERATED, *gang, *dashboard, *witness, *monitoring)}
     by_hand = {
         "Dockerfile", "helm/quorate/Chart.yaml", "helm/quorate/values.yaml",
         "helm/quorate/values.schema.json", "helm/quorate/templates/NOTES.txt",

@@ -11,7 +11,7 @@ from quorate.api.configuration import load_configuration
 from quorate.api.crds import to_yaml
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.install import controllers as c
-from quorate.install import dashboard, scheduler, witness
+from quorate.install import dashboard, monitoring, scheduler, witness
 from quorate.install.crds import deletion_policy, gang_definitions, queueing_definitions
 from quorate.install.manifest_builders import namespace_object
 from quorate.install.roles import (
@@ -32,6 +32,7 @@ KUSTOMIZE: Final = "kustomize.config.k8s.io/v1beta1"
 GANG: Final = PurePosixPath("gang")  # the directory of the gang scheduler
 DASHBOARD: Final = PurePosixPath("dashboard")
 WITNESS: Final = PurePosixPath("witness")
+MONITORING: Final = PurePosixPath("monitoring")
 IMAGE: Final = "quorate:0.2.0"
 _RELEASE: Final = "namespace-of-the-release"  # replaced by the namespace of the release
 _WRITTEN_BY: Final = "# Written by `quorate manifests`; changes are lost when the file is written again.\n"
@@ -98,6 +99,15 @@ def witness_installation(namespace: str, image: str) -> Mapping[PurePosixPath, s
     )
 
 
+def monitoring_files(namespace: str) -> Mapping[PurePosixPath, str]:
+    """Return alerts and dashboards, which need the Prometheus operator and Grafana."""
+    return {
+        MONITORING / "kustomization.yaml": _text([monitoring.kustomization()]),
+        MONITORING / "alerts.yaml": _text([monitoring.alerts(namespace)]),
+        **{MONITORING / name: text for name, text in monitoring.dashboards().items()},
+    }
+
+
 def _separate_installation(
     directory: PurePosixPath, contents: Mapping[str, Iterable[Json]]
 ) -> Mapping[PurePosixPath, str]:
@@ -119,13 +129,14 @@ def chart() -> Mapping[PurePosixPath, str]:
     endpoint = WebhookEndpoint(namespace=_RELEASE, service=c.WEBHOOK_SERVICE)
     converted = queueing_definitions(dict.fromkeys(CONVERTED_KINDS, conversion(endpoint)))
     files = {
-        name: _if(conditions, _in_release(_text(objects)))
+        name: _if(conditions, _in_release(_literal(_text(objects))))
         for name, conditions, objects in (
             ("controllers-role", (), controller_roles(_RELEASE)),
             ("people-roles", (), [*user_roles(), metrics_reader()]),
             ("webhooks", (".Values.enableWebhooks",), webhooks(_RELEASE)),
             ("network-policy", (".Values.networkPolicy.enabled",), [c.CONTROLLERS.network_policy(_RELEASE)]),
             ("service-monitor", (".Values.enablePrometheus",), [c.CONTROLLERS.service_monitor(_RELEASE)]),
+            ("alerts", (".Values.enableAlerts",), [monitoring.alerts(_RELEASE)]),
             ("visibility", (), api_services(_RELEASE)),
             (
                 "visibility-auth-reader",
@@ -167,6 +178,11 @@ def _if(conditions: Iterable[str], text: str) -> str:
     for condition in reversed(tuple(conditions)):
         text = f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
     return text
+
+
+def _literal(text: str) -> str:
+    """Return the text with the templates of Prometheus kept from Helm."""
+    return re.sub(r"(?s)\{\{.*?\}\}", lambda template: f"{{{{ `{template[0]}` }}}}", text)
 
 
 def _in_release(text: str) -> str:

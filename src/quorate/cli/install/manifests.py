@@ -14,6 +14,7 @@ from quorate.install.manifests import (
     dashboard_installation,
     gang_installation,
     installation,
+    monitoring_files,
     witness_installation,
 )
 from quorate.install.scheduler import NAMESPACE
@@ -36,7 +37,8 @@ def manifests(
     """Write the manifests of an installation, to apply with kubectl.
 
     The manifests of the gang scheduler, of the dashboard and of the witness are in directories of their own
-    (gang, dashboard, witness); each is applied separately.
+    (gang, dashboard, witness), and so are alerts and Grafana dashboards (monitoring); each is applied
+    separately.
 
     [b]Example:[/b] quorate manifests --output install --image registry.example/quorate:0.2.0
     """
@@ -46,6 +48,7 @@ def manifests(
         **gang_installation(scheduler_namespace, image),
         **dashboard_installation(namespace, image),
         **witness_installation(namespace, image),
+        **monitoring_files(namespace),
     }
     if with_chart:
         files.update(chart())
