@@ -21,7 +21,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve wheel release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-scale bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients screenshots clean
+.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve wheel release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-scale bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients test-newcomer screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -195,6 +195,9 @@ test-browser: $(PAGE_STAMP) ## the page of the dashboard in Chromium, on cluster
 
 test-clients: $(STAMP) ## other clients and operators on local clusters, each installed once into .clients (an hour)
 	@$(BIN)/pytest tests/clients --clients -n $(CORES) --dist loadgroup $(ARGS)
+
+test-newcomer: $(STAMP) ## type every command of README.md and of docs/tasks in a fresh environment with the wheel (minutes)
+	@$(BIN)/pytest tests/newcomer --newcomer -n $(CORES) --dist worksteal $(ARGS)
 
 screenshots: $(PAGE_STAMP) ## write the pictures of the dashboard's views into docs/images
 	@$(BIN)/python -m tests.dashboard_browser.screenshots docs/images

@@ -11,32 +11,7 @@ from tests.e2e.commands import ROOT, cluster
 pytestmark = pytest.mark.slow
 
 PAGE = ROOT / "docs" / "tasks" / "migrate-from-kueue.md"
-KUEUE = """
-apiVersion: v1
-kind: Namespace
-metadata: {name: kueue-system}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: kueue-manager-config, namespace: kueue-system}
-data:
-  controller_manager_config.yaml: |
-    apiVersion: config.kueue.x-k8s.io/v1beta2
-    kind: Configuration
-    health: {healthProbeBindAddress: ':8081'}
-    leaderElection: {leaderElect: true, resourceName: c1f6bfd2.kueue.x-k8s.io}
-    clientConnection: {qps: 50, burst: 100}
-    integrations: {frameworks: [batch/job, kubeflow.org/mpijob]}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: kueue-controller-manager, namespace: kueue-system}
-spec:
-  selector: {matchLabels: {app: kueue}}
-  template:
-    metadata: {labels: {app: kueue}}
-    spec: {containers: [{name: manager, image: 'registry.example/kueue/kueue:v0.19.2'}]}
-"""
+KUEUE = (ROOT / "tests/newcomer/given/kueue.yaml").read_text()
 
 
 def command(prefix: str) -> str:
