@@ -1,6 +1,6 @@
 """Generated reference pages."""
 
-from reference import commands, dashboard_api, filter_failures, kinds
+from reference import commands, dashboard_api, filter_failures, kinds, rights
 
 PAGES = {
     "commands.md": commands.page,
@@ -8,6 +8,7 @@ PAGES = {
     "kinds.md": kinds.page,
     "gang-kinds.md": kinds.gang_page,
     "filter-failures.md": filter_failures.page,
+    "rights.md": rights.page,
 }
 
 __all__ = ["PAGES"]
