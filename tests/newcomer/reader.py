@@ -15,7 +15,7 @@ import yaml
 from tests.docs.walk import File, Step, matches_output
 from tests.newcomer.pages import Shown, blocks_of, shows
 
-WITHIN_S: Final = 150.0
+WITHIN_S: Final = 500.0  # of the longest command, the demo, beside other work
 READY_S: Final = 60.0
 _PAGES: Final = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text())
 _NO_NOTES: Final[dict[str, Any]] = {

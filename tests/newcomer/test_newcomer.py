@@ -27,7 +27,7 @@ def network() -> list[str]:
 
 
 @needs_kubectl(21)
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_newcomer_types_the_commands_of_a_page(
     page: str, programs: Path, network: list[str], tmp_path: Path
@@ -36,7 +36,7 @@ def test_a_newcomer_types_the_commands_of_a_page(
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True, timeout=60)
     done = subprocess.run(
         [*network, sys.executable, "-m", "tests.newcomer", page, str(clone), str(programs)],
-        cwd=ROOT, capture_output=True, text=True, timeout=580, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=1150, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.fullmatch(r"\d+ commands typed\n", done.stdout)
