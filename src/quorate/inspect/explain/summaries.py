@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from quorate.api.explanation import ExplanationSummary, state_text, summary_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.inspect.explain.served import NotServed, served_summaries
+from quorate.inspect.workload_status import why_not_running
 from quorate.kube.client import Client
 
 if TYPE_CHECKING:
@@ -38,7 +41,9 @@ class Summaries:
     def _of_stored_workload(self, workload: Workload) -> ExplanationSummary:
         from quorate.queueing.explanation.workload import explain_workload
 
-        return summary_of(explain_workload(self._no_objects, workload, None), workload.metadata)
+        summary = summary_of(explain_workload(self._no_objects, workload, None), workload.metadata)
+        why = why_not_running(workload)
+        return msgspec.structs.replace(summary, message=why) if why else summary
 
     @cached_property
     def _no_objects(self) -> "State":

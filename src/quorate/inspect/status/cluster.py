@@ -8,6 +8,7 @@ from quorate.api.meta import Struct
 from quorate.inspect.cluster_reader import STARTED_PODS
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.served import served_estimates
+from quorate.inspect.explain.summaries import summaries
 from quorate.inspect.job_names import OwnerResolver
 from quorate.inspect.status.capacity import NodesStatus, QueueStatus, nodes_status, queue_status
 from quorate.inspect.status.jobs import JobStatus, job_uids, of_workload, running_pods, without_workload
@@ -48,17 +49,22 @@ async def read_status(connection: Connection, *, finished: bool) -> ClusterStatu
 
 async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, ...]:
     client, namespace = connection.client, connection.namespace
-    workloads, batch_jobs, volcano_jobs, groups, pods, estimates = await asyncio.gather(
+    workloads, batch_jobs, volcano_jobs, groups, pods = await asyncio.gather(
         client.list(WORKLOADS, namespace),
         _listed(client, JOBS, namespace),
         _listed(client, VOLCANO_JOBS, namespace),
         _listed(client, POD_GROUPS, namespace),
         _listed(client, STARTED_PODS, namespace),
-        served_estimates(client, namespace),
+    )
+    states, estimates = await asyncio.gather(
+        summaries(client, WORKLOADS.kind, namespace), served_estimates(client, namespace)
     )
     queued = frozenset(uid for workload in workloads.items for uid in job_uids(workload))
     running = await running_pods(OwnerResolver(client), pods or (), queued)
-    jobs = [of_workload(workload, running, estimates) for workload in workloads.items]
+    jobs = [
+        of_workload(workload, states.of_workload(workload), running, estimates)
+        for workload in workloads.items
+    ]
     jobs += without_workload(batch_jobs or (), volcano_jobs or (), groups or (), queued)
     return tuple(sorted((job for job in jobs if finished or job.state != "Finished"), key=_order))
 

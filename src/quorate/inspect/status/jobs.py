@@ -7,7 +7,7 @@ from typing import Final
 
 from quorate.api.batch import Job as BatchJob
 from quorate.api.core.started_pod import StartedPod
-from quorate.api.explanation import ExplainedState, StartEstimate
+from quorate.api.explanation import ExplainedState, ExplanationSummary, StartEstimate
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Struct, Uid, find_condition
 from quorate.api.names.kueue import QUEUE_NAME
@@ -15,7 +15,6 @@ from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.gang.explanation import explain_group
 from quorate.inspect.job_names import OwnerResolver
-from quorate.inspect.workload_status import why_not_running
 from quorate.kube.resources import JOBS, VOLCANO_JOBS
 from quorate.queueing import conditions as c
 
@@ -63,9 +62,12 @@ def job_uids(workload: Workload) -> tuple[Uid, ...]:
 
 
 def of_workload(
-    workload: Workload, running: Mapping[Uid, int], estimates: Mapping[Key, StartEstimate]
+    workload: Workload,
+    summary: ExplanationSummary,
+    running: Mapping[Uid, int],
+    estimates: Mapping[Key, StartEstimate],
 ) -> JobStatus:
-    """Return the status of the job of a workload, from the status of the workload."""
+    """Return the status of the job of a workload; ``running`` is the number of pods by job."""
     metadata, spec, admission = workload.metadata, workload.spec, workload.status.admission
     owner = next(iter(metadata.owner_references), None)
     requested = (
@@ -74,30 +76,21 @@ def of_workload(
         else sum(assignment.count or 0 for assignment in admission.pod_set_assignments)
     )
     count = sum(running[job] for job in job_uids(workload))
+    state = summary.state
+    if state == "Admitted" and count:  # the summary does not know the pods
+        state = "Running" if count >= requested else "RunningInPart"
     return JobStatus(
         namespace=metadata.namespace,
         name=metadata.name if owner is None else owner.name,
         kind="Workload" if owner is None else owner.kind,
         queue=spec.queue_name,
-        state=_state(workload, count, requested),
+        state=state,
         running_pods=count,
         requested_pods=requested,
         since=_since(workload),
-        why=why_not_running(workload),
+        why="" if state in ("Running", "Finished") else summary.message,
         estimate=estimates.get(metadata.key),
     )
-
-
-def _state(workload: Workload, running: int, requested: int) -> ExplainedState:
-    if c.is_finished(workload):
-        return "Finished"
-    if not workload.spec.active:
-        return "Deactivated"
-    if not c.is_admitted(workload):
-        return "Held" if c.has_quota_reservation(workload) else "Queued"
-    if running == 0:
-        return "Admitted"
-    return "Running" if running >= requested else "RunningInPart"
 
 
 def _since(workload: Workload) -> datetime | None:
