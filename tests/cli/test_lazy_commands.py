@@ -1,5 +1,6 @@
 """The modules of a command are imported when the command is used."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,14 +22,17 @@ CORES = (
     "quorate.controllers",
     "quorate.local.server",
 )
+UNNEEDED_BY_LISTS = ("cryptography", "numpy", "pydantic", "quorate.placement", "rich", *CORES)
 
 
 @pytest.mark.parametrize(
     ("module", "unneeded"),
     [
         pytest.param("quorate.cli", (*CLIENT, "quorate.queueing", "quorate.local", *CORES), id="help"),
-        pytest.param("quorate.cli.verbs.workload", ("cryptography", *CORES), id="workload list"),
-        pytest.param("quorate.cli.verbs.queue", ("cryptography", *CORES), id="queue list"),
+        *(
+            pytest.param(f"quorate.cli.verbs.{verb}", UNNEEDED_BY_LISTS, id=verb)
+            for verb in ("workload", "queue", "flavor", "status", "logs", "cancel")
+        ),
         pytest.param(
             "quorate.cli.existing_local_cluster",
             ("quorate.queueing", "quorate.gang", *CORES),
@@ -49,6 +53,22 @@ def test_no_unneeded_module_is_imported(module: str, unneeded: tuple[str, ...]) 
         name for name in imported if any(name == each or name.startswith(f"{each}.") for each in unneeded)
     ]
     assert found == []
+
+
+def test_a_verb_reads_no_certificate_authorities_of_the_machine_at_its_import() -> None:
+    program = """
+import os, ssl
+from quorate.cli.lazy_commands import LazyCommand
+ssl.SSLContext.load_default_certs = lambda *_: print(os.environ["SSL_CERT_FILE"])
+LazyCommand("queue", "quorate.cli.verbs.queue:queue", "").load()
+print(os.environ["SSL_CERT_FILE"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "SSL_CERT_FILE": "/own/authorities"},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == [os.devnull, "/own/authorities"]
 
 
 def deferred(group: object) -> Iterator[LazyCommand]:

@@ -42,7 +42,7 @@ WANTED = (
 )  # fmt: skip
 
 
-_COLOURS = {"ERROR": "bold red", "WARNING": "yellow"}
+_COLOURS = {"ERROR": "red", "WARNING": "yellow"}
 
 
 class Report(Struct):

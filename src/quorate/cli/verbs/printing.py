@@ -1,5 +1,7 @@
 """Print objects as tables, descriptions, JSON, YAML or names."""
 
+import shutil
+import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +11,6 @@ from typing import Any, Final, Generic, TypeVar, assert_never
 import msgspec
 import typer
 import yaml
-from rich.console import Console
-from rich.text import Text
 
 from quorate.api import codec
 from quorate.api.meta import epoch
@@ -51,24 +51,25 @@ def print_rows(
     The other columns are never wrapped, so that names can be copied.  The key of ``colours`` is the text of
     the first column.
     """
-    console = Console()
     widths = [max(map(len, cells)) + _GAP for cells in zip(titles, *rows, strict=True)]
     start = indent + sum(widths[:-1])
     for number, row in enumerate((titles, *rows)):
         head = "".join(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
-        for line in wrap_line(console, f"{' ' * indent}{head}{row[-1]}".rstrip(), start):
-            shown = Text(line, "bold" if number == 0 else "")
-            if (colour := colours.get(row[0])) is not None and line.startswith(row[0], indent):
-                shown.stylize(colour, indent, indent + len(row[0]))
-            console.print(shown, soft_wrap=True)
+        for line in wrap_line(f"{' ' * indent}{head}{row[-1]}".rstrip(), start):
+            shown, colour = typer.style(line, bold=number == 0, reset=number == 0), colours.get(row[0])
+            if colour is not None and line.startswith(row[0], indent):
+                end = indent + len(row[0])
+                shown = f"{line[:indent]}{typer.style(row[0], fg=colour)}{line[end:]}"
+            typer.echo(shown)
 
 
-def wrap_line(console: Console, text: str, start: int) -> list[str]:
+def wrap_line(text: str, start: int) -> list[str]:
     """Return ``text`` wrapped to the terminal; lines after the first are indented by ``start``."""
-    if not console.is_terminal or console.width - start < _MIN_WIDTH or len(text) <= console.width:
+    width = shutil.get_terminal_size().columns
+    if not sys.stdout.isatty() or width - start < _MIN_WIDTH or len(text) <= width:
         return [text]
     first, rest = text[:start], text[start:]
-    lines = textwrap.wrap(rest, console.width - start, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(rest, width - start, break_long_words=False, break_on_hyphens=False)
     return [f"{first if number == 0 else ' ' * start}{line}" for number, line in enumerate(lines)]
 
 
@@ -174,5 +175,5 @@ def print_sections(sections: Sequence[Section]) -> None:
 
 
 def _print_wrapped(text: str, start: int) -> None:
-    for line in wrap_line(Console(), text, start):
+    for line in wrap_line(text, start):
         typer.echo(line)

@@ -28,7 +28,7 @@ def status(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Show your jobs, the queues and the nodes.
+    """Show your jobs with what they wait for, the queues and the nodes.
 
     TIME is the time since a job started or, if it waits, since it was queued. Amounts of queues are used and
     nominal quota, those of nodes are requested and allocatable.
