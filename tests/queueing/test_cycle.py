@@ -61,6 +61,22 @@ def test_a_second_run_on_the_same_state_decides_nothing() -> None:
         assert world.admission_cycle.run(world.now).decisions == ()
 
 
+@pytest.mark.parametrize("fair", [False, True])
+def test_heads_of_one_second_are_tried_in_the_order_in_which_they_arrived(fair: bool) -> None:
+    queue = {"cohort": "co", "quota": [{"default": {"cpu": 0}}]}
+    for arrived in ("ab", "ba"):
+        world = World(
+            {
+                "config": {"fairSharing": {}} if fair else {},
+                "flavors": ["default"],
+                "cohorts": {"co": {"quota": [{"default": {"cpu": 1}}]}},
+                "clusterQueues": {"a": queue, "b": queue},
+                "workloads": [{"name": name, "queue": name, "requests": {"cpu": 1}} for name in arrived],
+            }
+        )
+        assert names(world.admission_cycle.run(world.now).decisions, Reserve) == [arrived[0]]
+
+
 def test_an_update_of_a_queue_or_cohort_that_changes_no_spec_changes_nothing() -> None:
     """Their statuses are written often, and each write is an update."""
     world = World(

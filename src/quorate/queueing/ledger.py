@@ -39,6 +39,7 @@ class Ledger(ReservationPlaces):
         super().__init__(configuration)
         self.second_pass = SecondPassQueue()
         self.entries: dict[Key, Entry] = {}  # exactly the workloads that may queue and hold no quota
+        self._arrivals = 0  # how many entries were ever added
         # Pending workloads that became inadmissible with the outcome of another one, until this is reported.
         self.parked: dict[Key, None] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
@@ -56,7 +57,9 @@ class Ledger(ReservationPlaces):
         return parked
 
     def add_entry(self, workload: Workload) -> None:
-        entry = Entry(workload, self.shapes.shape_of(workload), queue_order(workload, self.configuration))
+        order = queue_order(workload, self.configuration)
+        entry = Entry(workload, self.shapes.shape_of(workload), order, self._arrivals)
+        self._arrivals += 1
         entry.requests_version = self.shapes.version(entry.key.namespace)
         self.entries[entry.key] = entry
         self.ensure_local_queue(entry.local_queue).entries[entry.key] = entry

@@ -78,6 +78,7 @@ class Entry:
     """A pending workload."""
 
     __slots__ = (
+        "arrival",
         "cluster_queue",
         "heap",
         "hold",
@@ -92,12 +93,13 @@ class Entry:
         "workload",
     )
 
-    def __init__(self, workload: Workload, shape: Shape, order: QueueOrder) -> None:
+    def __init__(self, workload: Workload, shape: Shape, order: QueueOrder, arrival: int = 0) -> None:
         self.key = workload.metadata.key
         self.workload = workload
         self.shape = shape
         self.requests_version = 0  # of the shape, see ``ShapeRegistry.version``
         self.order = order
+        self.arrival = arrival  # how many entries were queued before it: stored times are whole seconds
         self.heap: EntryHeap | None = None  # None unless it is in a shape queue
         self.ticket = 0  # of its item in ``heap``
         self.cluster_queue = ""  # empty while its queues are missing or stopped

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from quorate.api.configuration.feature_gates import Gates
-from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.quota import tree
 from quorate.quota.fair_sharing import Share, dominant_share
 from quorate.quota.tree import Node
+
+_HeadOrder = tuple[int, float, int]  # negated priority, queue-order timestamp, arrival: smaller comes first
 
 
 class ProcessingOrder(Protocol):
@@ -32,7 +33,7 @@ class ClassicalOrder:
     """
 
     def __init__(self, nominations: Iterable[Nomination], gates: Gates) -> None:
-        def rank(nomination: Nomination) -> tuple[bool, int, QueueOrder]:
+        def rank(nomination: Nomination) -> tuple[bool, int, _HeadOrder]:
             assignment = nomination.assignment
             return (
                 not precedes_as_preemptor(nomination, gates),
@@ -54,10 +55,14 @@ def precedes_as_preemptor(nomination: Nomination, gates: Gates) -> bool:
     return gates.prioritize_preemptor_workloads and nomination.queue.pending.is_preemptor(nomination.entry)
 
 
-def _order(nomination: Nomination, gates: Gates) -> QueueOrder:
-    """Return the rank of a head among the heads of other cluster queues."""
-    priority, queued_at, uid = nomination.entry.order
-    return (priority if gates.priority_sorting_within_cohort else 0), queued_at, uid
+def _order(nomination: Nomination, gates: Gates) -> _HeadOrder:
+    """Return the rank of a head among the heads of other cluster queues.
+
+    Heads of the same second are in the order in which this process saw them; after its start, in that of its
+    lists, by name.
+    """
+    priority, queued_at, _ = nomination.entry.order
+    return (priority if gates.priority_sorting_within_cohort else 0), queued_at, nomination.entry.arrival
 
 
 class FairSharingOrder:
@@ -117,7 +122,7 @@ class FairSharingOrder:
     def _best(self, competing: Iterable[Node], winners: Mapping[Node, Nomination]) -> Node:
         return min(competing, key=lambda child: self._rank(child, winners[child]))
 
-    def _rank(self, child: Node, nomination: Nomination) -> tuple[bool, bool, Share, QueueOrder]:
+    def _rank(self, child: Node, nomination: Nomination) -> tuple[bool, bool, Share, _HeadOrder]:
         """Return the rank of ``child`` as if the usage of its nomination were added; smaller is better."""
         assignment = nomination.assignment
         usage = assignment.usage if assignment is not None else {}
