@@ -40,6 +40,9 @@ def job(annotations: dict[str, str] | None = None, **spec: Any) -> Job:
         pytest.param({MINIMUM: "3"}, {}, ["3 should be between 1 and 2"], id="all pods"),
         pytest.param({MINIMUM: "0"}, {}, ["0 should be between 1 and 2"], id="no pods"),
         pytest.param({MINIMUM: "few"}, {}, ["'few' is not a whole number"], id="not a number"),
+        pytest.param(
+            {MINIMUM: "3000000000"}, {}, ["'3000000000' should be between 1 and 2"], id="above int32"
+        ),
         pytest.param({SYNC: "T"}, SYNCED, [], id="as many completions as pods"),
         pytest.param({SYNC: "f"}, {}, [], id="the annotation is false"),
         pytest.param({SYNC: "yes"}, {}, ["'yes' is neither true nor false"], id="not a boolean"),

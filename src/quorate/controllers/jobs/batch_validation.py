@@ -50,15 +50,15 @@ def _minimum(job: Job, scope: ValidationScope) -> Iterator[Finding]:
         return
     if scope.elastic:
         yield Finding(_at(MIN_PARALLELISM), text, f"cannot be used together with {ELASTIC_JOB}")
-    minimum = signed_int32(text)
-    if minimum is None:
+    minimum, digits = signed_int32(text), text.lstrip("+-")
+    if minimum is None and not (digits.isascii() and digits.isdigit()):
         yield Finding(_at(MIN_PARALLELISM), text, "is not a whole number")
         return
     most = parallel_pods(job) - 1
-    if not 0 < minimum <= most:
+    if minimum is None or not 0 < minimum <= most:
         one = "should be left out: the job runs one pod at a time"
         rule = f"should be between 1 and {most}" if most > 0 else one
-        yield Finding(_at(MIN_PARALLELISM), minimum, rule)
+        yield Finding(_at(MIN_PARALLELISM), text if minimum is None else minimum, rule)
 
 
 def _completions(job: Job) -> Iterator[Finding]:
