@@ -228,6 +228,16 @@ def test_a_queue_that_keeps_less_quota_leaves_its_cohort_less() -> None:
     assert lowered(before, after) == [Reason.LIMIT_LOWERED]
 
 
+def test_a_queue_that_leaves_a_cohort_with_quota_of_its_own_takes_its_use_along() -> None:
+    jobs = (a_workload("b", queue="b"), a_workload("c", queue="c"), *pods("b", 4), *pods("c", 2))
+
+    def with_b_in(cohort: str) -> Facts:
+        cohorts = a_cohort("inner", [4, None, 0], "top"), a_cohort("top")
+        return facts(*cohorts, a_queue("b", 0, cohort), a_queue("c", 2, "top"), *jobs)
+
+    assert lowered(with_b_in("inner"), with_b_in("top")) == [Reason.LIMIT_LOWERED]
+
+
 def test_a_flavor_that_is_removed_is_a_lowered_limit() -> None:
     jobs = (a_workload("job"), *pods("job", 4))
     assert lowered(facts(a_queue(cpu=4), *jobs), facts(a_queue("q", other={"cpu": 4}), *jobs)) == [

@@ -39,6 +39,13 @@ class Limit(NamedTuple):
     of: FlavorResource
 
 
+class Kept(NamedTuple):
+    """The quota that a holder does not lend; use of ``queues`` within it is no use of its parent."""
+
+    amount: int
+    queues: frozenset[str]
+
+
 @dataclass(slots=True)
 class _Node:
     parent: Holder | None
@@ -103,12 +110,16 @@ class QuotaTrees:
             use[holder] = sum(max(0, use[child] - self._kept(child, of, quotas[child])) for child in children)
         return use
 
-    def kept_of(self, root: Holder, of: FlavorResource) -> dict[Holder, dict[Holder, int]]:
+    def kept_of(self, root: Holder, of: FlavorResource) -> dict[Holder, dict[Holder, Kept]]:
         """Return, by holder in the tree, what those below it do not lend, if it is more than nothing."""
         quotas = self._tree_quotas(root, of)
-        kept = {holder: self._kept(holder, of, quota) for holder, quota in quotas.items()}
+        kept = {
+            holder: Kept(amount, self.queues_below(holder))
+            for holder, quota in quotas.items()
+            if (amount := self._kept(holder, of, quota))
+        }
         return {
-            holder: {below: kept[below] for below in self._subtree(holder)[1:] if kept[below]}
+            holder: {below: kept[below] for below in self._subtree(holder)[1:] if below in kept}
             for holder in quotas
         }
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Generic, TypeVar
 
-from quorate.witness.limits import Holder
+from quorate.witness.limits import Holder, Kept
 from quorate.witness.report import Reason
 
 K = TypeVar("K", bound=Hashable)
@@ -15,15 +15,15 @@ K = TypeVar("K", bound=Hashable)
 class _Seen:
     limit: int | None  # None: no limit
     queues: frozenset[str]  # the cluster queues that share it
-    kept: Mapping[Holder, int]  # quota below it that is not lent: use within it does not count
+    kept: Mapping[Holder, Kept]  # below it: use within what is kept does not count
 
 
 class LoweredLimits(Generic[K]):
     """The limits of the last observation, and the last moment at which each was lowered.
 
     A cluster queue that joins a cohort lowers what the cohort has left, too, if the queue existed before, and
-    so does a child that keeps less of its quota for itself.  A resource that gets quota had none to hold what
-    runs already.
+    so does a child that keeps less of its quota for its queues, or that one of these leaves.  A resource that
+    gets quota had none to hold what runs already.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class LoweredLimits(Generic[K]):
     def _is_lower(self, new: _Seen, old: _Seen) -> bool:
         if new.limit is not None and (old.limit is None or new.limit < old.limit):
             return True
-        if any(new.kept.get(holder, 0) < kept for holder, kept in old.kept.items()):
+        if any(_holds_less(kept, new.kept.get(holder)) for holder, kept in old.kept.items()):
             return True
         return bool((new.queues - old.queues) & self._queues)
 
@@ -70,7 +70,7 @@ class _Observation(Generic[K]):
     _seen: dict[K, _Seen] = field(default_factory=dict)
 
     def lowered_at(
-        self, key: K, limit: int | None, queues: frozenset[str], kept: Mapping[Holder, int]
+        self, key: K, limit: int | None, queues: frozenset[str], kept: Mapping[Holder, Kept]
     ) -> float:
         """Return when the limit was last lowered, -inf if it never was."""
         self._seen[key] = seen = _Seen(limit, queues, kept)
@@ -78,3 +78,7 @@ class _Observation(Generic[K]):
 
     def end(self) -> None:
         self._limits._replace(self._seen)
+
+
+def _holds_less(old: Kept, new: Kept | None) -> bool:
+    return new is None or new.amount < old.amount or bool(old.queues - new.queues)
