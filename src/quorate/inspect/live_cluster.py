@@ -37,10 +37,7 @@ def read_cluster(cluster_options: ClusterOptions, config: Path | None, runs: str
 
     Raises ``UsageError`` without the permission to list a kind of all namespaces.
     """
-    try:
-        assumed_s = parse_duration(runs)
-    except InvalidDuration as error:
-        raise UsageError(f"--runs {runs}: is not a duration (write 10m, 1h30m or 500ms)") from error
+    assumed_s = assumed_run_s(runs)
     now = WallClock().now()
 
     async def read(connection: Connection) -> LiveCluster:
@@ -61,6 +58,14 @@ def read_cluster(cluster_options: ClusterOptions, config: Path | None, runs: str
         return LiveCluster(by_resource, times, expected, now, effective, connection.namespace)
 
     return with_cluster(cluster_options, read)
+
+
+def assumed_run_s(runs: str) -> float:
+    """Return the value of the option ``--runs`` in seconds.  Raises ``UsageError``."""
+    try:
+        return parse_duration(runs)
+    except InvalidDuration as error:
+        raise UsageError(f"--runs {runs}: is not a duration (write 10m, 1h30m or 500ms)") from error
 
 
 async def read_objects(client: Client) -> AsyncIterator[tuple[Resource[Any], list[Any]]]:

@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from quorate.api import codec
 from quorate.api.kueue import GROUP, VERSION
+from quorate.simulate.inputs.changes import changed, changed_by_text
 from quorate.simulate.inputs.scenario import API_VERSION
-from quorate.simulate.inputs.world import World, changed, changed_by_text, read_world, read_world_text
+from quorate.simulate.inputs.world import World, read_world, read_world_text
 
 Json = dict[str, Any]
 _SOURCE: Final = "scenario"

@@ -10,7 +10,8 @@ from quorate.sdk.results import Comparison, Job, Result, Simulation, Summary, Ta
 from quorate.sdk.scenario import Scenario
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
-from quorate.simulate.inputs.world import World, changed
+from quorate.simulate.inputs.changes import changed
+from quorate.simulate.inputs.world import World
 from quorate.simulate.results.comparison import compare
 from quorate.simulate.results.summary import summarize
 from quorate.simulate.results.tables import job_columns, usage_columns

@@ -1,7 +1,6 @@
 """Snapshots: what they keep, what they learn, and that they are played as the cluster would go on."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,18 @@ from tests.e2e.verbs import CommandLine
 from tests.e2e.world import World, run_story
 
 NOW = 1_767_571_200.0  # 2026-01-05T00:00:00Z
+
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: more, labels: {kueue.x-k8s.io/queue-name: queue}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: busybox, resources: {requests: {cpu: 1}}}]
+"""
 
 
 def workload(
@@ -158,9 +169,15 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
         answer = json.loads(await command.output_of("queue", "forecast", "--json", "--plays", "3"))
         (start,) = answer["workloads"]
         assert start["started"] == 3
-        cluster = ("--kubeconfig", os.environ["KUBECONFIG"])
-        live = json.loads(await command.output_of("simulate", *cluster, "-o", "json"))
+        change = tmp_path / "job.yaml"
+        change.write_text(JOB)
+        live = json.loads(await command.output_of("simulate", "--change", str(change), "-o", "json"))
         assert live["scenario"]["outcomes"]["succeeded"] == 2
+        (compared,) = live["changes"]
+        assert compared["after"]["outcomes"]["succeeded"] == 3
+        change.write_text(JOB.replace("queue-name: queue", "queue-name: queu"))
+        misspelt = await command("simulate", "--change", str(change))
+        assert "is no LocalQueue of namespace default (did you mean queue?)" in misspelt.err
         refused = await command("queue", "forecast", "queue")
         assert refused.err == (
             "error: ClusterQueue queue does not exist (write lq/queue for a local queue)\n"

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from quorate.api.meta import Key
-from quorate.kube.resources import CLUSTER_QUEUES
-from quorate.simulate.inputs.world import InvalidWorld, changed, read_world
+from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
+from quorate.simulate.engine.player import play
+from quorate.simulate.inputs.changes import changed
+from quorate.simulate.inputs.world import InvalidWorld, World, kinds, read_world
 from tests.simulate.worlds import FLAVOR, HEAD, queue
 
 JOBS = "jobs: [{name: a, queue: q, runs: 10s, requests: {cpu: 1}}]\n"
@@ -69,6 +71,71 @@ def test_every_document_has_its_findings(tmp_path: Path) -> None:
         + queue("q", -4) + "---\n- 1\n",
     )  # fmt: skip
     assert [each.partition(" ")[0] for each in found] == ["5:", "10:", "18:", "26:"]
+
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: train, labels: {{kueue.x-k8s.io/queue-name: {queue}}}}}
+spec:
+  parallelism: 2
+  completions: 2
+  suspend: true
+  template:
+    metadata: {{annotations: {{{annotations}}}}}
+    spec:
+      restartPolicy: Never
+      containers: [{{name: main, image: busybox, resources: {{requests: {{cpu: 1}}}}}}]
+"""
+DURATION = "simulate.quorate.dev/duration: 5m"
+CHANGES = (
+    ("", f"{{file}}: changes nothing (write manifests of {kinds()}, or of a job)"),
+    (
+        JOB.format(queue="research-", annotations=DURATION),
+        "{file}:4: metadata.labels[kueue.x-k8s.io/queue-name]: 'research-' is no LocalQueue of namespace "
+        "default (did you mean research?)",
+    ),
+    (
+        JOB.format(queue="research", annotations=""),
+        "{file}:4: metadata.name: 'train' has no run time (annotate its pods with "
+        "simulate.quorate.dev/duration)",
+    ),
+    (
+        queue("reserch", 8).split("---")[1],
+        "{file}: the ClusterQueue reserch is new, and no LocalQueue names it (did you mean research?)",
+    ),
+    (
+        queue("other", 8).split("---")[2].replace("clusterQueue: other", "clusterQueue: researh"),
+        "{file}: the LocalQueue default/other names the ClusterQueue researh, which does not exist "
+        "(did you mean research?)",
+    ),
+)
+
+
+def research(tmp_path: Path) -> World:
+    file = tmp_path / "world.yaml"
+    jobs = JOBS.replace("queue: q", "queue: research")
+    file.write_text(HEAD + jobs + "---\n" + FLAVOR + queue("research", 4))
+    return read_world(file)
+
+
+@pytest.mark.parametrize(("text", "finding"), CHANGES)
+def test_a_change_that_changes_nothing_is_a_finding(tmp_path: Path, text: str, finding: str) -> None:
+    world, change = research(tmp_path), tmp_path / "change.yaml"
+    change.write_text(text)
+    with pytest.raises(InvalidWorld) as refused:
+        changed(world, change)
+    assert refused.value.findings == (finding.format(file=change),)
+
+
+def test_a_job_is_submitted_when_the_run_begins(tmp_path: Path) -> None:
+    world, change = research(tmp_path), tmp_path / "change.yaml"
+    change.write_text(JOB.format(queue="research", annotations=DURATION))
+    (workload,) = changed(world, change).of_kind(WORKLOADS)
+    assert [pod_set.count for pod_set in workload.spec.pod_sets] == [2]
+    assert workload.spec.maximum_execution_time_seconds == 300
+    jobs = play(changed(world, change)).jobs
+    assert len(jobs.admitted_ms) == 1 + len(play(world).jobs.admitted_ms)
 
 
 def test_a_world_has_one_scenario(tmp_path: Path) -> None:

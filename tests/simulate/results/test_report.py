@@ -12,7 +12,8 @@ import pytest
 from quorate.cli.simulate.report import figures, page, series
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
-from quorate.simulate.inputs.world import changed, read_world
+from quorate.simulate.inputs.changes import changed
+from quorate.simulate.inputs.world import read_world
 from quorate.simulate.results.comparison import compare
 from quorate.simulate.results.summary import summarize
 from tests.simulate.engine.test_player import HIGH, LOW

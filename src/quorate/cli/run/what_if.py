@@ -8,7 +8,8 @@ from rich.table import Table
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.engine.records import NEVER
-from quorate.simulate.inputs.world import changed, read_world
+from quorate.simulate.inputs.changes import changed
+from quorate.simulate.inputs.world import read_world
 
 EXAMPLES: Final = "examples/simulate"
 WORLD: Final = "all-or-nothing.yaml"

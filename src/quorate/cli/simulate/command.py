@@ -1,5 +1,6 @@
 """``quorate simulate``: play a scenario through the queueing core, as it is and with changes."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
@@ -21,13 +22,14 @@ from quorate.cli.verbs.printing import print_value
 from quorate.inspect.configuration_files import InvalidFiles
 from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import UsageError
-from quorate.inspect.live_cluster import read_cluster
+from quorate.inspect.live_cluster import assumed_run_s, read_cluster
 from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.estimates.snapshot import snapshot_world
+from quorate.simulate.inputs.changes import changed
 from quorate.simulate.inputs.submissions import number_of_jobs
-from quorate.simulate.inputs.world import InvalidWorld, World, changed, read_world
+from quorate.simulate.inputs.world import InvalidWorld, World, read_world
 from quorate.simulate.results.comparison import Comparison, compare
 from quorate.simulate.results.summary import Summary, summarize
 from quorate.simulate.results.tables import Columns, job_columns, stacked, usage_columns
@@ -53,14 +55,15 @@ Scenario = Annotated[
     typer.Argument(
         metavar="[SCENARIO]",
         help="A file with a Scenario and manifests, a directory of such files, or a trace ([b].swf[/b]). "
-        "Default: the cluster of --kubeconfig or --context as it is now.",
+        "Default: the cluster of --kubeconfig, --context or $KUBECONFIG as it is now.",
     ),
 ]
 Changes = Annotated[
     list[Path] | None,
     typer.Option(
         "--change", metavar="FILE|DIR",
-        help="Manifests to apply to the scenario: another quota, cohort, policy, Configuration or Scenario. "
+        help="Manifests to apply to the scenario: another quota, cohort, policy, Configuration or Scenario, "
+        "or jobs to submit. "
         "Repeat it to compare several changes, each with the scenario as it is.",
     ),
 ]  # fmt: skip
@@ -111,7 +114,7 @@ def simulate(
     """  # noqa: E501  the example is one line, to be copied
     try:
         name, world = _world(scenario, runs, ClusterOptions(kubeconfig, context))
-        variants = [(str(path), changed(world, path)) for path in change or ()]
+        variants = [(str(path), changed(world, path, assumed_run_s(runs))) for path in change or ()]
     except InvalidWorld as error:
         raise InvalidFiles(error.findings) from error
     if len({name for name, _ in variants}) < len(variants):
@@ -143,11 +146,11 @@ def simulate(
 
 
 def _world(scenario: Path | None, runs: str, cluster: ClusterOptions) -> tuple[str, World]:
-    """Return the world to play, and its name."""
-    is_cluster = cluster.kubeconfig is not None or bool(cluster.context)
-    if is_cluster == (scenario is not None):
+    """Return the world to play, and its name; $KUBECONFIG names the cluster if nothing else is named."""
+    names_cluster = cluster.kubeconfig is not None or bool(cluster.context)
+    if names_cluster if scenario is not None else not (names_cluster or os.environ.get("KUBECONFIG")):
         raise UsageError(
-            "name either a SCENARIO or the cluster to play (--kubeconfig FILE or --context NAME)"
+            "name either a SCENARIO or the cluster to play (--kubeconfig FILE, --context NAME or $KUBECONFIG)"
         )
     if scenario is not None:
         return str(scenario), read_world(scenario)

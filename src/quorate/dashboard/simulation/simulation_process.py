@@ -21,13 +21,14 @@ from quorate.dashboard.limits import MEMORY_BYTES, MOST_FINDINGS, NICENESS, PROC
 from quorate.dashboard.schema import Forecast, StartEstimate, WhatIfAnswer
 from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import user_message
-from quorate.inspect.live_cluster import LiveCluster, read_cluster
+from quorate.inspect.live_cluster import LiveCluster, assumed_run_s, read_cluster
 from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.engine.player import play
 from quorate.simulate.estimates.forecast import bounded_forecast
 from quorate.simulate.estimates.snapshot import snapshot_world, with_expected
+from quorate.simulate.inputs.changes import changed_by_text
 from quorate.simulate.inputs.scenario import API_VERSION
-from quorate.simulate.inputs.world import InvalidWorld, World, changed_by_text
+from quorate.simulate.inputs.world import InvalidWorld, World
 from quorate.simulate.limits import PLAYS
 from quorate.simulate.results.comparison import compare
 
@@ -92,7 +93,7 @@ def _outcome(task: Task) -> Outcome:
             case ForecastTask():
                 return Forecasted(_forecast(live, task.budget_s))
             case WhatIfTask(text=text):
-                return Compared(_what_if(live, text))
+                return Compared(_what_if(live, text, assumed_run_s(task.cluster.run_duration)))
     except MemoryError:
         return Failure("the simulation needs more memory than it may use")
     except Exception as error:
@@ -139,14 +140,14 @@ def _forecast(live: LiveCluster, budget_s: float) -> Forecast:
     )
 
 
-def _what_if(live: LiveCluster, text: str) -> WhatIfAnswer:
+def _what_if(live: LiveCluster, text: str, assumed_s: float) -> WhatIfAnswer:
     begin_s = time.perf_counter()
     answer = partial(WhatIfAnswer, run_times=tuple(times.origin for times in live.times))
     world = _world(live)
     try:
         findings = _refused_documents(text)
         if not findings:
-            runs = play(world), play(changed_by_text(world, text, MANIFESTS))
+            runs = play(world), play(changed_by_text(world, text, MANIFESTS, assumed_s))
             return answer(
                 comparison=compare(MANIFESTS, *runs), findings=(), took_s=time.perf_counter() - begin_s
             )

@@ -1,11 +1,11 @@
 """Worlds: the manifests of a simulation, and the objects that they describe.
 
 A world is read from files as they are applied to a cluster: queues, cohorts, flavors, priority classes,
-admission checks, namespaces, a Configuration of the controllers, and one ``Scenario``.  ``changed`` returns
-the world after other manifests are applied; an object of the same kind and name is replaced.
+admission checks, namespaces, a Configuration of the controllers, and one ``Scenario``.  ``changes`` applies
+other manifests.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +25,7 @@ from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.findings import Finding
 from quorate.api.kueue.conversion import V1BETA1, V1BETA2, convert_version
 from quorate.api.meta import Key, is_true
+from quorate.api.suggestions import suggestion
 from quorate.api.validation import manifest_findings
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -147,13 +148,19 @@ class World(msgspec.Struct, frozen=True):
             yield self.objects[key]
 
 
-class _Content(msgspec.Struct):
+def _is_no_job(api_version: str, kind: str) -> bool:
+    return False
+
+
+class Content(msgspec.Struct):
     """What the documents of some files say."""
 
     scenarios: list[tuple[Path, Scenario]] = []
     configurations: list[Configuration] = []
     objects: dict[tuple[str, str, Key], Any] = {}
     findings: list[str] = []
+    jobs: list[tuple[Path, Document]] = []
+    is_job: Callable[[str, str], bool] = _is_no_job  # by apiVersion and kind: which are kept in ``jobs``
 
 
 def read_world(path: Path) -> World:
@@ -163,7 +170,7 @@ def read_world(path: Path) -> World:
     """
     if path.suffix == TRACE_SUFFIX:
         return _world_of_trace(path)
-    return _world(_read(path), path, None)
+    return _world(read_files(path, Content()), path, None)
 
 
 def _world_of_trace(path: Path) -> World:
@@ -185,10 +192,10 @@ def read_world_text(text: str, source: str, directory: Path) -> World:
 
     Raises ``InvalidWorld`` with all findings.
     """
-    return _world(_read_texts([(Path(source), text.encode())]), Path(source), directory)
+    return _world(read_texts([(Path(source), text.encode())], Content()), Path(source), directory)
 
 
-def _world(content: _Content, path: Path, directory: Path | None) -> World:
+def _world(content: Content, path: Path, directory: Path | None) -> World:
     if len(content.scenarios) != 1 and not content.findings:
         written = ", ".join(str(file) for file, _ in content.scenarios) or f"no document of {path}"
         content.findings.append(
@@ -200,51 +207,22 @@ def _world(content: _Content, path: Path, directory: Path | None) -> World:
     ((file, scenario),) = content.scenarios
     configuration = content.configurations[-1] if content.configurations else default_configuration()
     world = World(file.parent if directory is None else directory, scenario, configuration, content.objects)
-    return _checked(world, path)
+    return checked(world, path)
 
 
-def changed(world: World, path: Path) -> World:
-    """Return ``world`` with the manifests of a file or directory applied.
-
-    Raises ``InvalidWorld`` with all findings.
-    """
-    return _changed(world, _read(path), path)
-
-
-def changed_by_text(world: World, text: str, source: str) -> World:
-    """Return ``world`` with the manifests of a text applied; ``source`` names it in findings.
-
-    Raises ``InvalidWorld`` with all findings.
-    """
-    return _changed(world, _read_texts([(Path(source), text.encode())]), Path(source))
-
-
-def _changed(world: World, content: _Content, path: Path) -> World:
-    if not (content.scenarios or content.configurations or content.objects or content.findings):
-        content.findings.append(f"{path}: changes nothing (write manifests of {_kinds()})")
-    if content.findings:
-        raise InvalidWorld(content.findings)
-    new = World(
-        directory=world.directory,
-        scenario=content.scenarios[-1][1] if content.scenarios else world.scenario,
-        configuration=content.configurations[-1] if content.configurations else world.configuration,
-        objects={**world.objects, **content.objects},
-    )
-    return _checked(new, path)
-
-
-def _read(path: Path) -> _Content:
+def read_files(path: Path, content: Content) -> Content:
+    """Add the documents of a file, or of the manifests of a directory, to ``content``, and return it."""
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         files = [file for file in files if file == path or file.suffix in _SUFFIXES]
         texts = [(file, file.read_bytes()) for file in files]
     except OSError as error:
         raise InvalidWorld([f"{error.filename}: {(error.strerror or '').lower()}"]) from error
-    return _read_texts(texts)
+    return read_texts(texts, content)
 
 
-def _read_texts(texts: Iterable[tuple[Path, bytes]]) -> _Content:
-    content = _Content()
+def read_texts(texts: Iterable[tuple[Path, bytes]], content: Content) -> Content:
+    """Add the documents of texts, each with the name of its file, to ``content``, and return it."""
     for file, data in texts:
         try:
             text = data.decode()
@@ -256,15 +234,16 @@ def _read_texts(texts: Iterable[tuple[Path, bytes]]) -> _Content:
             content.findings.append(f"{file}:1: byte {error.start} is not UTF-8 (save the file as UTF-8)")
             continue
         for document in documents:
-            content.findings += (_line(file, finding) for finding in _add(content, file, document))
+            content.findings += (finding_line(file, finding) for finding in _add(content, file, document))
     return content
 
 
-def _line(file: Path, finding: Finding) -> str:
+def finding_line(file: Path, finding: Finding) -> str:
+    """Return the finding about a file as ``file:line: path: value rule``."""
     return f"{file}:{finding.line or 1}: {msgspec.structs.replace(finding, line=0)}"
 
 
-def _add(content: _Content, file: Path, document: Document) -> list[Finding]:
+def _add(content: Content, file: Path, document: Document) -> list[Finding]:
     """Add the content of one document; return the findings about it."""
     value = document.value
     if not isinstance(value, dict):
@@ -282,14 +261,19 @@ def _add(content: _Content, file: Path, document: Document) -> list[Finding]:
         return []
     if document.findings:
         return list(document.findings)
-    return _add_object(content, document, str(api_version), str(kind))
+    return _add_object(content, file, document, str(api_version), str(kind))
 
 
-def _add_object(content: _Content, document: Document, api_version: str, kind: str) -> list[Finding]:
+def _add_object(
+    content: Content, file: Path, document: Document, api_version: str, kind: str
+) -> list[Finding]:
     value: dict[str, Any] = document.value
     resource = RESOURCES.get((V1BETA2 if api_version == V1BETA1 else api_version, kind))
     if resource is None:
-        rule = f"of {api_version} is not simulated (write {_kinds()})"
+        if content.is_job(api_version, kind):
+            content.jobs.append((file, document))
+            return []
+        rule = f"of {api_version} is not simulated (write {kinds()})"
         return [Finding("kind", kind, rule, document.line_of("kind"))]
     findings = [_located(document, finding) for finding in manifest_findings(value)]
     if findings:
@@ -315,11 +299,12 @@ def _located(document: Document, finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, line=document.line_of(finding.path))
 
 
-def _kinds() -> str:
+def kinds() -> str:
+    """Return the kinds of objects that are simulated, as text."""
     return ", ".join(sorted(kind for _, kind in RESOURCES))
 
 
-def _checked(world: World, path: Path) -> World:
+def checked(world: World, path: Path) -> World:
     """Return the world.  Raises ``InvalidWorld`` if a class of jobs refers to an absent object."""
     queues = {queue.metadata.key for queue in world.of_kind(LOCAL_QUEUES)}
     priorities = {priority.metadata.name for priority in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
@@ -337,10 +322,17 @@ def _checked(world: World, path: Path) -> World:
     used += [
         (job_model.name, Key(job_model.namespace, job_model.queue)) for job_model in world.scenario.models
     ]
-    findings = [_absent(path, user, "LocalQueue", key) for user, key in used if key not in queues]
+    findings = [
+        _absent(
+            path, user, "LocalQueue", key,
+            (queue.name for queue in queues if queue.namespace == key.namespace),
+        )
+        for user, key in used
+        if key not in queues
+    ]  # fmt: skip
     volcano_queues = {queue.metadata.name for queue in world.of_kind(QUEUES)} | BUILT_IN.keys()
     findings += [
-        _absent(path, job_class.name, "Queue", Key("", name))
+        _absent(path, job_class.name, "Queue", Key("", name), volcano_queues)
         for job_class in world.scenario.classes
         for name in job_class.queues
         if job_class.is_volcano and name not in volcano_queues
@@ -351,7 +343,7 @@ def _checked(world: World, path: Path) -> World:
         if job_class.is_volcano and not world.nodes
     ]
     findings += [
-        _absent(path, job_class.name, "WorkloadPriorityClass", Key("", job_class.priority_class))
+        _absent(path, job_class.name, "WorkloadPriorityClass", Key("", job_class.priority_class), priorities)
         for job_class in world.scenario.classes
         if job_class.priority_class and job_class.priority_class not in priorities
     ]
@@ -396,5 +388,6 @@ def _trace_problems(world: World, file: str) -> list[str]:
     return []
 
 
-def _absent(path: Path, user: str, kind: str, key: Key) -> str:
-    return f"{path}: {user} names the {kind} {key}, which is in no manifest (add it beside the scenario)"
+def _absent(path: Path, user: str, kind: str, key: Key, existing: Iterable[str]) -> str:
+    hint = suggestion(key.name, existing) or " (add it beside the scenario)"
+    return f"{path}: {user} names the {kind} {key}, which is in no manifest{hint}"
