@@ -219,7 +219,10 @@ def summary_of(explanation: Explanation, metadata: ObjectMeta) -> ExplanationSum
     """Return the summary of the explanation of the object with ``metadata``."""
     return ExplanationSummary(
         metadata=ObjectMeta(
-            namespace=metadata.namespace, name=metadata.name, resource_version=metadata.resource_version
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
         ),
         state=explanation.state,
         message=explanation.message,

@@ -59,6 +59,11 @@ ISSUER_TIMEOUT_S: Final = 10.0  # of a request to the issuer
 ISSUER_BYTES: Final = 256 * 1024  # of an answer of the issuer
 LINK_VALID_S: Final = 3600.0  # of a link that logs in once
 
+# Explanations
+SHORTEST_EXPLAINED_S: Final = 2.0  # between two lists of explanations
+EXPLAINED_REST: Final = 9.0  # pause between two lists, in durations of the last one
+EXPLAINED_SLICE: Final = 200  # workloads that are shown anew before other tasks run
+
 # Forecasts and comparisons
 DEADLINE_S: Final = 120.0  # of a forecast or a comparison
 BUDGET_S: Final = 8.0  # of processor time for the runs; reading 10,000 workloads takes another second or two

@@ -21,6 +21,7 @@ from quorate.dashboard.login.oidc import OidcLogins, OidcSettings
 from quorate.dashboard.login.one_time_links import OneTimeLinks
 from quorate.dashboard.login.sessions import Sessions
 from quorate.dashboard.model.changes import Changed
+from quorate.dashboard.model.explanation_feed import ExplanationFeed
 from quorate.dashboard.model.model import DashboardModel, run_model
 from quorate.dashboard.serving.app import Dashboard
 from quorate.dashboard.serving.event_stream import EventStreams
@@ -112,9 +113,10 @@ async def run_dashboard(
             StaticFiles(),
         )
         app = dashboard.application(over_tls=options.tls is not None, on_loopback=options.address.is_loopback)
-        forecasting = (
-            asyncio.create_task(forecasts.run(), name="forecasts") if options.has_forecasts else None
-        )
+        explanations = ExplanationFeed(model, client, clock, lambda: len(sessions) > 0)
+        tasks = {asyncio.create_task(explanations.run(), name="explanations")}
+        if options.has_forecasts:
+            tasks.add(asyncio.create_task(forecasts.run(), name="forecasts"))
         try:
             async with serving("--address", options.address, app, options.tls, options.limits) as bound:
                 assert bound is not None
@@ -123,9 +125,9 @@ async def run_dashboard(
                     links.renew()
                 yield model, bound
         finally:
-            if forecasting is not None:
-                forecasting.cancel()
-                await asyncio.wait({forecasting})
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             await sessions.close()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
-from quorate.api.explanation import Explanation
+from quorate.api.explanation import ExplainedState, Explanation
 from quorate.api.meta import Struct
 from quorate.simulate.results.comparison import Comparison
 
@@ -108,8 +108,11 @@ class Counts(Answer):
     """Workloads that the caller may read, by what they do."""
 
     pending: int  # waiting for quota, after an eviction too
+    never_fits: int  # of the pending ones: they start only after a change
+    held: int  # of the pending ones: something keeps them out of the queue
     reserving: int  # with quota, not admitted yet
     admitted: int  # running or not
+    stuck: int  # of the admitted ones: not all pods can run before something is changed
     running: int  # admitted, and all of its pods run
     evicted: int  # of the pending ones: after an eviction
     inactive: int
@@ -120,7 +123,7 @@ class Overview(Answer):
     at: datetime
     counts: Counts
     cohorts: tuple[CohortNode, ...]
-    reasons: tuple[ReasonCount, ...]  # the most frequent ones of all that waits
+    reasons: tuple[ReasonCount, ...]  # the most frequent ones of all that waits, with quota or without
     pod_groups: dict[str, int]  # by phase
     nodes: "NodeTotals | None"  # None: the caller may not list nodes
 
@@ -156,7 +159,10 @@ class ClusterQueueDetail(Answer):
 
 # --- Workloads
 
-WorkloadState = Literal["Pending", "QuotaReserved", "Admitted", "Running", "Evicted", "Inactive", "Finished"]
+WorkloadState = Literal[
+    "Pending", "NeverFits", "Held", "QuotaReserved", "Admitted", "Stuck", "Running", "Evicted", "Inactive",
+    "Finished",
+]  # fmt: skip
 
 
 class WorkloadRow(Answer):
@@ -174,7 +180,7 @@ class WorkloadRow(Answer):
     created_at: datetime
     since: datetime  # when the state began
     position: int | None  # in the pending workloads of its cluster queue, from 0
-    reason: str  # why it waits, in one sentence; empty if it does not
+    reason: str  # why it waits or its pods do not run, in one sentence; empty if they do
     code: str  # of that reason
     starts_p50_s: float | None  # from the forecast; None: unknown
     starts_p90_s: float | None
@@ -248,6 +254,7 @@ class PodGroupRow(Answer):
     name: str
     queue: str
     phase: str
+    state: ExplainedState
     min_member: int
     running: int
     pending: int
@@ -256,6 +263,7 @@ class PodGroupRow(Answer):
     priority_class: str
     created_at: datetime
     reason: str  # why it waits
+    code: str  # of that reason
 
 
 class PodGroupPage(Answer):

@@ -123,7 +123,7 @@ function GroupTable({ groups }: { groups: readonly PodGroupRow[] }) {
               </Link>
             </td>
             <td>
-              <StateBadge state={group.phase} />
+              <PhaseBadge group={group} />
             </td>
             <td>{group.queue}</td>
             <td>
@@ -142,6 +142,12 @@ function GroupTable({ groups }: { groups: readonly PodGroupRow[] }) {
   );
 }
 
+/** The phase of a group, or the state that says that it cannot start or run as it is. */
+function PhaseBadge({ group }: { group: PodGroupRow }) {
+  const cannot = group.state === "NeverFits" || group.state === "Stuck";
+  return <StateBadge state={cannot ? group.state : group.phase} />;
+}
+
 function GroupCard({ group }: { group: PodGroupRow }) {
   return (
     <li className={css.card}>
@@ -149,7 +155,7 @@ function GroupCard({ group }: { group: PodGroupRow }) {
         <Link to={gangAddress(group.namespace, group.name)} className={css.name}>
           {group.name}
         </Link>
-        <StateBadge state={group.phase} />
+        <PhaseBadge group={group} />
       </span>
       <span className="small muted">
         {group.namespace} · queue {group.queue} · <Ago at={group.createdAt} />

@@ -33,7 +33,8 @@ function Content({ overview, session }: { overview: Overview; session: Session }
   const [initial] = useState(() => scarcestResource(queues));
   const [resource, setResource] = useParameter("resource", initial);
   const concerns = attention(overview);
-  const waiting = overview.counts.pending;
+  const { pending, reserving, admitted, running } = overview.counts;
+  const waiting = pending + reserving + admitted - running;
   return (
     <div className="page">
       <h1 className="hidden-text">Overview</h1>
@@ -77,7 +78,7 @@ function Content({ overview, session }: { overview: Overview; session: Session }
             {overview.reasons.length === 0 ? (
               <Calm>{waiting === 0 ? "Nothing waits." : "No reasons are known yet."}</Calm>
             ) : (
-              <ReasonBars reasons={overview.reasons.slice(0, 3)} waiting={waiting} />
+              <ReasonBars reasons={overview.reasons} waiting={waiting} />
             )}
           </Panel>
           <Panel title="Needs attention">

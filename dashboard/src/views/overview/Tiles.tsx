@@ -6,9 +6,16 @@ import css from "./Tiles.module.css";
 /** The number of workloads in each state, each a link to these workloads. */
 export function Tiles({ counts }: { counts: Overview["counts"] }) {
   const tiles: [string, number, string][] = [
-    ["Pending", counts.pending - counts.evicted, "waiting for quota"],
+    [
+      "Pending",
+      counts.pending - counts.evicted - counts.neverFits - counts.held,
+      "waiting for quota",
+    ],
+    ["NeverFits", counts.neverFits, "more than there is"],
+    ["Held", counts.held, "kept out of the queue"],
     ["QuotaReserved", counts.reserving, "waiting for checks"],
-    ["Admitted", counts.admitted - counts.running, "pods are starting"],
+    ["Admitted", counts.admitted - counts.running - counts.stuck, "pods are starting"],
+    ["Stuck", counts.stuck, "pods cannot run"],
     ["Running", counts.running, "all pods run"],
     ["Evicted", counts.evicted, "waiting again"],
     ["Inactive", counts.inactive, "deactivated"],

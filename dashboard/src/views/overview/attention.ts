@@ -15,7 +15,23 @@ export interface Attention {
 export function attention(overview: Overview): Attention[] {
   const queues = clusterQueuesOf(overview.cohorts);
   const found = queues.flatMap(ofQueue);
-  const { evicted, inactive } = overview.counts;
+  const { evicted, inactive, neverFits, stuck } = overview.counts;
+  if (stuck > 0) {
+    found.push({
+      subject: plural(stuck, "workload"),
+      name: false,
+      text: "admitted, with pods that cannot run",
+      to: "/workloads?state=Stuck",
+    });
+  }
+  if (neverFits > 0) {
+    found.push({
+      subject: plural(neverFits, "workload"),
+      name: false,
+      text: "waiting for more than there is: can never start unchanged",
+      to: "/workloads?state=NeverFits",
+    });
+  }
   if (evicted > 0) {
     found.push({
       subject: plural(evicted, "workload"),

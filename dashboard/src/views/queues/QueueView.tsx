@@ -93,7 +93,14 @@ function Detail({ detail }: { detail: ClusterQueueDetail }) {
         <div className="stack">
           <Panel title="Why workloads wait">
             {summary.reasons.length > 0 ? (
-              <ReasonBars reasons={summary.reasons} waiting={summary.pending} clusterQueue={summary.name} />
+              <ReasonBars
+                reasons={summary.reasons}
+                waiting={Math.max(
+                  summary.pending,
+                  summary.reasons.reduce((sum, each) => sum + each.workloads, 0),
+                )}
+                clusterQueue={summary.name}
+              />
             ) : (
               <p className="muted">
                 {summary.pending === 0 ? "Nothing waits in this queue." : "No reasons are known yet."}

@@ -15,8 +15,11 @@ import css from "./WorkloadsView.module.css";
 
 const STATES: WorkloadState[] = [
   "Pending",
+  "NeverFits",
+  "Held",
   "QuotaReserved",
   "Admitted",
+  "Stuck",
   "Running",
   "Evicted",
   "Inactive",

@@ -2,15 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from quorate.api.configuration import Configuration
 from quorate.api.core.pod import Pod
+from quorate.api.explanation import ExplanationSummary
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
-from quorate.dashboard.model.workload_index import Group, Listed, WorkloadIndex
+from quorate.dashboard.model.workload_index import WITHOUT_QUOTA, Group, Listed, WorkloadIndex
 from quorate.dashboard.queries import Viewer
 from quorate.gang.cache.queue_accounts import add
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
@@ -41,6 +42,7 @@ class ClusterData:
         self.without_pods = TopologyModel(configuration.topology_gates)  # the nodes as if no pod used them
         self.without_pods.flavors = self.state.flavors
         self.pod_groups: dict[Key, PodGroup] = {}
+        self.pod_group_summaries: Mapping[Key, ExplanationSummary] = {}  # that the controllers serve
         self.gang_queues: dict[str, Queue] = {}
         self.queue_revision = 0  # incremented by every change but of workloads, pod groups, nodes and pods
         self.pod_group_revision = 0  # by changes of pod groups and their queues
@@ -121,7 +123,7 @@ class ClusterData:
 
         Empty if the queue is no reason; then each workload has its own.
         """
-        if group.state not in ("Pending", "Evicted") or group.reserved_in:
+        if group.state not in WITHOUT_QUOTA or group.reserved_in:
             return "", ""
         closed = closed_queue_reason(self.state, group.local_queue)
         return ("", "") if closed is None else (type(closed).__name__, workload_reason_text(closed))

@@ -2,15 +2,17 @@
 
 A workload belongs to one *group*: its local queue, the cluster queue of its reservation, its state, and the
 code of the reason for which it waits.  A list looks at the groups that match, a count at their sizes; neither
-looks at workloads that do not count.  State and reason are read from the object's own status: the dashboard
+looks at workloads that do not count.  State and reason are those of the summaries that the controllers serve.
+Without a summary, or if the workload has changed since, they are those of its own status: the dashboard
 evaluates nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from quorate.api.explanation import ExplanationSummary
 from quorate.api.kueue import Workload
 from quorate.api.meta import (
     Key,
@@ -29,8 +31,16 @@ from quorate.queueing import conditions as c
 from quorate.queueing.explanation.pods import expected_pods
 
 NOT_EVALUATED: Final = "not evaluated yet"
-WAITING_STATES: Final = frozenset({"Pending", "Evicted"})  # without quota
-ADMITTED_STATES: Final = frozenset({"Admitted", "Running"})
+WAITING_STATES: Final = frozenset({"Pending", "Evicted"})  # without quota, in the queue
+WITHOUT_QUOTA: Final = frozenset({*WAITING_STATES, "NeverFits", "Held"})
+ADMITTED_STATES: Final = frozenset({"Admitted", "Running", "Stuck"})
+# By state in the status of a workload: what its summary may say instead.
+_STATES: Final[Mapping[WorkloadState, Mapping[str, WorkloadState]]] = {
+    "Pending": {"NeverFits": "NeverFits", "Held": "Held"},
+    "Evicted": {"NeverFits": "NeverFits", "Held": "Held"},
+    "Admitted": {"Stuck": "Stuck", "Running": "Running"},
+}
+_OF_PODS: Final = ("Admitted", "RunningInPart", "Stuck")  # with reasons that no status has
 
 
 class Group(NamedTuple):
@@ -56,13 +66,20 @@ class Listed:
         "workload",
     )
 
-    def __init__(self, workload: Workload, running_pods: int) -> None:
+    def __init__(
+        self, workload: Workload, running_pods: int, summary: ExplanationSummary | None = None
+    ) -> None:
         metadata, admission = workload.metadata, workload.status.admission
         self.workload = workload
         self.key = metadata.key
         self.state: WorkloadState
-        self.state, self.since = _state_of(workload, running_pods)
-        self.code, self.message = _reason_of(workload)
+        stored, self.since = _state_of(workload, running_pods)
+        self.state, self.code, self.message = stored, *_reason_of(workload)
+        if summary is not None and summary.metadata.uid == metadata.uid:
+            self.state = _STATES.get(stored, {}).get(summary.state, stored)
+            is_of_pods = stored == "Admitted" and summary.state in _OF_PODS
+            if is_of_pods or summary.metadata.resource_version == metadata.resource_version:
+                self.code, self.message = summary.code, summary.message if summary.code else ""
         # Numbers and texts, because lists of all workloads are sorted by them.
         self.created_s = 0.0 if metadata.creation_timestamp is None else epoch(metadata.creation_timestamp)
         self.order = f"{metadata.namespace}\0{metadata.name}"
@@ -90,6 +107,7 @@ class WorkloadIndex:
         self.by_key: dict[Key, Listed] = {}
         self.groups: dict[Group, dict[Key, Listed]] = {}  # no group is empty
         self._by_uid: dict[str, Key] = {}
+        self._summaries: Mapping[Key, ExplanationSummary] = {}
         self.pods = RunningPods(self._pods_changed)
 
     def on_change(self, change: Change[Workload]) -> None:
@@ -100,7 +118,8 @@ class WorkloadIndex:
             self.put(change.new)
 
     def put(self, workload: Workload) -> None:
-        listed = Listed(workload, self.pods.of(workload.metadata.key))
+        key = workload.metadata.key
+        listed = Listed(workload, self.pods.of(key), self._summaries.get(key))
         self._remove(listed.key)
         self.by_key[listed.key] = listed
         self._by_uid[workload.metadata.uid] = listed.key
@@ -117,6 +136,20 @@ class WorkloadIndex:
             del members[key]
             if not members:
                 del self.groups[old.group]
+
+    def set_summaries(self, summaries: Mapping[Key, ExplanationSummary]) -> list[Key]:
+        """Use ``summaries`` from now on; return the workloads of which there was another one or none."""
+        before, self._summaries = self._summaries, summaries
+        return [key for key in self.by_key if before.get(key) != summaries.get(key)]
+
+    def refresh(self, key: Key) -> bool:
+        """Show a workload with its latest summary; return True if it looks different."""
+        old = self.by_key.get(key)
+        if old is None:
+            return False
+        self.put(old.workload)
+        new = self.by_key[key]
+        return (old.state, old.code, old.message) != (new.state, new.code, new.message)
 
     def key_of_uid(self, uid: str) -> Key | None:
         """Return the workload with a uid; None if it does not exist."""

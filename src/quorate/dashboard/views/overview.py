@@ -9,7 +9,7 @@ from quorate.api.volcano import PENDING
 from quorate.dashboard.limits import FREQUENT_REASONS, MAX_DEPTH
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import amount_of, quota_of_cohort
-from quorate.dashboard.model.workload_index import ADMITTED_STATES, WAITING_STATES
+from quorate.dashboard.model.workload_index import ADMITTED_STATES, WITHOUT_QUOTA
 from quorate.dashboard.queries import Viewer
 from quorate.dashboard.schema import CohortNode, Counts, NodeTotals, Overview
 from quorate.dashboard.views.queue_views import Reasons, reasons_by_cluster_queue, summary_of
@@ -43,9 +43,12 @@ def _counts(data: ClusterData, viewer: Viewer) -> Counts:
     for group, members in data.readable(viewer):
         by_state[group.state] += len(members)
     return Counts(
-        pending=sum(by_state[state] for state in WAITING_STATES),
+        pending=sum(by_state[state] for state in WITHOUT_QUOTA),
+        never_fits=by_state["NeverFits"],
+        held=by_state["Held"],
         reserving=by_state["QuotaReserved"],
         admitted=sum(by_state[state] for state in ADMITTED_STATES),
+        stuck=by_state["Stuck"],
         running=by_state["Running"],
         evicted=by_state["Evicted"],
         inactive=by_state["Inactive"],

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from quorate.api.core import Resources
+from quorate.api.explanation import ExplanationSummary, summary_of
 from quorate.api.meta import Key, at_epoch
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, OPEN, PENDING, ROOT_QUEUE, RUNNING, PodGroup
@@ -80,11 +81,13 @@ def _sorted(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> list[Pod
 def _row(data: ClusterData, viewer: Viewer, group: PodGroup) -> PodGroupRow:
     spec, status = group.spec, group.status
     started = status.running + status.succeeded + status.failed
+    summary = _summary_of(data, group)
     return PodGroupRow(
         namespace=group.metadata.namespace,
         name=group.metadata.name,
         queue=spec.queue,
         phase=phase_of(group),
+        state=summary.state,
         min_member=spec.min_member,
         running=status.running,
         pending=max(0, spec.min_member - started),
@@ -92,16 +95,25 @@ def _row(data: ClusterData, viewer: Viewer, group: PodGroup) -> PodGroupRow:
         failed=status.failed,
         priority_class=spec.priority_class_name,
         created_at=group.metadata.creation_timestamp or at_epoch(0),
-        reason=readable_text(data, viewer, _why(group)),
+        reason=readable_text(data, viewer, _why(group, summary)),
+        code=summary.code,
     )
 
 
-def _why(group: PodGroup) -> str:
-    """Return why a group does not run; empty if it does, or has ended."""
-    if phase_of(group) in (RUNNING, COMPLETED):
+def _why(group: PodGroup, summary: ExplanationSummary) -> str:
+    """Return why a group does not run, without its phase; empty if it does, or has ended."""
+    if phase_of(group) in (RUNNING, COMPLETED) and summary.state != "Stuck":
         return ""
-    explanation = explain_group(group)
-    return explanation.reasons[0].text if explanation.reasons else explanation.message
+    return summary.message.removeprefix(f"its phase is {phase_of(group)}; ")
+
+
+def _summary_of(data: ClusterData, group: PodGroup) -> ExplanationSummary:
+    """Return the summary that the controllers serve of this version of the group, else that of its status."""
+    metadata = group.metadata
+    served = data.pod_group_summaries.get(metadata.key)
+    if served is not None and served.metadata.resource_version == metadata.resource_version:
+        return served
+    return summary_of(explain_group(group), metadata)
 
 
 def readable_text(data: ClusterData, viewer: Viewer, text: str) -> str:

@@ -1,0 +1,62 @@
+"""The states and reasons that the controllers serve, read again and again while the dashboard is used.
+
+The longer a list takes, the longer the pause before the next one.  Where the controllers do not answer, the
+views show the states and reasons in the status of the objects.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from quorate.dashboard.limits import EXPLAINED_REST, EXPLAINED_SLICE, SHORTEST_EXPLAINED_S
+from quorate.dashboard.model.changes import Changed
+from quorate.dashboard.model.model import DashboardModel
+from quorate.inspect.explain.served import NotServed, served_summaries
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.log import logger
+
+_NOT_USED_S: Final = 1.0  # until it is looked at again whether the dashboard is used
+
+
+class ExplanationFeed:
+    def __init__(
+        self, model: DashboardModel, client: Client, clock: Clock, is_used: Callable[[], bool]
+    ) -> None:
+        self._model = model
+        self._client = client
+        self._clock = clock.steady
+        self._is_used = is_used
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Read the summaries until cancelled."""
+        while True:
+            begin, period_s = self._clock.now(), _NOT_USED_S
+            if self._is_used():
+                await self.refresh()
+                period_s = max(SHORTEST_EXPLAINED_S, (self._clock.now() - begin) * (1 + EXPLAINED_REST))
+            await self._clock.sleep_until(begin + period_s)
+
+    async def refresh(self) -> None:
+        """Read the summaries of all workloads and pod groups, and show them."""
+        try:
+            workloads = await served_summaries(self._client, "Workload", "")
+            pod_groups = await served_summaries(self._client, "PodGroup", "")
+        except NotServed as problem:
+            if str(problem) != self._problem:
+                self._problem = str(problem)
+                logger(__name__).warning("states are those of the stored objects", problem=self._problem)
+            workloads, pod_groups = {}, {}
+        data, note = self._model.data, self._model.changes.note
+        for number, key in enumerate(data.workloads.set_summaries(workloads), start=1):
+            if data.workloads.refresh(key):
+                names = (data.cluster_queue_of_workload(key),)
+                note(Changed("workload", key, tuple(filter(None, names))))
+            if number % EXPLAINED_SLICE == 0:
+                await asyncio.sleep(0)
+        before, data.pod_group_summaries = data.pod_group_summaries, pod_groups
+        for key in data.pod_groups:
+            if before.get(key) != pod_groups.get(key):
+                data.pod_group_revision += 1
+                note(Changed("pod_group", key))
