@@ -469,8 +469,11 @@ export interface components {
          */
         Counts: {
             pending: number;
+            neverFits: number;
+            held: number;
             reserving: number;
             admitted: number;
+            stuck: number;
             running: number;
             evicted: number;
             inactive: number;
@@ -601,7 +604,7 @@ export interface components {
             localQueue: string;
             clusterQueue: string;
             /** @enum {unknown} */
-            state: "Admitted" | "Evicted" | "Finished" | "Inactive" | "Pending" | "QuotaReserved" | "Running";
+            state: "Admitted" | "Evicted" | "Finished" | "Held" | "Inactive" | "NeverFits" | "Pending" | "QuotaReserved" | "Running" | "Stuck";
             priority: number;
             pods: number;
             admittedPods: number | null;
@@ -659,8 +662,10 @@ export interface components {
         Explanation: {
             object: components["schemas"]["ObjectName"];
             /** @enum {unknown} */
-            state: "Active" | "Admitted" | "Deactivated" | "Evicted" | "Finished" | "Held" | "Inactive" | "NotQueued" | "Queued" | "Running" | "RunningInPart";
+            state: "Active" | "Admitted" | "Deactivated" | "Evicted" | "Finished" | "Held" | "Inactive" | "NeverFits" | "NotQueued" | "Queued" | "Running" | "RunningInPart" | "Stuck";
             message: string;
+            /** @default  */
+            code?: string;
             apiVersion?: string;
             kind?: string;
             /** @default null */
@@ -681,6 +686,10 @@ export interface components {
             canNeverFit?: boolean;
             /** @default [] */
             enough?: string[];
+            /** @default [] */
+            remedies?: components["schemas"]["Remedy"][];
+            /** @default 0 */
+            rivals?: number;
             /** @default null */
             retryAt?: string | null;
             /** @default null */
@@ -738,6 +747,8 @@ export interface components {
             evaluatedAt?: string | null;
             /** @default  */
             enough?: string;
+            /** @default false */
+            needsChange?: boolean;
             /** @default [] */
             heldBy?: components["schemas"]["Holder"][];
         };
@@ -754,6 +765,39 @@ export interface components {
             amount?: string;
             /** @default false */
             evicted?: boolean;
+        };
+        /**
+         * Remedy
+         * @description Changes that together let the workload start, with ``pods`` pods: every one of them is needed.
+         *
+         *         Other workloads that wait (``Explanation.rivals``) must leave it what the changes provide.
+         */
+        Remedy: {
+            allOf: components["schemas"]["quorate.api.explanation.Change"][];
+            pods?: number;
+        };
+        /**
+         * Change
+         * @description One change of one object; fields that do not apply are empty.
+         */
+        "quorate.api.explanation.Change": {
+            /** @enum {unknown} */
+            action: "AddToleration" | "CoverResource" | "CreateFlavor" | "EndPods" | "FreeQuota" | "LowerRequests" | "RaisePriority" | "RaiseQuota" | "ReadyPods" | "ResumeQueue" | "SelectFlavor" | "SelectNamespace" | "SetQueue" | "Wait";
+            text: string;
+            /** @default null */
+            object?: components["schemas"]["ObjectName"] | null;
+            /** @default  */
+            podSet?: string;
+            /** @default  */
+            flavor?: string;
+            /** @default  */
+            resource?: string;
+            /** @default  */
+            amount?: string;
+            /** @default  */
+            value?: string;
+            /** @default null */
+            until?: string | null;
         };
         /**
          * StartEstimate
@@ -798,6 +842,8 @@ export interface components {
             name: string;
             queue: string;
             phase: string;
+            /** @enum {unknown} */
+            state: "Active" | "Admitted" | "Deactivated" | "Evicted" | "Finished" | "Held" | "Inactive" | "NeverFits" | "NotQueued" | "Queued" | "Running" | "RunningInPart" | "Stuck";
             minMember: number;
             running: number;
             pending: number;
@@ -806,6 +852,7 @@ export interface components {
             priorityClass: string;
             createdAt: string;
             reason: string;
+            code: string;
         };
         /** PodGroupDetail */
         PodGroupDetail: {
@@ -965,12 +1012,12 @@ export interface components {
             name: string;
             before: components["schemas"]["Summary"];
             after: components["schemas"]["Summary"];
-            jobs: components["schemas"]["Change"];
+            jobs: components["schemas"]["quorate.simulate.results.comparison.Change"];
             byQueue: {
-                [key: string]: components["schemas"]["Change"];
+                [key: string]: components["schemas"]["quorate.simulate.results.comparison.Change"];
             };
             byClass: {
-                [key: string]: components["schemas"]["Change"];
+                [key: string]: components["schemas"]["quorate.simulate.results.comparison.Change"];
             };
         };
         /** Summary */
@@ -1047,7 +1094,7 @@ export interface components {
          * Change
          * @description How the jobs of a queue or class fare, compared with the first run.
          */
-        Change: {
+        "quorate.simulate.results.comparison.Change": {
             before: components["schemas"]["Waits"];
             after: components["schemas"]["Waits"];
             sooner: number | null;

@@ -6,11 +6,7 @@ import css from "./Tiles.module.css";
 /** The number of workloads in each state, each a link to these workloads. */
 export function Tiles({ counts }: { counts: Overview["counts"] }) {
   const tiles: [string, number, string][] = [
-    [
-      "Pending",
-      counts.pending - counts.evicted - counts.neverFits - counts.held,
-      "waiting for quota",
-    ],
+    ["Pending", counts.pending - counts.evicted - counts.neverFits - counts.held, "waiting for quota"],
     ["NeverFits", counts.neverFits, "more than there is"],
     ["Held", counts.held, "kept out of the queue"],
     ["QuotaReserved", counts.reserving, "waiting for checks"],
