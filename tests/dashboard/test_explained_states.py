@@ -1,0 +1,95 @@
+"""States and reasons of the summaries that the controllers serve, in lists and in the overview."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from quorate.api.explanation import ExplanationSummary
+from quorate.api.kueue import Workload
+from quorate.api.meta import ObjectMeta, Uid
+from quorate.dashboard.model.workload_index import Listed
+from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, WorkloadQuery
+from quorate.dashboard.views import overview, workload_views
+from tests.dashboard.objects import NOW, Cluster, a_cluster_queue, a_condition, a_workload
+
+ADMITTED = a_condition("Admitted", second=20)
+WAITING = a_condition("quorate.dev/Waiting", reason="QuotaShort", message="cpu: short by 2")
+
+
+def summary_of(workload: Workload, state: Any, code: str = "", message: str = "") -> ExplanationSummary:
+    metadata = workload.metadata
+    known = ObjectMeta(
+        namespace=metadata.namespace, name=metadata.name, uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )  # fmt: skip
+    return ExplanationSummary(metadata=known, state=state, code=code, message=message)
+
+
+PENDING = a_workload("w", conditions=(WAITING,))
+RUNS = a_workload("w", admitted_in="q", conditions=(ADMITTED,))
+
+
+NEWER = a_workload("w", conditions=(WAITING,), version=2)
+SINCE_ADMITTED = a_workload("w", admitted_in="q", conditions=(ADMITTED,), version=2)
+SINCE_READY = a_workload("w", admitted_in="q", conditions=(ADMITTED, a_condition("PodsReady")), version=2)
+NEVER = ("NeverFits", "QuotaExceeded")
+STUCK = ("Stuck", "NodesLackRoom")
+STARTS = ("Admitted", "PodsStarting")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "summary", "want"),
+    [
+        pytest.param(PENDING, PENDING, NEVER, NEVER, id="it can never start"),
+        pytest.param(PENDING, PENDING, ("Held", "QueueInactive"), ("Held", "QueueInactive"), id="held"),
+        pytest.param(RUNS, RUNS, STUCK, STUCK, id="stuck"),
+        pytest.param(RUNS, RUNS, STARTS, STARTS, id="its pods start"),
+        pytest.param(RUNS, RUNS, ("Running", ""), ("Running", ""), id="its pods run"),
+        pytest.param(PENDING, NEWER, NEVER, ("NeverFits", "QuotaShort"), id="its status has a newer reason"),
+        pytest.param(PENDING, SINCE_ADMITTED, NEVER, ("Admitted", ""), id="it was admitted since"),
+        pytest.param(RUNS, SINCE_READY, STUCK, ("Running", ""), id="its pods are ready since"),
+    ],
+)
+def test_a_summary_counts_until_the_workload_is_in_another_state(
+    before: Workload, now: Workload, summary: tuple[Any, str], want: tuple[str, str]
+) -> None:
+    listed = Listed(now, 0, summary_of(before, *summary))
+    assert (listed.state, listed.code) == want
+    other = replace(now, metadata=replace(now.metadata, uid=Uid("other")))
+    stored, unknown = Listed(other, 0), Listed(other, 0, summary_of(before, *summary))
+    assert (stored.state, stored.code) == (unknown.state, unknown.code), "it is that of another object"
+
+
+def test_the_overview_counts_what_cannot_start_and_why() -> None:
+    cluster = Cluster()
+    cluster.put_cluster_queue(a_cluster_queue("q"))
+    cluster.put_local_queue("red", "q")
+    states = {
+        "never": ("NeverFits", "QuotaExceeded"), "held": ("Held", "QueueInactive"),
+        "waits": ("Queued", "QuotaShort"), "stuck": ("Stuck", "NodesLackRoom"),
+        "slow": ("Admitted", "PodsStarting"), "runs": ("Running", ""),
+    }  # fmt: skip
+    summaries = {}
+    for name, (state, code) in states.items():
+        has_quota = name in ("stuck", "slow", "runs")
+        workload = (
+            a_workload(name, admitted_in="q", conditions=(ADMITTED,)) if has_quota else a_workload(name)
+        )
+        cluster.put(workload)
+        summaries[workload.metadata.key] = summary_of(workload, state, code, f"because of {code}")
+    workloads = cluster.data.workloads
+    changed = workloads.set_summaries(summaries)
+    assert sorted(changed) == sorted(summaries)
+    assert {key.name for key in changed if workloads.refresh(key)} == states.keys()
+    assert workloads.set_summaries(dict(summaries)) == []
+
+    seen = overview.overview(cluster.data, ADMINISTRATOR, NOW)
+    counts = seen.counts
+    assert (counts.pending, counts.never_fits, counts.held) == (3, 1, 1)
+    assert (counts.admitted, counts.stuck, counts.running) == (3, 1, 1)
+    assert {each.code: each.example for each in seen.reasons} == {
+        code: f"because of {code}" for _, code in states.values() if code
+    }
+    page = workload_views.workloads(cluster.data, ADMINISTRATOR, WorkloadQuery(sort="position"), NO_ESTIMATES)
+    assert [row.name for row in page.items if row.position is not None] == ["waits"]
