@@ -14,6 +14,10 @@ CORES  := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := -n $(shell expr $(CORES) \* 2) --dist worksteal
 # Modules are compiled when they are imported first: most are never imported.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+CURRENT = $(shell $(BIN)/python -c 'import quorate; print(quorate.__version__)')
+COMMITTED = $(shell git log -1 --format=%ct)
+IMAGE ?= quorate:$(CURRENT)
+CONTAINER ?= docker
 CORES_TESTS := $(addprefix tests/,api quota placement queueing gang)
 UNMEASURED := conformance docs e2e faults
 LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code lint-spelling lint-language
@@ -21,7 +25,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve wheel release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-scale bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients test-newcomer screenshots clean
+.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve wheel requirements image chart release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-scale bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients test-newcomer screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -209,8 +213,19 @@ docs-serve: $(DOCS_STAMP) ## show the documentation site on 127.0.0.1:8000 and f
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 wheel: $(STAMP) ## build the wheel into dist/, from a commit always the same
-	@rm -rf build src/*.egg-info
-	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@rm -rf build dist/quorate-*.whl src/*.egg-info
+	@SOURCE_DATE_EPOCH=$(COMMITTED) $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+requirements: wheel ## write deploy/requirements.txt, the files that the image installs, from constraints.txt
+	@$(BIN)/python .ci/requirements
+
+image: wheel ## build the container image, and its bill of materials into dist/; IMAGE=NAME CONTAINER=podman
+	@.ci/sbom $(CURRENT) >dist/quorate-$(CURRENT).cdx.json
+	@command -v $(CONTAINER) >/dev/null || { echo "there is no $(CONTAINER): name docker, podman or buildah with CONTAINER="; exit 1; }
+	@SOURCE_DATE_EPOCH=$(COMMITTED) $(CONTAINER) build --file deploy/Dockerfile --build-arg SOURCE_DATE_EPOCH=$(COMMITTED) --tag $(IMAGE) .
+
+chart: $(BIN)/helm ## package the Helm chart into dist/, for `helm push` to an OCI registry
+	@$(BIN)/helm package deploy/helm/quorate --destination dist
 
 release: $(RELEASE_STAMP) ## cut a release: make release VERSION=0.2.0
 	@BIN=$(BIN) PYTHON=$(PYTHON) .ci/release "$(VERSION)"

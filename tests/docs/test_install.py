@@ -74,7 +74,7 @@ def commands(heading: str) -> list[str]:
 def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     build, write, apply, check = commands("With kubectl")
-    assert build.startswith("docker build -f deploy/Dockerfile")
+    assert build.startswith("make image IMAGE=")
     assert (ROOT / "deploy" / "Dockerfile").exists()
     with cluster(data_dir, "--without-controllers"):
         shell = CommandRunner(data_dir)

@@ -1,8 +1,12 @@
 """The Helm chart installs the objects of ``kubectl apply -k deploy``, and its values have effect."""
 
+import base64
 import json
+import re
+import subprocess
+import tarfile
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -20,7 +24,8 @@ from quorate.install.manifests import (
     installation,
     witness_installation,
 )
-from tests.install.helm import CHART, DEPLOY, Json, Name, Refused, helm, named, needs_helm, rendered
+from tests.e2e.commands import ROOT
+from tests.install.helm import CHART, DEPLOY, PROGRAM, Json, Name, Refused, helm, named, needs_helm, rendered
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -33,8 +38,23 @@ CERT_MANAGER: Json = {
 }
 
 
+OF_HELM = {
+    "app.kubernetes.io/instance": "quorate",
+    "app.kubernetes.io/managed-by": "Helm",
+    "app.kubernetes.io/version": IMAGE.partition(":")[2],
+    "helm.sh/chart": IMAGE.replace(":", "-"),
+}
+
+
 def chart(namespace: str = DEFAULT_NAMESPACE, **values: Any) -> dict[Name, Json]:
-    return rendered(namespace, values)
+    """Return the objects without the labels that Helm's conventions want, which manifests do not have."""
+    objects = rendered(namespace, values)
+    for key, each in objects.items():
+        labels = each["metadata"].get("labels", {})
+        assert {label: labels.pop(label, None) for label in OF_HELM} == OF_HELM, key
+        if not labels:
+            del each["metadata"]["labels"]
+    return objects
 
 
 def kustomized(files: dict[PurePosixPath, str]) -> dict[Name, Json]:
@@ -289,6 +309,64 @@ def pod_of(objects: dict[Name, Json]) -> Json:
 def test_optional_objects_are_rendered_on_request(values: Json, kinds: set[str]) -> None:
     before, after = {key[0] for key in chart()}, {key[0] for key in chart(**values)}
     assert after - before == kinds
+
+
+@needs_helm
+def test_labels_annotations_and_environment_reach_every_component() -> None:
+    account, env = {"annotations": {"cloud": "role"}}, [{"name": "A", "value": "b"}]
+    each: Json = {"serviceAccount": account, "extraEnv": env}
+    others: Json = {name: {"enabled": True, **each} for name in ("gangScheduler", "dashboard", "witness")}
+    objects = chart(
+        commonLabels={"team": "batch"},
+        controllerManager={"serviceAccount": account, "manager": {"extraEnv": env}},
+        **others,
+    )
+    for (kind, _, _), body in objects.items():
+        assert body["metadata"]["labels"]["team"] == "batch"
+        if kind == "ServiceAccount":
+            assert body["metadata"]["annotations"] == {"cloud": "role"}
+        if kind == "Deployment":
+            assert "team" not in body["spec"]["selector"]["matchLabels"]
+            (container,) = body["spec"]["template"]["spec"]["containers"]
+            assert container["env"] == env
+    assert len([key for key in objects if key[0] == "Deployment"]) == 4
+
+
+@needs_helm
+def test_an_ingress_leads_to_the_dashboard() -> None:
+    wanted = {"enabled": True, "host": "queues.example", "className": "nginx", "tlsSecret": "queues"}
+    objects = chart(dashboard={"enabled": True, "ingress": wanted, "service": {"port": 8443}})
+    spec = objects["Ingress", DEFAULT_NAMESPACE, "quorate-dashboard"]["spec"]
+    assert spec["ingressClassName"] == "nginx"
+    assert spec["tls"] == [{"hosts": ["queues.example"], "secretName": "queues"}]
+    (rule,) = spec["rules"]
+    (path,) = rule["http"]["paths"]
+    assert rule["host"] == "queues.example"
+    assert path["backend"]["service"] == {"name": "quorate-dashboard", "port": {"number": 8443}}
+    with pytest.raises(Refused, match="host: is missing"):
+        chart(dashboard={"enabled": True, "ingress": {"enabled": True}})
+
+
+@needs_helm
+def test_the_packaged_chart_has_a_readme_and_an_icon(tmp_path: Path) -> None:
+    assert PROGRAM is not None
+    command = [PROGRAM, "package", str(CHART), "--destination", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    archive = tmp_path / f"{IMAGE.replace(':', '-')}.tgz"
+    with tarfile.open(archive) as packed:
+        names = {*packed.getnames()}
+    assert {"quorate/Chart.yaml", "quorate/README.md", "quorate/templates/_helpers.tpl"} <= names
+    metadata = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    drawn = base64.b64decode(metadata["icon"].removeprefix("data:image/svg+xml;base64,"))
+    assert drawn.decode() == (ROOT / "dashboard/public/favicon.svg").read_text().strip()
+    named = re.findall(r"`((?:\w+\.)+\w+)`", (CHART / "README.md").read_text())
+    assert named
+    for path in named:
+        value: Any = VALUES
+        for part in path.split("."):
+            if path.endswith(("tgz", "yaml")):
+                break
+            value = value[part]
 
 
 @needs_helm

@@ -188,8 +188,11 @@ def _literal(text: str) -> str:
 def _in_release(text: str) -> str:
     """Return the text for the namespace of the release; webhooks get the annotation of cert-manager."""
     text = re.sub(
-        r"(  name: quorate-\w+-webhook-configuration\n)", rf"\1{_if_cert_manager(_ANNOTATED)}", text
+        r"(  name: quorate-\w+-webhook-configuration\n)",
+        rf"\1  labels:\n{_LABELS}{_if_cert_manager(_ANNOTATED)}",
+        text,
     )
+    text = re.sub(r"(?m)^(  labels:\n    app\.kubernetes\.io/name: quorate\n)", rf"\1{_LABELS}", text)
     return text.replace(_RELEASE, "{{ .Release.Namespace }}")
 
 
@@ -218,6 +221,7 @@ def _if_cert_manager(text: str) -> str:
     return f"  {{{{- if .Values.enableCertManager }}}}\n{text}  {{{{- end }}}}\n"
 
 
+_LABELS: Final = '    {{- include "quorate.labels" . | nindent 4 }}\\n'
 _KEEP: Final = "helm.sh/resource-policy: keep"  # deleting a definition deletes every object of its kind
 _INJECT: Final = "    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/kueue-serving-cert\n"
 _ANNOTATED: Final = f"  annotations:\n{_INJECT}"
