@@ -134,6 +134,14 @@ def test_lists_say_why_jobs_that_were_admitted_cannot_run(cluster: LocalCluster,
     wide = run(tenant, "workload", "list", "-o", "wide").stdout
     assert "without any other pods the nodes hold 3 of 4" in wide
 
+    forecast = run(cluster, "queue", "forecast", "--plays", "1").stdout.splitlines()
+    rows = {line.split()[1]: line.split() for line in forecast if line.startswith("team ")}
+    by_job = {name.removeprefix("job-").rpartition("-")[0]: row for name, row in rows.items()}
+    assert by_job["huge"][3:5] == ["never", "never"]
+    assert by_job["huge"][-2:] == ["NeverFits", "QuotaExceeded"]
+    assert by_job["stopped"][3:5] == ["held", "held"]
+    assert by_job["next"][-2:] == ["Queued", "QuotaShort"]
+
     def gangs() -> list[tuple[str, str]]:
         groups = [group["explanation"] for group in listed(tenant, "podgroup", "list")]
         return [(group["state"], group.get("code", "")) for group in groups]

@@ -4,7 +4,7 @@ The API group is our own.  Kueue owns ``visibility.kueue.x-k8s.io``: a resource 
 with one of a later version, and Kueue's own server may serve that group beside Quorate.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -36,6 +36,10 @@ ExplainedState = Literal[
     "Active",  # of queues
     "Inactive",
 ]
+
+
+# Instead of the time at which a workload in one of these states starts.
+NO_START: Final[Mapping[str, str]] = {"NeverFits": "never", "Held": "held"}
 
 
 class ObjectName(Struct):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from quorate.api.core import Resources
-from quorate.api.explanation import StartEstimate
+from quorate.api.explanation import NO_START, StartEstimate
 from quorate.api.kueue import ACTIVE, ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
 from quorate.api.meta import (
     Condition,
@@ -24,7 +24,6 @@ from quorate.inspect.workload_status import Status, status_of
 from quorate.queueing import conditions as c
 
 _LONGEST_JOB_TYPE: Final = 30
-_NO_START: Final = {"NeverFits": "never", "Held": "held"}  # by state
 
 
 def is_active(queue: ClusterQueue | LocalQueue) -> bool:
@@ -108,7 +107,7 @@ def workload_columns(
         if status_of(workload) is not Status.PENDING:
             return ""
         estimate = estimates.get(workload.metadata.key)
-        return _NO_START.get(states.of_workload(workload).state) or starts_in(estimate, now)
+        return NO_START.get(states.of_workload(workload).state) or starts_in(estimate, now)
 
     columns: tuple[Column[Workload], ...] = (
         Column("NAME", lambda workload: workload.metadata.name),
