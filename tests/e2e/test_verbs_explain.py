@@ -177,6 +177,7 @@ def test_states_of_jobs_pods_and_queues_are_true(tmp_path: Path, monkeypatch: py
         assert (found["state"], found["code"]) == ("Stuck", "NodesLackRoom")
         (lack,) = [each for each in found["reasons"] if each["code"] == "NodesLackRoom"]
         assert (lack["resource"], lack["needed"], lack["atMost"]) == ("cpu", "3", "2")
+        assert (await command("explain", "job/wide", "--watch")).code == 3
 
         await command.output_of("workload", "stop", "job/wide")
         found = await explained("job/wide")

@@ -38,7 +38,7 @@ class JobStatus(Struct, omit_defaults=False):
 
     @property
     def has_started(self) -> bool:
-        return self.state in ("Admitted", "Running", "RunningInPart")
+        return self.state in ("Admitted", "Running", "RunningInPart", "Stuck")
 
 
 async def running_pods(

@@ -22,6 +22,7 @@ from quorate.queueing.explanation.jobs import NO_WORKLOAD
 POLL_S: Final = 2.0  # between two questions to the controllers
 RELOAD_S: Final = 10.0  # between two loads of the whole cluster
 _STARTED: Final = ("Running", "RunningInPart", "Finished")
+_NOT_BY_ITSELF: Final = ("Deactivated", "NeverFits", "Stuck")
 
 Watch = Annotated[
     bool,
@@ -120,7 +121,7 @@ async def follow(
 def _is_stuck(explanation: Explanation) -> bool:
     """Return True if nothing changes by itself."""
     is_new = any(reason.code == NO_WORKLOAD for reason in explanation.reasons)
-    return explanation.state == "Deactivated" or (explanation.state == "NotQueued" and not is_new)
+    return explanation.state in _NOT_BY_ITSELF or (explanation.state == "NotQueued" and not is_new)
 
 
 def _says_the_same(one: Explanation, other: Explanation) -> bool:
