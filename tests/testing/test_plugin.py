@@ -102,7 +102,7 @@ def test_the_test_of_the_page_passes(pytester: pytest.Pytester, monkeypatch: pyt
         [
             "*NotWithin: job/large: not as asked within 5 s: *",
             "E*Stuck (NodesLackRoom): it is admitted; 0 of 1 pods run*",
-            "E*- a node with 12 cpu must be added",
+            "E*- 1 more node with 12 cpu free would do",
             "*Not started in quorate_cluster*",
             "Workload default/job-large-*: Stuck (NodesLackRoom): it is admitted; 0 of 1 pods run*",
         ]
