@@ -16,6 +16,7 @@ const Gangs = lazy(() => import("./views/gangs/GangsView"));
 const Gang = lazy(() => import("./views/gangs/GangView"));
 const Nodes = lazy(() => import("./views/nodes/NodesView"));
 const WhatIf = lazy(() => import("./views/what-if/WhatIfView"));
+const Submit = lazy(() => import("./views/submit/SubmitView"));
 const Login = lazy(() => import("./views/login/LoginView"));
 
 /** The routes of the page; all but the one for logging in need a session. */
@@ -91,6 +92,14 @@ function WithSession() {
               element={
                 <Titled title="Nodes">
                   <Nodes session={session.data} />
+                </Titled>
+              }
+            />
+            <Route
+              path="/submit"
+              element={
+                <Titled title="Submit">
+                  <Submit />
                 </Titled>
               }
             />

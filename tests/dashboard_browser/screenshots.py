@@ -17,6 +17,7 @@ VIEWS: Final = {
     "workload": ("", "Why it waits"),
     "gangs": ("/gangs", "climate"),
     "nodes": ("/nodes?gang.pods=2&gang.cpu=1", "It fits"),
+    "submit": ("/submit", "Not checked yet"),
     "what-if": ("/what-if", "No comparison yet"),
 }
 SETTLED_MS: Final = 500  # until charts are drawn

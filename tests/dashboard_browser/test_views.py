@@ -29,6 +29,7 @@ VIEWS: Final = {
     "/workloads": "red / main",
     "/gangs": "Pod groups",
     "/nodes": "Does a gang fit?",
+    "/submit": "Not checked yet",
     "/what-if": "No comparison yet",
 }
 

@@ -14,6 +14,7 @@ import type {
   SearchResult,
   Series,
   Session,
+  SubmissionQueue,
   Transition,
   WorkloadDetail,
 } from "./types";
@@ -50,6 +51,13 @@ export const useLocalQueues = (): UseQueryResult<LocalQueueSummary[]> =>
   useQuery({
     queryKey: ["local-queues"],
     queryFn: ({ signal }) => get<LocalQueueSummary[]>("local-queues", signal),
+  });
+
+export const useSubmissionQueues = (): UseQueryResult<SubmissionQueue[]> =>
+  useQuery({
+    queryKey: ["submission-queues"],
+    queryFn: ({ signal }) => get<SubmissionQueue[]>("submission-queues", signal),
+    staleTime: 60_000,
   });
 
 export const useWorkload = (namespace: string, name: string): UseQueryResult<WorkloadDetail> =>

@@ -193,6 +193,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workloads/{namespace}/{name}/manifests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The jobs of a workload, and the workload, as YAML. */
+        get: operations["getManifests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pods/{namespace}/{name}/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The last lines that a container of a pod has written. */
+        get: operations["getPodLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/submission-queues": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The local queues to which the caller may submit jobs. */
+        get: operations["listSubmissionQueues"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/submissions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a job, or say whether and when it would start. */
+        post: operations["submitJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/pod-groups": {
         parameters: {
             query?: never;
@@ -829,6 +897,64 @@ export interface components {
             reason: string;
             message: string;
             count: number;
+        };
+        /** Manifest */
+        Manifest: {
+            kind: string;
+            text: string;
+        };
+        /** PodLog */
+        PodLog: {
+            text: string;
+        };
+        /**
+         * SubmissionQueue
+         * @description A local queue in a namespace in which the caller may create jobs.
+         */
+        SubmissionQueue: {
+            namespace: string;
+            name: string;
+        };
+        /**
+         * SubmissionAnswer
+         * @description The job; of a dry run also whether and when it would start, in sentences.
+         */
+        SubmissionAnswer: {
+            name: string;
+            manifests: string;
+            /** @enum {unknown} */
+            starts: "Later" | "Never" | "Now" | "Unknown";
+            message: string;
+            enough: string[];
+            estimate: string;
+        };
+        /**
+         * SubmissionRequest
+         * @description A job as for ``quorate submit``; amounts are those of each pod.
+         */
+        SubmissionRequest: {
+            namespace: string;
+            localQueue: string;
+            command: string;
+            dryRun: boolean;
+            /** @default  */
+            name?: string;
+            /** @default  */
+            image?: string;
+            /** @default 1 */
+            pods?: number;
+            /** @default null */
+            minPods?: number | null;
+            /** @default 1 */
+            cpus?: string;
+            /** @default  */
+            memory?: string;
+            /** @default 0 */
+            gpus?: number;
+            /** @default  */
+            timeLimit?: string;
+            /** @default false */
+            gang?: boolean;
         };
         /** PodGroupPage */
         PodGroupPage: {
@@ -1623,6 +1749,172 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Without a session: how to log in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginMethods"];
+                };
+            };
+            /** @description Refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getManifests: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Manifest"][];
+                };
+            };
+            /** @description Without a session: how to log in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginMethods"];
+                };
+            };
+            /** @description Refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getPodLog: {
+        parameters: {
+            query?: {
+                container?: string;
+            };
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PodLog"];
+                };
+            };
+            /** @description Without a session: how to log in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginMethods"];
+                };
+            };
+            /** @description Refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listSubmissionQueues: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubmissionQueue"][];
+                };
+            };
+            /** @description Without a session: how to log in. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginMethods"];
+                };
+            };
+            /** @description Refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    submitJob: {
+        parameters: {
+            query?: never;
+            header: {
+                "X-CSRF-Token": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubmissionRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubmissionAnswer"];
+                };
             };
             /** @description Without a session: how to log in. */
             401: {

@@ -4,13 +4,22 @@ import { Link } from "react-router";
 import type { EventRow, PodRow } from "../api/types";
 import { plural } from "../format/words";
 import { Panel } from "./Panel";
+import { PodLogButton } from "./PodLog";
 import { StateBadge } from "./StateBadge";
 import { Ago, Message } from "./Text";
 import css from "./PodsAndEvents.module.css";
 
 const SHOWN = 20; // pods or events, until all are asked for
 
-export function PodsPanel({ pods, whenNone }: { pods: readonly PodRow[]; whenNone: string }) {
+export function PodsPanel({
+  namespace,
+  pods,
+  whenNone,
+}: {
+  namespace: string;
+  pods: readonly PodRow[];
+  whenNone: string;
+}) {
   const [all, setAll] = useState(false);
   const ready = pods.filter((pod) => pod.ready).length;
   const shown = all ? pods : pods.slice(0, SHOWN);
@@ -37,6 +46,7 @@ export function PodsPanel({ pods, whenNone }: { pods: readonly PodRow[]; whenNon
                 <th scope="col">Pod</th>
                 <th scope="col">Phase</th>
                 <th scope="col">Node</th>
+                <th scope="col">Output</th>
               </tr>
             </thead>
             <tbody>
@@ -59,6 +69,7 @@ export function PodsPanel({ pods, whenNone }: { pods: readonly PodRow[]; whenNon
                       </span>
                     )}
                   </td>
+                  <td>{pod.phase !== "Pending" && <PodLogButton namespace={namespace} pod={pod.name} />}</td>
                 </tr>
               ))}
             </tbody>

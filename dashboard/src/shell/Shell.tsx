@@ -1,6 +1,7 @@
 // The frame around each view: navigation, search, the state of the event stream, theme and user.
-import { useState, type ReactNode } from "react";
+import { useMemo, useState, type ReactNode } from "react";
 import { NavLink } from "react-router";
+import { useSubmissionQueues } from "../api/queries";
 import type { Session } from "../api/types";
 import { Icon, type IconName } from "../components/Icon";
 import { useLive } from "./useLive";
@@ -18,8 +19,26 @@ export const VIEWS: { to: string; label: string; icon: IconName; key: string }[]
   { to: "/workloads", label: "Workloads", icon: "workloads", key: "w" },
   { to: "/gangs", label: "Gangs", icon: "gangs", key: "g" },
   { to: "/nodes", label: "Nodes", icon: "nodes", key: "n" },
+  { to: "/submit", label: "Submit", icon: "upload", key: "s" },
   { to: "/what-if", label: "What if", icon: "whatIf", key: "i" },
 ];
+
+/** Return the views of what the user may do. */
+function useAllowedViews(session: Session): typeof VIEWS {
+  const queues = useSubmissionQueues();
+  const maySubmit = (queues.data?.length ?? 0) > 0;
+  const mayCompare = session.readsAllWorkloads && session.readsClusterQueues;
+  return useMemo(
+    () =>
+      VIEWS.filter(
+        ({ to }) =>
+          (to !== "/submit" || maySubmit) &&
+          (to !== "/what-if" || mayCompare) &&
+          (to !== "/nodes" || session.readsNodes),
+      ),
+    [maySubmit, mayCompare, session.readsNodes],
+  );
+}
 
 export function Shell({
   session,
@@ -31,10 +50,11 @@ export function Shell({
   children: ReactNode;
 }) {
   const live = useLive(onSessionEnd);
+  const views = useAllowedViews(session);
   const [searching, setSearching] = useState(false);
   const [showingKeys, setShowingKeys] = useState(false);
   useShortcuts(
-    VIEWS,
+    views,
     () => setSearching(true),
     () => setShowingKeys(true),
   );
@@ -64,7 +84,7 @@ export function Shell({
         </span>
       </header>
       <nav className={css.navigation} aria-label="Views">
-        {VIEWS.map((view) => (
+        {views.map((view) => (
           <NavLink
             key={view.to}
             to={view.to}
@@ -81,7 +101,7 @@ export function Shell({
         {children}
       </main>
       <SearchDialog opened={searching} onClose={() => setSearching(false)} />
-      <ShortcutsDialog opened={showingKeys} onClose={() => setShowingKeys(false)} views={VIEWS} />
+      <ShortcutsDialog opened={showingKeys} onClose={() => setShowingKeys(false)} views={views} />
     </div>
   );
 }

@@ -74,6 +74,9 @@ NICENESS: Final = 10  # of the process of a simulation: the server has priority
 MEMORY_BYTES: Final = 2 * 2**30  # of the process of a simulation
 PROCESSOR_S: Final = 180.0  # of the process of a simulation
 MOST_LOGGED: Final = 2000  # characters of the errors of a simulation
+MOST_LOG_LINES: Final = 1000  # of a pod, the last ones
+LOG_BYTES: Final = 2**18  # of them
+MANIFEST_BYTES: Final = 2**18  # of an object as JSON, above which it is not shown as YAML
 COMPARED_BYTES: Final = 2**20  # of the manifests of a comparison
 MOST_WAITING: Final = 4  # comparisons: one runs at a time
 

@@ -27,6 +27,7 @@ from quorate.dashboard.serving.app import Dashboard
 from quorate.dashboard.serving.event_stream import EventStreams
 from quorate.dashboard.serving.reads import Reads
 from quorate.dashboard.serving.static_files import StaticFiles
+from quorate.dashboard.serving.submissions import Submissions
 from quorate.dashboard.simulation.forecasts import Forecasts
 from quorate.dashboard.simulation.simulation_process import Cluster
 from quorate.dashboard.simulation.what_if import WhatIf
@@ -104,11 +105,13 @@ async def run_dashboard(
                 return None
             return Caller(caller.session, await authorization.viewer(caller.session.user))
 
+        what_if = WhatIf(options.cluster, options.session_limits.comparisons)
         dashboard = Dashboard(
             login,
             authorization,
             Reads(model, history, authorization, forecasts, clock),
-            WhatIf(options.cluster, options.session_limits.comparisons),
+            what_if,
+            Submissions(model, authorization, what_if, clock),
             EventStreams(model.changes.subscribe, recheck, clock, options.session_limits),
             StaticFiles(),
         )

@@ -1,21 +1,70 @@
 """Whether and when a job would start that does not exist yet, by the rules of the controllers."""
 
+from functools import partial
 from pathlib import Path
+from typing import Final, Literal
 
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import Workload
+from quorate.api.meta import Struct
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.controllers.jobframework.construct_workload import NotComposed
 from quorate.controllers.unsubmitted_jobs import job_kind_of, workload_of_unsubmitted_job
 from quorate.inspect.cluster_model import effective_configuration, evaluate_all, load_state
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
+from quorate.inspect.formatting import format_duration
 from quorate.inspect.live_cluster import read_objects
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.kube.errors import Forbidden
 from quorate.kube.resources import PRIORITY_CLASSES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.workload import explain_workload
 from quorate.simulate.estimates.forecast import StartTime, forecast
 from quorate.simulate.estimates.snapshot import run_times, snapshot_world
+
+ASSUMED_S: Final = 3600.0  # how long jobs run of which no kind has finished
+
+
+class Outlook(Struct, omit_defaults=False):
+    """Whether and when a job would start that does not exist yet, in sentences; empty ones are not known."""
+
+    starts: Literal["Now", "Later", "Never", "Unknown"]
+    message: str
+    enough: tuple[str, ...] = ()  # what would let it start
+    estimate: str = ""
+
+
+async def outlook_of(connection: Connection, config: Path | None, document: Json) -> Outlook:
+    """Return whether and when the job would start, as far as the user may read what decides."""
+    if QUEUE_NAME not in document["metadata"].get("labels", {}):
+        return Outlook(
+            starts="Unknown", message="whether it would start is evaluated for jobs in local queues only"
+        )
+    job = document | {"metadata": document["metadata"] | {"namespace": connection.namespace}}
+    client = connection.client
+    try:
+        explanation, workload = await would_start(client, config, job)
+    except Forbidden as error:
+        return Outlook(starts="Unknown", message=f"whether it would start is not known: {error}")
+    if starts_now(explanation):
+        return Outlook(starts="Now", message=f"it would start now, with quota of {explanation.cluster_queue}")
+    if explanation.can_never_fit:
+        return Outlook(starts="Never", message=explanation.message, enough=explanation.enough)
+    waits = partial(Outlook, message=f"it would wait: {explanation.message}", enough=explanation.enough)
+    try:
+        start = await estimated_start(client, config, workload, ASSUMED_S)
+    except UsageError as error:
+        return waits(starts="Later", estimate=f"when it would start is not known: {error}")
+    return waits(starts="Later", estimate=_estimate(start))
+
+
+def _estimate(start: StartTime | None) -> str:
+    if start is None or start.p50_s is None:
+        return "it would not start in the time that is simulated"
+    p90 = "" if start.p90_s is None else f", in nine of ten within {format_duration(start.p90_s)}"
+    return f"it would start in half of the runs within {format_duration(start.p50_s)}{p90}"
 
 
 async def would_start(client: Client, config: Path | None, document: Json) -> tuple[Explanation, Workload]:

@@ -63,7 +63,11 @@ function Detail({ detail }: { detail: PodGroupDetail }) {
       <div className="columns-wide">
         <div className="stack">
           <ExplanationPanel explanation={detail.explanation} problem={detail.explanationProblem} />
-          <PodsPanel pods={detail.pods} whenNone="No pods exist yet, or you may not list them." />
+          <PodsPanel
+            namespace={detail.row.namespace}
+            pods={detail.pods}
+            whenNone="No pods exist yet, or you may not list them."
+          />
         </div>
         <div className="stack">
           <Panel title="Timeline">

@@ -7,6 +7,7 @@ import { Breadcrumb } from "../../components/Breadcrumb";
 import { Commands } from "../../components/Commands";
 import { ExplanationPanel } from "../../components/ExplanationPanel";
 import { LifeBar } from "../../components/LifeBar";
+import { ManifestsPanel } from "../../components/ManifestsPanel";
 import { Milestones } from "../../components/Milestones";
 import { Answered } from "../../components/PageState";
 import { Panel } from "../../components/Panel";
@@ -107,6 +108,7 @@ function Detail({ detail }: { detail: WorkloadDetail }) {
             <PodSets podSets={detail.podSets} />
           </Panel>
           <PodsPanel
+            namespace={row.namespace}
             pods={detail.pods}
             whenNone={
               row.state === "Pending" || row.state === "Evicted"
@@ -116,6 +118,7 @@ function Detail({ detail }: { detail: WorkloadDetail }) {
           />
         </div>
         <div className="stack">
+          <ManifestsPanel namespace={row.namespace} name={row.name} />
           <Panel title="Timeline">
             <Milestones milestones={detail.milestones} />
           </Panel>

@@ -1,20 +1,15 @@
 """``quorate submit``: run a command, or a script with options in its comments, as a job."""
 
 import asyncio
-import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from difflib import get_close_matches
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 import yaml
-from msgspec.structs import replace
 from typer.core import TyperCommand
 
 from quorate.api import codec
-from quorate.api.volcano import DEFAULT_QUEUE
 from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
@@ -26,15 +21,14 @@ from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
-from quorate.inspect.formatting import format_duration
 from quorate.inspect.job_names import NamedJob
-from quorate.inspect.would_start import estimated_start, starts_now, would_start
-from quorate.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound, Unreachable
-from quorate.kube.resources import JOBS, LOCAL_QUEUES, QUEUES, SERVICES, VOLCANO_JOBS, Json, Resource, untyped
-from quorate.submission.objects import objects_of, owned_by
+from quorate.inspect.submitting import RESOURCES, check_objects, create_job, in_queue, new_name
+from quorate.inspect.would_start import outlook_of
+from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.resources import Json
+from quorate.submission.objects import objects_of
 from quorate.submission.request import (
     DEFAULT_IMAGE,
-    MAX_JOB_NAME,
     InvalidRequest,
     JobRequest,
     parse_array,
@@ -44,12 +38,6 @@ from quorate.submission.request import (
 from quorate.submission.script import Script, read_script
 
 POLL_S: Final = 1.0  # between two looks at the state of a job that is awaited
-ASSUMED_S: Final = 3600.0  # how long jobs run of which no kind has finished
-_SUFFIX_BYTES: Final = 2  # of a name that is made up
-_RESOURCES: Final[Mapping[tuple[str, str], Resource[Json]]] = {
-    (kind.api_version, kind.kind): untyped(kind.group, kind.version, kind.plural, kind.kind, True)
-    for kind in (JOBS, VOLCANO_JOBS, SERVICES)
-}
 
 
 class WithScript(TyperCommand):
@@ -160,7 +148,7 @@ def _submit(
     words = (*(() if script is None else script.command), *(command or ()))
     try:
         wanted = JobRequest(
-            name=name or _new_name(file.stem if file is not None else words[0] if words else ""),
+            name=name or new_name(file.stem if file is not None else words[0] if words else ""),
             command=words,
             image=image,
             local_queue=queue,  # unless it is the name of a queue of pod groups
@@ -182,25 +170,16 @@ def _submit(
         raise UsageError(str(error)) from error
 
     async def run(connection: Connection) -> bool:
-        in_queue = await _in_queue(connection, wanted)
-        objects = objects_of(in_queue)
+        queued = await in_queue(connection, wanted)
+        objects = objects_of(queued)
         if dry_run:
-            return await _try(connection, in_queue, objects, output)
-        job = await _create(connection, objects)
+            return await _try(connection, queued, objects, output)
+        job = await create_job(connection, objects)
         _show(objects, output, f"{qualified_name(job.resource, job.metadata.name)} created")
         return await _follow(connection, job, with_logs=logs) if wait or logs else True
 
     if not with_cluster(ClusterOptions(kubeconfig, context, namespace), run):
         raise typer.Exit(Exit.FAILED)
-
-
-def _new_name(written: str) -> str:
-    """Return a name that begins as ``written``, the name of a program or of a script."""
-    name = written.rpartition("/")[2].lower()
-    letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
-    suffix = secrets.token_hex(_SUFFIX_BYTES)
-    stem = letters.lstrip("-0123456789")[: MAX_JOB_NAME - len(suffix) - 1].strip("-")
-    return f"{stem or 'job'}-{suffix}"
 
 
 def _pairs(option: str, written: Sequence[str] | None) -> dict[str, str]:
@@ -211,76 +190,6 @@ def _pairs(option: str, written: Sequence[str] | None) -> dict[str, str]:
             raise InvalidRequest(f"{option} {text}: has no value (write {option} {text}=VALUE)")
         pairs[name] = value
     return pairs
-
-
-async def _in_queue(connection: Connection, wanted: JobRequest) -> JobRequest:
-    """Return the request with its queue.  Raises ``UsageError`` if there is none of that name.
-
-    A gang waits in a local queue, or else in a queue of pod groups.
-    """
-    written = wanted.local_queue
-    # To users without permission, kinds that the cluster does not serve are forbidden too.
-    missing = (NotFound, Forbidden) if wanted.gang else (NotFound,)
-    local = await _names(connection, LOCAL_QUEUES, connection.namespace, missing)
-    if written in local:
-        return wanted
-    try:
-        groups = await _names(connection, QUEUES, "", (NotFound,)) if wanted.gang else []
-    except Forbidden:
-        groups = [written] if written else []  # the scheduler says if there is none of that name
-    if written in groups:
-        return replace(wanted, local_queue="", volcano_queue=written)
-    if not written and len(local) == 1:
-        return replace(wanted, local_queue=local[0])
-    if not written and wanted.gang:
-        return replace(wanted, volcano_queue=DEFAULT_QUEUE)
-    queues = sorted({*local, *groups})
-    where = f"in {connection.scope}" if not groups else f"in {connection.scope}, and no queue of pod groups"
-    if not written:
-        names = f"choose one with -q: {', '.join(queues)}" if queues else "ask your administrator for one"
-        raise UsageError(f"{len(local) or 'no'} local queues {where} ({names})")
-    near = get_close_matches(written, queues, 1)
-    hint = (
-        f"did you mean {near[0]}?"
-        if near
-        else f"there are: {', '.join(queues)}"
-        if queues
-        else "there is none"
-    )
-    raise UsageError(f"-q {written}: no local queue of that name {where} ({hint})")
-
-
-async def _names(
-    connection: Connection, resource: Resource[Any], namespace: str, missing: tuple[type[ApiError], ...]
-) -> list[str]:
-    """Return the names of the objects; none if the API server answers with an error in ``missing``."""
-    try:
-        return [found.metadata.name for found in (await connection.client.list(resource, namespace)).items]
-    except missing:
-        return []
-
-
-async def _create(connection: Connection, objects: Sequence[Json]) -> NamedJob:
-    """Create the job, then what belongs to it and is deleted with it; all of it or nothing."""
-    job, *others = objects
-    resource = _RESOURCES[job["apiVersion"], job["kind"]]
-    try:
-        created = NamedJob(resource, await connection.client.create(resource, job, connection.namespace))
-    except AlreadyExists as error:
-        name = job["metadata"]["name"]
-        raise UsageError(f"{error} (write another --name, or quorate cancel {name} first)") from error
-    metadata = created.metadata
-    for document in others:
-        kind = _RESOURCES[document["apiVersion"], document["kind"]]
-        try:
-            await connection.client.create(kind, owned_by(document, resource, metadata), connection.namespace)
-        except ApiError:
-            with suppress(NotFound):
-                await connection.client.delete(
-                    resource, metadata.key, uid=metadata.uid, propagation="Background"
-                )
-            raise
-    return created
 
 
 def _show(objects: Sequence[Json], output: o.Output, sentence: str) -> None:
@@ -297,39 +206,14 @@ def _show(objects: Sequence[Json], output: o.Output, sentence: str) -> None:
 
 async def _try(connection: Connection, wanted: JobRequest, objects: Sequence[Json], output: o.Output) -> bool:
     """Print the objects, and on standard error whether and when the job would start."""
-    for document in objects:
-        kind = _RESOURCES[document["apiVersion"], document["kind"]]
-        await connection.client.create(kind, document, connection.namespace, dry_run=True)
-    job = objects[0] | {"metadata": objects[0]["metadata"] | {"namespace": connection.namespace}}
-    resource = _RESOURCES[job["apiVersion"], job["kind"]]
+    await check_objects(connection, objects)
+    resource = RESOURCES[objects[0]["apiVersion"], objects[0]["kind"]]
     _show(objects, output, f"{qualified_name(resource, wanted.name)} (dry run)")
-    if not wanted.local_queue:
-        typer.echo("whether it would start is evaluated for jobs in local queues only", err=True)
-        return True
-    try:
-        explanation, workload = await would_start(connection.client, None, job)
-    except Forbidden as error:
-        typer.echo(f"whether it would start is not known: {error}", err=True)
-        return True
-    if starts_now(explanation):
-        typer.echo(f"it would start now, with quota of {explanation.cluster_queue}", err=True)
-        return True
-    typer.echo(f"it would wait: {explanation.message}", err=True)
-    for sentence in explanation.enough:
-        typer.echo(f"  {sentence}", err=True)
-    if explanation.can_never_fit:
-        return False
-    try:
-        start = await estimated_start(connection.client, None, workload, ASSUMED_S)
-    except UsageError as error:
-        typer.echo(f"when it would start is not known: {error}", err=True)
-        return True
-    if start is None or start.p50_s is None:
-        typer.echo("it would not start in the time that is simulated", err=True)
-        return True
-    p90 = "" if start.p90_s is None else f", in nine of ten within {format_duration(start.p90_s)}"
-    typer.echo(f"it would start in half of the runs within {format_duration(start.p50_s)}{p90}", err=True)
-    return True
+    outlook = await outlook_of(connection, None, objects[0])
+    for line in (outlook.message, *(f"  {sentence}" for sentence in outlook.enough), outlook.estimate):
+        if line:
+            typer.echo(line, err=True)
+    return outlook.starts != "Never"
 
 
 async def _follow(connection: Connection, job: NamedJob, *, with_logs: bool) -> bool:

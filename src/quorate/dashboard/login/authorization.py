@@ -41,6 +41,12 @@ class Authorization:
         access = ResourceAccess("patch", resource.group, resource.plural, "", key.namespace, key.name)
         return await self._auth.is_allowed(user, access)
 
+    async def may_create(self, user: User, resource: Resource[Any], namespace: str) -> bool:
+        """Return whether ``user`` may create objects in a namespace; in all if it is empty."""
+        return await self._auth.is_allowed(
+            user, ResourceAccess("create", resource.group, resource.plural, "", namespace)
+        )
+
     async def _reviewed(self, user: User) -> Viewer:
         workloads, groups, cluster_queues, nodes = await asyncio.gather(
             self._readable(user, kueue.GROUP, "workloads"),

@@ -18,6 +18,7 @@ from quorate.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX
 from quorate.dashboard.serving.reads import Handler, Reads
 from quorate.dashboard.serving.security_headers import add_security_headers
 from quorate.dashboard.serving.static_files import StaticFiles
+from quorate.dashboard.serving.submissions import Submissions
 from quorate.dashboard.simulation.what_if import WhatIf
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
@@ -35,6 +36,7 @@ class Dashboard:
         authorization: Authorization,
         reads: Reads,
         what_if: WhatIf,
+        submissions: Submissions,
         streams: EventStreams,
         static_files: StaticFiles,
     ) -> None:
@@ -44,6 +46,7 @@ class Dashboard:
         self._public: dict[str, Endpoint] = {"login": login.with_token, "getOpenApi": _open_api}
         self._handlers: dict[str, Handler] = {
             **reads.handlers(),
+            **submissions.handlers(),
             "getSession": self._session,
             "logout": self._logout,
             "stopWorkload": _patching(WORKLOADS, {"active": False}, "stopped"),

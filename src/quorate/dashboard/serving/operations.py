@@ -112,6 +112,36 @@ OPERATIONS: Final = (
         "resumeWorkload", "POST", "/workloads/{namespace}/{name}/resume", "Queue a stopped workload again."
     ),
     Operation(
+        "getManifests",
+        "GET",
+        "/workloads/{namespace}/{name}/manifests",
+        "The jobs of a workload, and the workload, as YAML.",
+        tuple[s.Manifest, ...],
+    ),
+    Operation(
+        "getPodLog",
+        "GET",
+        "/pods/{namespace}/{name}/log",
+        "The last lines that a container of a pod has written.",
+        s.PodLog,
+        parameters=(Parameter("container"),),
+    ),
+    Operation(
+        "listSubmissionQueues",
+        "GET",
+        "/submission-queues",
+        "The local queues to which the caller may submit jobs.",
+        tuple[s.SubmissionQueue, ...],
+    ),
+    Operation(
+        "submitJob",
+        "POST",
+        "/submissions",
+        "Create a job, or say whether and when it would start.",
+        s.SubmissionAnswer,
+        s.SubmissionRequest,
+    ),
+    Operation(
         "listPodGroups",
         "GET",
         "/pod-groups",

@@ -19,9 +19,11 @@ from quorate.api.decoding.documents import InvalidYaml, read_documents
 from quorate.api.meta import at_epoch
 from quorate.dashboard.limits import MEMORY_BYTES, MOST_FINDINGS, NICENESS, PROCESSOR_S
 from quorate.dashboard.schema import Forecast, StartEstimate, WhatIfAnswer
-from quorate.inspect.connection import ClusterOptions
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import user_message
 from quorate.inspect.live_cluster import LiveCluster, assumed_run_s, read_cluster
+from quorate.inspect.would_start import Outlook, outlook_of
+from quorate.kube.resources import Json
 from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.engine.player import play
 from quorate.simulate.estimates.forecast import bounded_forecast
@@ -55,7 +57,15 @@ class WhatIfTask(msgspec.Struct, frozen=True, kw_only=True, tag="what-if"):
     text: str
 
 
-Task = ForecastTask | WhatIfTask
+class OutlookTask(msgspec.Struct, frozen=True, kw_only=True, tag="outlook"):
+    """Whether and when a job would start that does not exist yet."""
+
+    cluster: Cluster
+    namespace: str
+    job: Json
+
+
+Task = ForecastTask | WhatIfTask | OutlookTask
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
@@ -72,7 +82,11 @@ class Compared(msgspec.Struct, frozen=True, tag="what-if"):
     answer: WhatIfAnswer
 
 
-Outcome = Failure | Forecasted | Compared
+class Foreseen(msgspec.Struct, frozen=True, tag="outlook"):
+    outlook: Outlook
+
+
+Outcome = Failure | Forecasted | Compared | Foreseen
 
 
 def main() -> None:
@@ -88,12 +102,14 @@ def main() -> None:
 
 def _outcome(task: Task) -> Outcome:
     try:
-        live = _read(task.cluster)
         match task:
             case ForecastTask():
-                return Forecasted(_forecast(live, task.budget_s))
+                return Forecasted(_forecast(_read(task.cluster), task.budget_s))
             case WhatIfTask(text=text):
-                return Compared(_what_if(live, text, assumed_run_s(task.cluster.run_duration)))
+                assumed_s = assumed_run_s(task.cluster.run_duration)
+                return Compared(_what_if(_read(task.cluster), text, assumed_s))
+            case OutlookTask():
+                return Foreseen(_outlook(task))
     except MemoryError:
         return Failure("the simulation needs more memory than it may use")
     except Exception as error:
@@ -103,9 +119,24 @@ def _outcome(task: Task) -> Outcome:
         return Failure(problem)
 
 
-def _read(cluster: Cluster) -> LiveCluster:
+def _paths(cluster: Cluster) -> tuple[Path | None, Path | None]:
+    """Return the kubeconfig and the file of the Configuration."""
     kubeconfig, config = (Path(file) if file else None for file in (cluster.kubeconfig, cluster.config))
+    return kubeconfig, config
+
+
+def _read(cluster: Cluster) -> LiveCluster:
+    kubeconfig, config = _paths(cluster)
     return read_cluster(ClusterOptions(kubeconfig, cluster.context), config, cluster.run_duration)
+
+
+def _outlook(task: OutlookTask) -> Outlook:
+    kubeconfig, config = _paths(task.cluster)
+
+    async def outlook(connection: Connection) -> Outlook:
+        return await outlook_of(connection, config, task.job)
+
+    return with_cluster(ClusterOptions(kubeconfig, task.cluster.context, task.namespace), outlook)
 
 
 def _world(live: LiveCluster) -> World:

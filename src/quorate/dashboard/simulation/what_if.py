@@ -2,6 +2,7 @@
 
 import asyncio
 from http import HTTPStatus
+from typing import Final
 
 from aiohttp import web
 from msgspec.structs import replace
@@ -11,8 +12,22 @@ from quorate.dashboard.limits import COMPARED_BYTES, DEADLINE_S
 from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.responses import Refused, bad_request, forbidden, read_body
 from quorate.dashboard.schema import WhatIfAnswer, WhatIfRequest
-from quorate.dashboard.simulation.simulation_process import Cluster, Compared, Failure, WhatIfTask
+from quorate.dashboard.simulation.simulation_process import (
+    Cluster,
+    Compared,
+    Failure,
+    Foreseen,
+    Outcome,
+    OutlookTask,
+    WhatIfTask,
+)
 from quorate.dashboard.simulation.simulations import simulate
+from quorate.inspect.would_start import Outlook
+from quorate.kube.resources import Json
+
+_NEEDED: Final = (
+    "it needs the permission to list workloads and clusterqueues (kueue.x-k8s.io) in all namespaces"
+)
 
 
 class WhatIf:
@@ -23,12 +38,8 @@ class WhatIf:
         self._waiting = 0
 
     async def what_if(self, request: web.Request, caller: Caller) -> WhatIfAnswer:
-        scope = caller.viewer.scope
-        if scope.namespaces is not None or not scope.cluster_queues:
-            raise forbidden(
-                "a comparison shows all workloads: it needs the permission to list workloads and "
-                "clusterqueues (kueue.x-k8s.io) in all namespaces"
-            )
+        if not _reads_all(caller):
+            raise forbidden(f"a comparison shows all workloads: {_NEEDED}")
         requested = await read_body(request, WhatIfRequest, COMPARED_BYTES)
         try:
             parse_duration(requested.run_duration)
@@ -36,6 +47,21 @@ class WhatIf:
             raise bad_request(
                 f"runDuration: {requested.run_duration!r} is not a duration (write 10m, 1h30m or 500ms)"
             ) from error
+        cluster = replace(self._cluster, run_duration=requested.run_duration)
+        outcome = await self._outcome(WhatIfTask(cluster=cluster, text=requested.manifests))
+        assert isinstance(outcome, Compared), outcome
+        return outcome.answer
+
+    async def outlook(self, namespace: str, job: Json, caller: Caller) -> Outlook:
+        """Return whether and when a job would start, to a caller that may see what decides."""
+        if not _reads_all(caller):
+            return Outlook(starts="Unknown", message=f"whether it would start is not evaluated: {_NEEDED}")
+        outcome = await self._outcome(OutlookTask(cluster=self._cluster, namespace=namespace, job=job))
+        assert isinstance(outcome, Foreseen), outcome
+        return outcome.outlook
+
+    async def _outcome(self, task: WhatIfTask | OutlookTask) -> Outcome:
+        """Return the answer of a process.  Raises ``Refused`` if others wait or it fails."""
         if self._waiting >= self._most_waiting:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS,
@@ -45,14 +71,14 @@ class WhatIf:
         self._waiting += 1
         try:
             async with self._running:
-                cluster = replace(self._cluster, run_duration=requested.run_duration)
-                outcome = await simulate(WhatIfTask(cluster=cluster, text=requested.manifests), DEADLINE_S)
+                outcome = await simulate(task, DEADLINE_S)
         finally:
             self._waiting -= 1
-        match outcome:
-            case Compared(answer):
-                return answer
-            case Failure(problem):
-                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "SimulationFailed", problem)
-            case other:
-                raise AssertionError(f"a comparison was answered by {other}")
+        if isinstance(outcome, Failure):
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "SimulationFailed", outcome.problem)
+        return outcome
+
+
+def _reads_all(caller: Caller) -> bool:
+    scope = caller.viewer.scope
+    return scope.namespaces is None and scope.cluster_queues

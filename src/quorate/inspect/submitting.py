@@ -1,0 +1,110 @@
+"""Create the objects of a job that a user submits, in the queue that the request names."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from quorate.api.volcano import DEFAULT_QUEUE
+from quorate.inspect.connection import Connection
+from quorate.inspect.errors import UsageError
+from quorate.inspect.job_names import NamedJob
+from quorate.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from quorate.kube.resources import JOBS, LOCAL_QUEUES, QUEUES, SERVICES, VOLCANO_JOBS, Json, Resource, untyped
+from quorate.submission.objects import owned_by
+from quorate.submission.request import MAX_JOB_NAME, JobRequest
+
+_SUFFIX_BYTES: Final = 2  # of a name that is made up
+RESOURCES: Final[Mapping[tuple[str, str], Resource[Json]]] = {
+    (kind.api_version, kind.kind): untyped(kind.group, kind.version, kind.plural, kind.kind, True)
+    for kind in (JOBS, VOLCANO_JOBS, SERVICES)
+}
+
+
+def new_name(written: str) -> str:
+    """Return a name that begins as ``written``, the name of a program or of a script."""
+    name = written.rpartition("/")[2].lower()
+    letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
+    suffix = secrets.token_hex(_SUFFIX_BYTES)
+    stem = letters.lstrip("-0123456789")[: MAX_JOB_NAME - len(suffix) - 1].strip("-")
+    return f"{stem or 'job'}-{suffix}"
+
+
+async def in_queue(connection: Connection, wanted: JobRequest) -> JobRequest:
+    """Return the request with its queue.  Raises ``UsageError`` if there is none of that name.
+
+    A gang waits in a local queue, or else in a queue of pod groups.
+    """
+    written = wanted.local_queue
+    # To users without permission, kinds that the cluster does not serve are forbidden too.
+    missing = (NotFound, Forbidden) if wanted.gang else (NotFound,)
+    local = await _names(connection, LOCAL_QUEUES, connection.namespace, missing)
+    if written in local:
+        return wanted
+    try:
+        groups = await _names(connection, QUEUES, "", (NotFound,)) if wanted.gang else []
+    except Forbidden:
+        groups = [written] if written else []  # the scheduler says if there is none of that name
+    if written in groups:
+        return replace(wanted, local_queue="", volcano_queue=written)
+    if not written and len(local) == 1:
+        return replace(wanted, local_queue=local[0])
+    if not written and wanted.gang:
+        return replace(wanted, volcano_queue=DEFAULT_QUEUE)
+    queues = sorted({*local, *groups})
+    where = f"in {connection.scope}" if not groups else f"in {connection.scope}, and no queue of pod groups"
+    if not written:
+        names = f"choose one with -q: {', '.join(queues)}" if queues else "ask your administrator for one"
+        raise UsageError(f"{len(local) or 'no'} local queues {where} ({names})")
+    near = get_close_matches(written, queues, 1)
+    hint = (
+        f"did you mean {near[0]}?"
+        if near
+        else f"there are: {', '.join(queues)}"
+        if queues
+        else "there is none"
+    )
+    raise UsageError(f"-q {written}: no local queue of that name {where} ({hint})")
+
+
+async def _names(
+    connection: Connection, resource: Resource[Any], namespace: str, missing: tuple[type[ApiError], ...]
+) -> list[str]:
+    """Return the names of the objects; none if the API server answers with an error in ``missing``."""
+    try:
+        return [found.metadata.name for found in (await connection.client.list(resource, namespace)).items]
+    except missing:
+        return []
+
+
+async def create_job(connection: Connection, objects: Sequence[Json]) -> NamedJob:
+    """Create the job, then what belongs to it and is deleted with it; all of it or nothing."""
+    job, *others = objects
+    resource = RESOURCES[job["apiVersion"], job["kind"]]
+    try:
+        created = NamedJob(resource, await connection.client.create(resource, job, connection.namespace))
+    except AlreadyExists as error:
+        name = job["metadata"]["name"]
+        raise UsageError(f"{error} (write another --name, or quorate cancel {name} first)") from error
+    metadata = created.metadata
+    for document in others:
+        kind = RESOURCES[document["apiVersion"], document["kind"]]
+        try:
+            await connection.client.create(kind, owned_by(document, resource, metadata), connection.namespace)
+        except ApiError:
+            with suppress(NotFound):
+                await connection.client.delete(
+                    resource, metadata.key, uid=metadata.uid, propagation="Background"
+                )
+            raise
+    return created
+
+
+async def check_objects(connection: Connection, objects: Sequence[Json]) -> None:
+    """Have the API server check the objects without creating them.  Raises ``ApiError``."""
+    for document in objects:
+        kind = RESOURCES[document["apiVersion"], document["kind"]]
+        await connection.client.create(kind, document, connection.namespace, dry_run=True)
