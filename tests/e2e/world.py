@@ -7,7 +7,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from quorate.api.batch import Job
@@ -18,14 +18,16 @@ from quorate.controllers.process import run_queueing
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.errors import Invalid, Unreachable
+from quorate.kube.errors import Invalid, NotFound, Unreachable
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,
     LOCAL_QUEUES,
     NAMESPACES,
+    PODS,
     RESOURCE_FLAVORS,
+    VOLCANO_JOBS,
     WORKLOADS,
     Json,
     Resource,
@@ -220,6 +222,12 @@ class World:
             ]
         for job in (await self.client.list(JOBS)).items:
             lines.append(f"job {job.metadata.key} suspend={job.spec.suspend} {job.status}")
+        with suppress(NotFound):  # without the definitions of Volcano
+            for volcano_job in (await self.client.list(VOLCANO_JOBS)).items:
+                lines.append(f"volcano job {volcano_job.metadata.key} {volcano_job.status}")
+        for pod in (await self.client.list(PODS)).items:
+            ends = "" if pod.metadata.deletion_timestamp is None else ", is being deleted"
+            lines.append(f"pod {pod.metadata.key} {pod.status.phase} on {pod.spec.node_name!r}{ends}")
         return "\n".join(lines)
 
     # Builders of objects.
