@@ -60,6 +60,7 @@ def waiting(reason: str) -> Json:
 
 PODS: tuple[Json, ...] = (
     {"status": {"phase": "Running"}},
+    {"status": {"phase": "Running", **waiting("CrashLoopBackOff")}},
     {"status": {"phase": "Succeeded"}},
     {"status": {"phase": "Failed"}},
     {"spec": {"schedulingGates": [{"name": "lab.example/data"}]}},

@@ -198,6 +198,13 @@ def test_a_pod_that_a_node_can_hold_once_other_pods_are_gone_may_wait() -> None:
     assert "ever" not in found.message
 
 
+def test_a_container_that_crashes_in_a_loop_does_not_run() -> None:
+    crashing = {"containerStatuses": [{"name": "m", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
+    found = explained(a_workload(*ADMITTED), [RUNNING, RUNNING, a_pod(nodeName="n", status=crashing)])
+    assert (found.state, found.code) == ("Stuck", "ContainersWaiting")
+    assert found.message.startswith("it is admitted; 2 of 3 pods run: 1 restarting (CrashLoopBackOff)")
+
+
 def test_the_pods_of_a_partial_admission_are_counted() -> None:
     found = explained(a_workload(*ADMITTED, requested=10, admitted=7), [RUNNING] * 7)
     assert (found.state, found.message) == ("Running", "it is admitted with 7 of 10 pods of main")

@@ -76,9 +76,12 @@ class Listed:
         stored, self.since = _state_of(workload, running_pods)
         self.state, self.code, self.message = stored, *_reason_of(workload)
         if summary is not None and summary.metadata.uid == metadata.uid:
+            is_current = summary.metadata.resource_version == metadata.resource_version
             self.state = _STATES.get(stored, {}).get(summary.state, stored)
+            if is_current and stored in ADMITTED_STATES and summary.state == "Stuck":
+                self.state = "Stuck"  # its pods run in phases, and not their containers
             is_of_pods = stored == "Admitted" and summary.state in _OF_PODS
-            if is_of_pods or summary.metadata.resource_version == metadata.resource_version:
+            if is_of_pods or is_current:
                 self.code, self.message = summary.code, summary.message if summary.code else ""
         # Numbers and texts, because lists of all workloads are sorted by them.
         self.created_s = 0.0 if metadata.creation_timestamp is None else epoch(metadata.creation_timestamp)

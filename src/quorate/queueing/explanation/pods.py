@@ -71,8 +71,8 @@ def pods_found(state: State, workload: Workload, pods: Iterable[StartedPod]) -> 
     """
     own = [pod for pod in pods if is_pod_of(pod, workload) and pod.metadata.deletion_timestamp is None]
     expected = expected_pods(workload)
-    waiting = [pod for pod in own if pod.status.phase not in _ENDED_OR_RUNNING]
-    running = sum(pod.status.phase == "Running" for pod in own)
+    waiting = [pod for pod in own if _is_waiting(pod)]
+    running = sum(map(_is_running, own))
     reclaimed = sum(each.count for each in workload.status.reclaimable_pods)
     ended = max(0, sum(pod.status.phase == "Succeeded" for pod in own) - reclaimed)
     counts = PodCounts(
@@ -114,10 +114,10 @@ def with_members(of_group: Explanation, pods: Iterable[StartedPod]) -> Explanati
         and pod.metadata.deletion_timestamp is None
     ]
     waits = _waits(
-        (pod for pod in members if pod.status.phase not in _ENDED_OR_RUNNING),
+        filter(_is_waiting, members),
         quotes_scheduler=not of_group.reasons,
     )
-    running = sum(pod.status.phase == "Running" for pod in members)
+    running = sum(map(_is_running, members))
     counts = replace(of_group.pods or PodCounts(), created=len(members), running=running)
     state, message = of_group.state, of_group.message
     if waits:
@@ -138,7 +138,7 @@ def explain_pod(pod: StartedPod, of_workload: Explanation) -> Explanation:
     metadata, phase = pod.metadata, pod.status.phase
     name = ObjectName(kind="Pod", name=metadata.name, namespace=metadata.namespace)
     about = replace(of_workload, object=name, pods=None, code="")
-    if phase in _ENDED_OR_RUNNING:
+    if not _is_waiting(pod):
         state: ExplainedState = "Running" if phase == "Running" else "Finished"
         return replace(about, state=state, message=f"its phase is {phase}", reasons=(), enough=())
     wait = _wait_of(pod)
@@ -208,7 +208,17 @@ def selector_of(workload: Workload) -> str:
 
 def wait_text(pod: StartedPod) -> str:
     """Return why a pod does not run; empty if it does, or has ended."""
-    return "" if pod.status.phase in _ENDED_OR_RUNNING else _wait_of(pod).text
+    return _wait_of(pod).text if _is_waiting(pod) else ""
+
+
+def _is_running(pod: StartedPod) -> bool:
+    return pod.status.phase == "Running" and not _is_waiting(pod)
+
+
+def _is_waiting(pod: StartedPod) -> bool:
+    """Return True if the pod has not ended and not all of its containers run, as if they crash in a loop."""
+    phase = pod.status.phase
+    return phase not in _ENDED_OR_RUNNING or (phase == "Running" and bool(_waiting_containers(pod)))
 
 
 def _wait_of(pod: StartedPod, *, quotes_scheduler: bool = True) -> _Wait:
@@ -226,7 +236,8 @@ def _wait_of(pod: StartedPod, *, quotes_scheduler: bool = True) -> _Wait:
     enough = "its containers must start: change what keeps them from it"
     if any("Image" in reason for reason in errors):
         enough = "its images must be pulled: check their names and the pull secrets"
-    return _Wait("ContainersWaiting", f"starting on a node ({', '.join(errors)})", enough, needs_change=True)
+    what = "restarting" if pod.status.phase == "Running" else "starting on a node"
+    return _Wait("ContainersWaiting", f"{what} ({', '.join(errors)})", enough, needs_change=True)
 
 
 def _since(pods: Sequence[StartedPod]) -> datetime | None:
