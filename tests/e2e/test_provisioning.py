@@ -172,11 +172,11 @@ def test_a_provisioning_request_follows_its_configuration_and_is_deleted_with_it
         await world.client.delete(JOBS, Key(NAMESPACE, "train"), propagation="Background")
         await until_deleted(world, request)
 
-        async def without_templates() -> bool:
-            return not (await world.client.list(POD_TEMPLATES, NAMESPACE)).items
+        async def nothing_remains() -> bool:
+            templates = (await world.client.list(POD_TEMPLATES, NAMESPACE)).items
+            return not templates and not (await world.client.list(WORKLOADS, NAMESPACE)).items
 
-        await world.until("no template remains", without_templates)
-        assert not (await world.client.list(WORKLOADS, NAMESPACE)).items
+        await world.until("no template and no workload remains", nothing_remains)
 
     run_story(scenario, Configuration(), NODES)
 
