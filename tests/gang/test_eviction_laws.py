@@ -342,6 +342,55 @@ IDLE_NODE_LEFT_TO_ANOTHER_GANG = case_of(
 )
 
 
+# A further member of ``first`` started on the idle node, with the share that was evicted for ``second``.
+def share_for_a_second_nominated_gang(**limit: Json) -> Case:
+    given: Json = {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": [
+            {"name": "n0", "cpu": 2},
+            *({"name": name, "cpu": 1} for name in ("n1", "n2", "n3")),
+        ],
+        "hyperNodes": [{"name": "h", "tier": 1, "nodes": "n0 n1 n2 n3"}],
+        "queues": [{"name": "q", "weight": 1, "capability": {"cpu": 4}}],
+        "podGroups": [
+            {
+                "name": "running",
+                "queue": "q",
+                "minMember": 1,
+                "priorityClassName": "low",
+                "minResources": {"cpu": 1},
+                "phase": "Running",
+                "created": 0,
+            },
+            {
+                "name": "second",
+                "queue": "q",
+                "minMember": 1,
+                "priorityClassName": "low",
+                "phase": "Pending",
+                "created": 1,
+                **limit,
+            },
+            {
+                "name": "first",
+                "queue": "q",
+                "minMember": 1,
+                "priorityClassName": "high",
+                "phase": "Pending",
+                "created": 2,
+                **limit,
+            },
+        ],
+        "pods": [
+            *members("running", 1, 1, 1, 1, on="n0 n0 n1 n2"),
+            *members("second", 1),
+            *members("first", 1, 1),
+        ],
+    }
+    actions = "allocate, preempt, reclaim, backfill, enqueue"
+    return case_of(given, actions, [*TOP, "proportion", *NODES], profile="design", one_by_one=True)
+
+
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @examples(500)
 @example(TWO_NOMINATED_GANGS)
@@ -352,6 +401,7 @@ IDLE_NODE_LEFT_TO_ANOTHER_GANG = case_of(
 @example(SHARE_FOR_THE_YOUNGER_GANG)
 @example(UNEQUAL_MEMBERS)
 @example(IDLE_NODE_LEFT_TO_ANOTHER_GANG)
+@example(share_for_a_second_nominated_gang())
 @given(cases())
 @pytest.mark.large
 def test_evictions_keep_the_laws(case: Case) -> None:
@@ -363,6 +413,7 @@ def test_evictions_keep_the_laws(case: Case) -> None:
 @example(MINIMUM_WITHIN_A_HYPER_NODE)
 @example(RECLAIMED_WITHIN_A_HYPER_NODE)
 @example(SHARE_FOR_A_GANG_WITHIN_A_HYPER_NODE)
+@example(share_for_a_second_nominated_gang(networkTopology={"highestTierAllowed": 1}))
 @given(cases(has_hyper_nodes=True))
 def test_evictions_within_hyper_nodes_keep_the_laws(case: Case) -> None:
     assert broken_laws(case) == []

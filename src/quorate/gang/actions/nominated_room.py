@@ -22,13 +22,16 @@ def has_share(session: Session, gang: Gang, task: Task, *, of_nominated: bool) -
     """Return True if the queue may allocate ``task``, or might when pods were evicted for it.
 
     What queues deserve may have changed since, with the admission of other gangs.  ``of_nominated``: whether
-    any task of ``gang`` was nominated when its placement began.
+    any task of ``gang`` was nominated when its placement began.  Once the minimum of ``gang`` waits for
+    leaving pods, only its nominated tasks may have more: the rest of the share may be another gang's.
     """
     queue = session.queue_of(gang)
-    if session.allocatable(queue, task):
-        return True
-    is_for_it = task.nominated_node or (of_nominated and not session.is_ready(gang))
-    return bool(is_for_it) and session.backfillable(queue, task)
+    is_for_it = bool(task.nominated_node)
+    if of_nominated and not is_for_it and not session.is_ready(gang):
+        if not gang.is_starving and session.is_pipelined(gang):
+            return False
+        is_for_it = True
+    return session.allocatable(queue, task) or (is_for_it and session.backfillable(queue, task))
 
 
 class NominatedRoom(RoomForGangs):
