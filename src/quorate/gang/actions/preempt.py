@@ -7,19 +7,15 @@ In profile ``design`` whole gangs may be evicted instead, if evicting single tas
 holds for Volcano's name ``gangpreempt``, with which only gangs of lower priority lose tasks.
 """
 
-from functools import partial
-
 from quorate.gang.actions.allocate import allocate_minimum, allocate_nominated
 from quorate.gang.actions.hyper_node_rooms import (
-    finders_with_room,
     hard_limit,
     is_pipelined,
     may_have_victims,
 )
-from quorate.gang.actions.nominated_room import NominatedRoom, is_nominated
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.victim_search import VictimSearch, evict_tasks
-from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs, pipeline_gang
+from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.outcome import EvictionAction
@@ -45,45 +41,21 @@ def preempt(session: Session) -> None:
 
 
 def place_nominated(session: Session) -> None:
-    """Give the gangs for which pods were evicted the nodes, before any other gang is considered.
+    """Give the gangs for which pods were evicted the nodes, unless ``allocate`` has run.
 
     Else an action that evicts might give these nodes to another gang, and evict again: that action, or
     another one that may evict for the gang.
     """
     if session.allocates_later:
         allocate_nominated(session)
-        return
-    gangs = [
-        gang
-        for gang in session.gangs
-        if is_nominated(gang)
-        and (is_preemptor(session, gang, "preempt") or is_preemptor(session, gang, "reclaim"))
-    ]
-    room = NominatedRoom(session)
-    with room.held_for(gangs if len(gangs) > 1 else ()):
-        kept_out = [gang for gang in gangs if not _pipeline_nominated(session, gang, room)]
-    for gang in kept_out if len(gangs) > 1 else ():
-        _pipeline_nominated(session, gang, room)
-
-
-def _pipeline_nominated(session: Session, gang: Gang, room: NominatedRoom) -> bool:
-    with session.model.room_lent_to(gang), room.lent_to(gang):
-        return place_without_evictions(session, gang)
 
 
 def place_without_evictions(session: Session, gang: Gang) -> bool:
     """Place ``gang`` if it fits without evictions, within one HyperNode if it must; return True if so."""
-    if session.allocates_later:
-        allocate_minimum(session, gang)
-        return is_pipelined(session, gang)
-    may_pipeline = partial(session.allocatable, session.queue_of(gang))
-    tasks = tasks_to_place(session, gang, best_effort=True)
-    for finder in finders_with_room(session, gang):
-        with session.statement() as statement:
-            if pipeline_gang(session, statement, gang, tasks, may_pipeline, finder):
-                session.dispatch(statement.commit(), gang)
-                return True
-    return False
+    if not session.allocates_later:
+        return False
+    allocate_minimum(session, gang)
+    return is_pipelined(session, gang)
 
 
 def preempt_for(session: Session, gang: Gang) -> bool:
