@@ -13,6 +13,11 @@ __all__ = ["Cluster", "InvalidWorld", "Scenario", "__version__", "explain", "sim
 __version__ = "0.2.0"
 
 
+def __dir__() -> list[str]:
+    """Return the public names only, which is what Tab completes."""
+    return sorted(__all__)
+
+
 if not TYPE_CHECKING:  # for a type checker, any other name is an error
 
     def __getattr__(name: str) -> Any:

@@ -31,6 +31,8 @@ def test_the_example_on_a_cluster_is_correct(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
         cluster.apply(FLAVOR + queue("research", 4))
         exec(compile(EXAMPLES[1], "python.md", "exec"), {})
+        with pytest.raises(LookupError, match=r"no local queue 'reserch' .* \(did you mean research\?\)"):
+            quorate.submit(_job("large", cpu="5"), queue="reserch")
         (waiting,) = quorate.submit(_job("large", cpu="5"), queue="research")
         cluster.wait_for("job", "large", "spec.suspend=true")
         poll(lambda: quorate.explain(waiting)[0].can_never_fit, bool, within_s=60)
@@ -74,6 +76,12 @@ def test_the_names_are_those_of_the_api() -> None:
         assert getattr(quorate, name) is not None
     with pytest.raises(AttributeError, match="'quorate' has no attribute 'absent'"):
         _ = quorate.absent  # type: ignore[attr-defined]
+
+
+def test_completion_offers_the_public_names_only() -> None:
+    program = "import quorate, quorate.sdk.api; print(dir(quorate) == sorted(quorate.__all__))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 def test_simulate_is_a_function_after_its_package_was_imported() -> None:

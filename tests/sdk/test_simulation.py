@@ -37,6 +37,16 @@ def test_jobs_and_use_of_quota_are_dataclasses() -> None:
     assert result.comparison is None
 
 
+def test_a_notebook_shows_results_as_tables() -> None:
+    simulation = simulate(TWO_JOBS)
+    shown = simulation._repr_html_()
+    assert "<th>run</th><th>class</th><th>jobs</th>" in shown
+    assert "<td>short</td><td>2</td><td>2</td><td>25.0</td>" in shown
+    assert shown == simulation.scenario._repr_html_()
+    assert simulation.scenario.jobs._repr_html_().endswith("</table><p>2 rows</p>")
+    assert "<td>default/a</td><td>10.0</td>" in simulation.scenario.jobs._repr_html_()
+
+
 def test_what_never_happened_is_none() -> None:
     large = TWO_JOBS.jobs("large", queue="a", requests={"cpu": "2"}, runs="1s")
     result = simulate(large).scenario

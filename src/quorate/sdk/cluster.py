@@ -3,9 +3,11 @@
 import asyncio
 import os
 import random
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -21,9 +23,17 @@ from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import OfJob, OfWorkload, Target, named_targets
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from quorate.kube.named_kinds import find_kind
-from quorate.kube.resources import NAMESPACES, POD_GROUPS, VOLCANO_JOBS, WORKLOADS, Json, Resource
+from quorate.kube.resources import (
+    LOCAL_QUEUES,
+    NAMESPACES,
+    POD_GROUPS,
+    VOLCANO_JOBS,
+    WORKLOADS,
+    Json,
+    Resource,
+)
 from quorate.kube.rest.config import load_rest_config
 from quorate.processes.local.apply import apply_manifests
 from quorate.processes.local.manifests import Manifest, read_manifest_text, read_manifests
@@ -57,6 +67,19 @@ class UnknownKind(LookupError):
 
     def __str__(self) -> str:
         return f"{self.server} serves no kind {self.kind!r} (kubectl api-resources lists them)"
+
+
+class UnknownQueue(LookupError):
+    """A job names a LocalQueue that its namespace does not have; ``names`` are those that it has."""
+
+    def __init__(self, queue: str, namespace: str, names: tuple[str, ...]) -> None:
+        super().__init__(queue, namespace, names)
+        self.queue, self.namespace, self.names = queue, namespace, names
+
+    def __str__(self) -> str:
+        near = get_close_matches(self.queue, self.names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(self.names) or 'none'}"
+        return f"no local queue {self.queue!r} in namespace {self.namespace} ({hint})"
 
 
 class NotWithin(TimeoutError):
@@ -221,7 +244,8 @@ class Cluster:
     def submit(self, manifests: Manifests, *, queue: str = "", namespace: str = "") -> tuple[str, ...]:
         """Apply manifests and return the jobs among them, as ``KIND.GROUP/NAME``.
 
-        ``queue`` is the LocalQueue of all jobs that name none.  Raises ``InvalidFiles`` with all refusals.
+        ``queue`` is the LocalQueue of all jobs that name none.  Raises ``UnknownQueue`` for one that is
+        neither in the cluster nor among the manifests, and ``InvalidFiles`` with all refusals.
         """
         objects = _manifests(manifests)
         for manifest in objects if queue else ():
@@ -230,6 +254,7 @@ class Cluster:
 
         async def submit() -> tuple[str, ...]:
             async with self.connect() as (client, own):
+                await _check_queues(client, objects, namespace or own)
                 stored = await apply_manifests(client, objects, namespace or own)
             kinds = [(obj["apiVersion"], obj["kind"]) for obj in stored]
             return tuple(
@@ -282,6 +307,29 @@ class Cluster:
         config = await load_rest_config(path, self.context)
         async with Client(config, random.Random(), field_manager="quorate-python") as client:
             yield client, self.namespace or config.namespace
+
+
+async def _check_queues(client: Client, objects: Sequence[Manifest], namespace: str) -> None:
+    """Raise ``UnknownQueue`` if a job names a queue that neither exists nor is applied with it."""
+    own = defaultdict[str, set[str]](set)  # queues among the manifests, by namespace
+    named = dict[tuple[str, str], None]()
+    for manifest in objects:
+        kind, metadata = (manifest.api_version, manifest.kind), manifest.body["metadata"]
+        where = metadata.get("namespace") or namespace
+        if manifest.kind == LOCAL_QUEUES.kind and manifest.api_version.startswith(f"{LOCAL_QUEUES.group}/"):
+            own[where].add(metadata["name"])
+        elif kind in _JOB_KINDS and (queue := (metadata.get("labels") or {}).get(QUEUE_NAME)):
+            named[where, queue] = None
+    for where, queue in named:
+        if queue in own[where]:
+            continue
+        try:
+            listed = (await client.list(LOCAL_QUEUES, where)).items
+        except (Forbidden, NotFound):  # the controllers say later if there is none
+            continue
+        names = tuple(found.metadata.name for found in listed)
+        if queue not in names:
+            raise UnknownQueue(queue, where, names)
 
 
 async def _explained(

@@ -1,14 +1,18 @@
 """Results of simulations as plain dataclasses; times are in seconds after the start of the scenario."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, fields
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from html import escape
+from itertools import islice
+from typing import Any, Final, Generic, TypeVar
 
 from quorate.simulate.results.missing_extra import MissingExtra
 from quorate.simulate.results.tables import Columns, number_of_rows
 
 R = TypeVar("R")
+
+_SHOWN_ROWS: Final = 20  # of a table in a notebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,11 @@ class Table(Generic[R]):
         """Return a ``pandas.DataFrame``.  Raises ``MissingExtra``, an ``ImportError``, without pandas."""
         return pandas("to_pandas()").DataFrame(self.columns)
 
+    def _repr_html_(self) -> str:
+        """Return the first rows, for a notebook."""
+        rows = [astuple(row) for row in islice(self, _SHOWN_ROWS)]  # type: ignore[call-overload]
+        return f"{_html([*self.columns], rows)}<p>{len(self)} rows</p>"
+
 
 @dataclass(frozen=True)
 class Result:
@@ -158,6 +167,10 @@ class Result:
     jobs: Table[Job]
     usage: Table[Usage]
     comparison: Comparison | None  # with the scenario as it is; None for that one
+
+    def _repr_html_(self) -> str:
+        """Return the waits by class, for a notebook."""
+        return _html_of_waits((self,))
 
 
 @dataclass(frozen=True)
@@ -171,6 +184,10 @@ class Simulation:
     def results(self) -> tuple[Result, ...]:
         return (self.scenario, *self.changes.values())
 
+    def _repr_html_(self) -> str:
+        """Return the waits of each run by class, for a notebook."""
+        return _html_of_waits(self.results)
+
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with the waits of each run by class.
 
@@ -182,6 +199,28 @@ class Simulation:
             for name, waits in result.summary.by_class.items()
         ]
         return pandas("to_pandas()").DataFrame(rows)
+
+
+def _html_of_waits(results: Sequence[Result]) -> str:
+    rows = [
+        (result.name, name, *astuple(waits))
+        for result in results
+        for name, waits in result.summary.by_class.items()
+    ]
+    return _html(["run", "class", *(field.name for field in fields(Waits))], rows)
+
+
+def _html(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table; numbers that are no integers have two decimals, and None is empty."""
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return escape(f"{value:.2f}" if isinstance(value, float) and value % 1 else f"{value}")
 
 
 def pandas(what: str) -> Any:
