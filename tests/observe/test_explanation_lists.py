@@ -25,12 +25,13 @@ from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.pods import with_members
-from quorate.queueing.explanation.scope import UNLIMITED_SCOPE
+from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from tests.observe.test_visibility import NOW, a_silent_informer, a_state, a_workload
 from tests.queueing.notation import Json
 from tests.queueing.test_laws import a_world_at_work, worlds
+from tests.queueing.world import World
 
 NAMESPACE = "default"
 PAUSE_S = 0.05  # of processor time, for which nothing else runs, at most
@@ -86,6 +87,35 @@ def pods_of(draw: st.DrawFn, workload: Workload) -> list[StartedPod]:
             metadata["annotations"] = {"kueue.x-k8s.io/workload": name}
         pods.append(codec.convert(StartedPod, {"metadata": {**metadata, "uid": f"{name}-{index}"}, **state}))
     return pods
+
+
+def test_a_list_has_no_names_of_workloads_that_the_caller_may_not_read() -> None:
+    quota = {"quota": [{"one": {"cpu": 4}}]}
+    world = World(
+        {
+            "config": {"waitForPodsReady": {"blockAdmission": True, "blockAdmissionScope": "SameFlavors"}},
+            "flavors": ["one"],
+            "clusterQueues": {"first": quota, "second": quota},
+            "workloads": [
+                {"name": "unready", "queue": "first", "requests": {"cpu": 1}},
+                {"name": "waits", "queue": "second", "created": 1, "requests": {"cpu": 1}},
+            ],
+        }
+    )
+    for _ in range(2):
+        world.carry_out(world.admission_cycle.run(world.now).decisions)
+        world.settle()
+    workloads = {workload.metadata.key: workload for workload in world.workloads.values()}
+
+    def message(scope: Scope) -> str:
+        keys = [Key(NAMESPACE, "waits")]
+        summaries = workload_summaries(world.state, keys, workloads.get, Objects(), scope)
+        (summary,) = asyncio.run(listed(summaries))
+        assert summary.code == "AwaitingPodsReady"
+        return summary.message + str(summary.enough)
+
+    assert "default/unready" in message(UNLIMITED_SCOPE)
+    assert "unready" not in message(Scope(frozenset(), cluster_queues=False))
 
 
 PHASES = ("", "Pending", "Inqueue", "Running", "Unknown", "Completed")
