@@ -9,7 +9,7 @@ from quorate.api.explanation import ExplanationSummary
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, Uid
 from quorate.dashboard.model.workload_index import Listed
-from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, WorkloadQuery
+from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, Estimates, WorkloadQuery
 from quorate.dashboard.views import overview, workload_views
 from tests.dashboard.objects import NOW, Cluster, a_cluster_queue, a_condition, a_workload
 
@@ -92,4 +92,7 @@ def test_the_overview_counts_what_cannot_start_and_why() -> None:
         code: f"because of {code}" for _, code in states.values() if code
     }
     page = workload_views.workloads(cluster.data, ADMINISTRATOR, WorkloadQuery(sort="position"), NO_ESTIMATES)
-    assert [row.name for row in page.items if row.position is not None] == ["waits"]
+    assert [row.name for row in page.items if row.position is not None] == ["held", "never", "waits"]
+    estimates = Estimates(None, dict.fromkeys(summaries, (1.0, 2.0)))
+    page = workload_views.workloads(cluster.data, ADMINISTRATOR, WorkloadQuery(), estimates)
+    assert [row.name for row in page.items if row.starts_p50_s is not None] == ["waits"]

@@ -4,7 +4,7 @@ import type { Explanation, Reason } from "../api/types";
 import { queueAddress, workloadKeyAddress } from "../format/addresses";
 import { formatAmount, parseQuantity } from "../format/quantity";
 import { formatDuration } from "../format/time";
-import { plural, spaced } from "../format/words";
+import { plural, spaced, waitsForItsTurn } from "../format/words";
 import { useNow } from "../hooks/useNow";
 import { Icon } from "./Icon";
 import { Panel } from "./Panel";
@@ -36,10 +36,9 @@ export function ExplanationPanel({
           <Message text={explanation.message} />
         </p>
         <Position explanation={explanation} />
-        {explanation.canNeverFit && (
+        {CANNOT[explanation.state] && (
           <p className={css.never}>
-            <Icon name="problem" /> It can never start like this: only a change of its spec or of the
-            configuration helps.
+            <Icon name="problem" /> {CANNOT[explanation.state]}
           </p>
         )}
         {(explanation.reasons ?? []).map((reason, at) => (
@@ -64,6 +63,12 @@ export function ExplanationPanel({
   );
 }
 
+const CANNOT: Partial<Record<Explanation["state"], string>> = {
+  NeverFits:
+    "It can never start like this: only a change of its spec, of the configuration or of the nodes helps.",
+  Stuck: "Not all of its pods can run like this: only a change helps.",
+};
+
 function Position({ explanation }: { explanation: Explanation }) {
   const now = useNow();
   const retry = explanation.retryAt ? (Date.parse(explanation.retryAt) - now) / 1000 : 0;
@@ -71,7 +76,7 @@ function Position({ explanation }: { explanation: Explanation }) {
   const ahead = explanation.ahead ?? null;
   return (
     <>
-      {ahead !== null && (
+      {ahead !== null && waitsForItsTurn(explanation.state) && (
         <p>
           {ahead === 0 ? (
             <>

@@ -4,6 +4,11 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
+/** Return whether a workload in this state waits for its turn: others wait for a change, whatever their place. */
+export function waitsForItsTurn(state: string): boolean {
+  return ["Pending", "Queued", "Evicted"].includes(state);
+}
+
 /** Return the words of a CamelCase name: "QuotaReserved" gives "Quota reserved". */
 export function spaced(name: string): string {
   const words = name.replace(/([a-z0-9])([A-Z])/g, "$1 $2").replace(/([A-Z]+)([A-Z][a-z])/g, "$1 $2");

@@ -14,7 +14,7 @@ import { Facts, Message } from "../../components/Text";
 import { Transitions } from "../../components/Transitions";
 import { queueAddress, workloadAddress } from "../../format/addresses";
 import { formatEstimate } from "../../format/time";
-import { plural } from "../../format/words";
+import { plural, waitsForItsTurn } from "../../format/words";
 import { useTitle } from "../../hooks/useTitle";
 import { QueueHistory } from "./QueueHistory";
 import { LocalQueueTable, stateOf } from "./QueuesView";
@@ -247,6 +247,7 @@ function WaitingList({ name, pending }: { name: string; pending: number }) {
                         {row.jobName || row.name}
                       </Link>
                       <span className={css.estimate}>
+                        {!waitsForItsTurn(row.state) && <StateBadge state={row.state} />}
                         {formatEstimate(row.startsP50S, row.startsP90S) &&
                           `starts ${formatEstimate(row.startsP50S, row.startsP90S)}`}
                       </span>

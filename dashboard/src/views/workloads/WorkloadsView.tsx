@@ -9,7 +9,7 @@ import { Ago, Message } from "../../components/Text";
 import { VirtualTable } from "../../components/VirtualTable";
 import { workloadAddress } from "../../format/addresses";
 import { formatEstimate } from "../../format/time";
-import { plural } from "../../format/words";
+import { plural, waitsForItsTurn } from "../../format/words";
 import { usePages } from "./usePages";
 import css from "./WorkloadsView.module.css";
 
@@ -145,6 +145,7 @@ export default function WorkloadsView() {
 
 function Cells({ row }: { row: WorkloadRow }) {
   const estimate = formatEstimate(row.startsP50S, row.startsP90S);
+  const position = waitsForItsTurn(row.state) ? row.position : null;
   return (
     <>
       <span role="cell" className={css.name}>
@@ -182,11 +183,11 @@ function Cells({ row }: { row: WorkloadRow }) {
         {row.priority}
       </span>
       <span role="cell" className={css.why}>
-        {(row.position !== null || estimate) && (
+        {(position !== null || estimate) && (
           <span className={css.when}>
-            {row.position !== null && (
+            {position !== null && (
               <span className={css.position}>
-                {row.position === 0 ? "next in queue" : `${row.position.toLocaleString("en")} ahead`}
+                {position === 0 ? "next in queue" : `${position.toLocaleString("en")} ahead`}
               </span>
             )}
             {estimate && <span className={css.estimate}>starts {estimate}</span>}
