@@ -1,6 +1,7 @@
 """Jobs of a run: how they become workloads, and what is remembered of them."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 import msgspec
 
@@ -104,7 +105,8 @@ class WorkloadTemplate:
             self._source = PriorityClassRef(
                 group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name=job_class.priority_class
             )
-        self._specs: dict[tuple[int, tuple[int, ...]], WorkloadSpec] = {}  # by queue and counts
+        # By queue, counts and maximum execution time.
+        self._specs: dict[tuple[int, tuple[int, ...], int | None], WorkloadSpec] = {}
 
     def workload(self, submission: Submission, number: int, now: float) -> Workload:
         """Return the stored workload of a job; ``number`` is unique in the run."""
@@ -127,7 +129,10 @@ class WorkloadTemplate:
 
     def _spec(self, submission: Submission) -> WorkloadSpec:
         """Return the spec, which equal jobs share."""
-        wanted = (submission.queue_index, submission.counts)
+        maximum_s = self._class.maximum_execution_s
+        if maximum_s is None and self._class.overestimate is not None:
+            maximum_s = 1 + ceil(submission.runs_ms * self._class.overestimate / 1000)
+        wanted = (submission.queue_index, submission.counts, maximum_s)
         spec = self._specs.get(wanted)
         if spec is None:
             spec = self._specs[wanted] = WorkloadSpec(
@@ -135,7 +140,7 @@ class WorkloadTemplate:
                 queue_name=self._class.queues[submission.queue_index],
                 priority=self._priority,
                 priority_class_ref=self._source,
-                maximum_execution_time_seconds=self._class.maximum_execution_s,
+                maximum_execution_time_seconds=maximum_s,
             )
         return spec
 

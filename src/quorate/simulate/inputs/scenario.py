@@ -101,6 +101,7 @@ class JobClass(msgspec.Struct, frozen=True):
     priority: int | None = None
     priority_class: str = ""
     maximum_execution_s: int | None = None
+    overestimate: float | None = None  # each declares its own run time times this as its maximum
     failures: Failures | None = None
     is_gang: bool = False  # its pods are bound together or not at all
     is_volcano: bool = False  # ``queues`` are those of scheduling.volcano.sh, and it takes no quota
@@ -122,6 +123,7 @@ class Trace(msgspec.Struct, frozen=True):
     resource: str  # of which a processor takes ``per_processor``
     per_processor: Quantity
     stretch: float  # of the times between submissions
+    overestimate: float | None = None  # a job declares its run time times this as its maximum
 
 
 class WorkloadModel(msgspec.Struct, frozen=True):
@@ -135,6 +137,7 @@ class WorkloadModel(msgspec.Struct, frozen=True):
     resource: str  # of which a processor takes ``per_processor``
     per_processor: Quantity
     stretch: float  # of the times between submissions
+    overestimate: float | None = None  # a job declares its run time times this as its maximum
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -258,6 +261,7 @@ def _job_class(fields: Section) -> JobClass | None:
         priority=fields.take("priority", integer(), None),
         priority_class=fields.take("priorityClass", _object_name, ""),
         maximum_execution_s=fields.take("maximumExecutionTimeSeconds", integer(1), None),
+        overestimate=fields.take("overestimate", _factor, None),
         failures=fields.take("fails", section(_failures), None),
         is_gang=fields.take("gang", boolean, False) or api == _VOLCANO,
         is_volcano=api == _VOLCANO,
@@ -378,6 +382,7 @@ def _trace(fields: Section) -> Trace:
         resource=fields.take("resource", text, "cpu"),
         per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
         stretch=fields.take("stretch", _positive_number, 1.0),
+        overestimate=fields.take("overestimate", _factor, None),
     )
 
 
@@ -396,7 +401,15 @@ def _model(fields: Section) -> WorkloadModel:
         resource=fields.take("resource", text, "cpu"),
         per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
         stretch=fields.take("stretch", _positive_number, 1.0),
+        overestimate=fields.take("overestimate", _factor, None),
     )
+
+
+def _factor(field: Field) -> float:
+    value = number(field)
+    if value < 1:
+        raise InvalidValue("would end jobs before they have run (write 1 or more)")
+    return value
 
 
 def _lublin_feitelson(fields: Section) -> tuple[int, int]:

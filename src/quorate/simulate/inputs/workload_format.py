@@ -116,6 +116,7 @@ def processor_class(name: str, source: Trace | WorkloadModel, queues: tuple[str,
         arrivals=Arrivals(),
         pod_sets=(shape,),
         runs=Constant(0.0),
+        overestimate=source.overestimate,
     )
 
 
