@@ -117,10 +117,11 @@ search: $(STAMP) ## look for counterexamples to the laws, at random and for long
 vectors: $(STAMP) ## run a file of test vectors: make vectors CASES=FILE
 	@$(BIN)/python -m tests.run_vectors $(CASES)
 
-rest: $(STAMP) ## search 40,000 worlds at rest for one in which a new process would decide something (long)
+rest: $(STAMP) ## search 50,000 worlds at rest for one in which a new process would decide something (long)
 	@$(BIN)/python -m tests.rest_search queueing $(ARGS)
 	@$(BIN)/python -m tests.rest_search queueing-blocked $(ARGS)
 	@$(BIN)/python -m tests.rest_search queueing-searching $(ARGS)
+	@$(BIN)/python -m tests.rest_search queueing-backfilling $(ARGS)
 	@$(BIN)/python -m tests.rest_search gangs $(ARGS)
 
 loops: $(STAMP) ## search all small worlds for preemption loops (long)
@@ -151,6 +152,7 @@ bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes
 	@$(BIN)/python -m bench.admission --scale 0.1
 	@$(BIN)/python -m bench.admission.estimates
 	@$(BIN)/python -m bench.simulate --most 100_000
+	@$(BIN)/python -m bench.backfill
 	@$(BIN)/python -m bench.dashboard
 	@$(BIN)/python -m bench.dashboard.streams
 	@$(BIN)/python -m bench.dashboard.admission

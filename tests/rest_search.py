@@ -22,6 +22,7 @@ LAWS: Final[Mapping[str, Callable[[int], str]]] = {
     "queueing": queueing.counterexample,
     "queueing-blocked": partial(queueing.counterexample, kind="blocked"),
     "queueing-searching": partial(queueing.counterexample, kind="searching"),
+    "queueing-backfilling": partial(queueing.counterexample, kind="backfilling"),
     "gangs": gangs.counterexample,
 }
 MAX_PRINTED: Final = 5

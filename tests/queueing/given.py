@@ -34,6 +34,7 @@ from quorate.controllers.jobframework.construct_workload import Priority, resolv
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing import conditions as c
+from quorate.queueing.cluster_queue import BACKFILL
 from quorate.queueing.nodes.node_fit import NODE_FIT
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.cycle import AdmissionCycle
@@ -195,7 +196,10 @@ class GivenWorld:
                 self.put_admission_check(check["name"], {})
         if "admissionMode" in queue:
             spec["admissionScope"] = {"admissionMode": queue["admissionMode"]}
-        self.state.put_cluster_queue(codec.convert(ClusterQueue, {"metadata": {"name": name}, "spec": spec}))
+        metadata: Json = {"name": name}
+        if "backfill" in queue:
+            metadata["annotations"] = {BACKFILL: queue["backfill"]}
+        self.state.put_cluster_queue(codec.convert(ClusterQueue, {"metadata": metadata, "spec": spec}))
 
     def put_admission_check(self, name: str, given: Json) -> None:
         is_active = given.get("active", True)
@@ -275,6 +279,7 @@ class GivenWorld:
                 "priority": priority,
                 "active": given.get("active", True),
                 "podSets": pod_sets,
+                "maximumExecutionTimeSeconds": given.get("maximumExecutionTimeSeconds"),
             },
         }
         return codec.decode(Workload, codec.encode(as_texts(body)))

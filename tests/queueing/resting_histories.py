@@ -21,7 +21,7 @@ MAX_STEPS: Final = 14
 FOREVER: Final = "100000h"
 
 
-Kind = Literal["any", "blocked", "searching"]  # what every world has: see ``History``
+Kind = Literal["any", "blocked", "searching", "backfilling"]  # what every world has: see ``History``
 
 
 class History:
@@ -150,6 +150,8 @@ class History:
         queue: Json = {"cohort": cohort, **self._quota(in_cohort=bool(cohort))}
         if self._is(20):
             queue["strategy"] = "StrictFIFO"
+        if self._kind == "backfilling" and self._is(80):
+            queue["backfill"] = "EASY"
         if self._is(20):
             queue["namespaceSelector"] = {"team": "x"}
         if self._is(20 if self._kind == "searching" else 60):
@@ -192,6 +194,8 @@ class History:
             workload |= {"elastic": True, "replaces": f"w{self._random.randrange(MAX_WORKLOADS)}"}
         if self._is(10):
             workload["active"] = False
+        if self._kind == "backfilling" and self._is(70):
+            workload["maximumExecutionTimeSeconds"] = self._random.randint(1, 40)
         return workload
 
     def _pod_set(self) -> Json:

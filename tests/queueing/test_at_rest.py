@@ -1,7 +1,7 @@
 """At rest, a new process admits nothing more and preempts nothing more, in whatever order workloads arrived.
 
 ``python -m tests.rest_search queueing`` looks at 10,000 worlds, and makes counterexamples small; so do
-``queueing-blocked`` and ``queueing-searching`` for worlds of one kind.
+``queueing-blocked``, ``queueing-searching`` and ``queueing-backfilling`` for worlds of one kind.
 """
 
 from typing import Any, get_args

@@ -80,6 +80,8 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.AwaitingPreemption((OTHER,)), "wait until the pods of these workloads are deleted: team/other"),
     (c.AwaitingOtherPreemption((OTHER,)), "wait until the pods of these workloads are deleted: team/other"),
     (c.AwaitingPodsReady(OTHER), "wait until the pods of team/other are ready"),
+    (c.ReservedForEarlierWorkload(OTHER, 60.0, ()), "TimeSeconds that ends before 00:01:00 UTC"),
+    (c.ReservedForEarlierWorkload(OTHER, None, ()), "has started, or set a maximumExecutionTimeSeconds"),
     (c.BackingOff(3600.0, "PodsReadyTimeout"), "wait until 01:00:00 UTC"),
 )  # fmt: skip
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -31,6 +32,9 @@ from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.queue import PendingQueue
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
+
+BACKFILL: Final = "quorate.dev/backfill"  # an annotation of cluster queues
+EASY: Final = "EASY"  # its only value; with another one, or without, nothing is planned
 
 
 class Reservation:
@@ -168,6 +172,11 @@ class ClusterQueueState:
         self.object = object_
         self.spec = object_.spec
         self.is_strict = object_.spec.queueing_strategy == "StrictFIFO"
+
+    @property
+    def backfills(self) -> bool:
+        """Return True if the first workload that does not fit gets a planned start, see ``PlannedStarts``."""
+        return self.object.metadata.annotations.get(BACKFILL) == EASY
 
     @property
     def uses_admission_fair_sharing(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from quorate.api.meta import Key
+from quorate.api.meta import Key, at_epoch
 from quorate.quota.amount import as_quantity
 
 
@@ -266,6 +266,18 @@ class AwaitingPodsReady(msgspec.Struct, frozen=True):
     flavor: str | None = None
 
 
+class ReservedForEarlierWorkload(msgspec.Struct, frozen=True):
+    """What it needs is kept for ``workload``, which starts at ``starts_at`` at the latest (epoch seconds).
+
+    ``starts_at`` is None if that is not known: a workload without a bound must end first.  ``shortages`` are
+    at that time; without any, its pods have no places then.
+    """
+
+    workload: Key
+    starts_at: float | None
+    shortages: tuple[Shortage, ...]
+
+
 class BackingOff(msgspec.Struct, frozen=True):
     """It was evicted and is requeued no earlier than ``until`` (epoch seconds; None: unknown)."""
 
@@ -292,6 +304,7 @@ WorkloadReason = (
     | AwaitingOtherPreemption
     | AwaitingPreemption
     | AwaitingPodsReady
+    | ReservedForEarlierWorkload
     | BackingOff
     | EvaluationFailed
 )
@@ -395,6 +408,9 @@ def workload_reason_text(reason: WorkloadReason) -> str:
             return "waiting for all admitted workloads to be in PodsReady condition"
         case AwaitingPodsReady(blocking, flavor):
             return f"waiting for {blocking}, admitted to flavor {flavor}, to be in PodsReady condition"
+        case ReservedForEarlierWorkload(workload, starts_at):
+            moment = "" if starts_at is None else f", planned for {at_epoch(starts_at):%H:%M:%S} UTC"
+            return f"reserved for the start of {workload}{moment}"
         case BackingOff(_, evicted_for):
             return f"backing off after an eviction for {evicted_for}"
         case EvaluationFailed(problem):

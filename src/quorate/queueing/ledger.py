@@ -45,6 +45,9 @@ class Ledger(ReservationPlaces):
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
         # How often a head got quota, got preemption targets, became inadmissible, or left its queue.
         self.progress = 0
+        # By cluster queue: the first workload that waits for quota or places, with a planned start.
+        self.planned: dict[str, Entry] = {}
+        self.reservation_changes = 0  # how often one was added or removed
         self.unready = UnreadyWorkloads()  # exactly the reservations of unready workloads
         self.now = 0.0  # the latest time that a caller passed, epoch seconds
 
@@ -148,6 +151,9 @@ class Ledger(ReservationPlaces):
             if queue.pending.in_flight is entry:
                 self.progress += 1  # others may have lost to it
             queue.pending.remove(entry)
+            if self.planned.get(queue.name) is entry:
+                del self.planned[queue.name]
+                self.schedule_requeue(queue.node)  # others may use what was kept for it
             entry.cluster_queue = ""
             if queue.is_strict:
                 self.mark_dirty(queue.node)  # it may have been the head that blocked the queue
@@ -193,6 +199,10 @@ class Ledger(ReservationPlaces):
             pending.namespace_mismatched[entry.key] = entry
         elif reason.holds_for_shape and not queue.is_strict and gates.scheduling_equivalence_hashing:
             pending.add_inadmissible_shape(entry)
+        elif (
+            reason is RequeueReason.RESERVED and not queue.is_strict and gates.scheduling_equivalence_hashing
+        ):
+            pending.add_inadmissible_bound(entry)
         else:
             pending.add_inadmissible(entry)
         return False
@@ -241,6 +251,7 @@ class Ledger(ReservationPlaces):
 
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
+        self.reservation_changes += 1
         self.reservations[key] = reservation
         shape = None if reservation.assumed is None else reservation.assumed.shape
         reservation.places = self.held_places(reservation, shape)
@@ -311,6 +322,7 @@ class Ledger(ReservationPlaces):
 
     def remove_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
+        self.reservation_changes += 1
         del self.reservations[key]
         self.forget_dependence(reservation)
         self._mark_ready(reservation)

@@ -113,8 +113,11 @@ class QueueObjects:
         ledger, name = self.ledger, cluster_queue.metadata.name
         queue = ledger.cluster_queues.get(name)
         if queue is not None:
-            old = queue.object
+            old, backfilled = queue.object, queue.backfills
             queue.put_object(cluster_queue)
+            if queue.backfills != backfilled:
+                ledger.planned.pop(name, None)
+                ledger.schedule_requeue(queue.node)
             if old.spec == cluster_queue.spec and is_terminating(old) == is_terminating(cluster_queue):
                 return
         ledger.flush_requeues()  # those of the old tree

@@ -48,7 +48,8 @@ def find_remedies(
     requested = sum(pod_set.count for pod_set in entry.shape.pod_sets)
     if any(isinstance(reason, AwaitingPreemption | AwaitingOtherPreemption) for reason in reasons):
         return Remedies((Remedy(all_of=(_END_PODS,), pods=requested),), rivals=rivals)
-    changes = _queue_changes(state, queue, entry)
+    planned = state.ledger.planned.get(queue.name) if queue.backfills else None
+    changes = _queue_changes(state, queue, entry) if planned is None or planned is entry else None
     if changes is None:
         return Remedies(rivals=rivals)
     if ahead and queue.is_strict:

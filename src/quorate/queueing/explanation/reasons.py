@@ -1,5 +1,6 @@
 """The reasons why a workload is pending in the form of the API, with numbers and a remedy for each."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
@@ -34,6 +35,7 @@ from quorate.queueing.inadmissible_reasons import (
     QuotaExceeded,
     QuotaShort,
     RequestsAboveLimits,
+    ReservedForEarlierWorkload,
     ResourceUncovered,
     TaintUntolerated,
     TargetsOverlap,
@@ -42,6 +44,7 @@ from quorate.queueing.inadmissible_reasons import (
 )
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.remedies import TURN
+from quorate.queueing.scheduling.planned_starts import planned_start
 from quorate.queueing.state import State
 from quorate.queueing.typed_reasons import reason_of
 from quorate.quota.amount import as_quantity
@@ -119,6 +122,8 @@ def remedies(
     """
     by_pod_set: dict[str, dict[str, list[str]]] = {}
     sentences: list[str] = []
+    if (plan := planned_start(state, key)) is not None and math.isfinite(plan.at):
+        sentences.append(f"wait until {at_epoch(plan.at):%H:%M:%S} UTC at the latest: its start is planned")
     for reason in reasons:
         remedy = _remedy(state, key, reason)
         if isinstance(reason, PodSetReason):
@@ -257,6 +262,9 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return f"wait until the pods of these workloads are deleted: {', '.join(map(str, victims))}"
         case AwaitingPodsReady(blocking):
             return f"wait until the pods of {blocking} are ready, or its timeout expires"
+        case ReservedForEarlierWorkload(workload, starts_at):
+            end = "" if starts_at is None else f" that ends before {at_epoch(starts_at):%H:%M:%S} UTC"
+            return f"wait until {workload} has started, or set a maximumExecutionTimeSeconds{end}"
         case BackingOff(until, _):
             moment = "its backoff ends" if until is None else at_epoch(until).strftime("%H:%M:%S UTC")
             return f"wait until {moment}: then it is retried"

@@ -14,6 +14,7 @@ from quorate.queueing.inadmissible_reasons import (
     AwaitingPreemption,
     InadmissibleReason,
     NoLongerFits,
+    ReservedForEarlierWorkload,
     TargetsOverlap,
 )
 
@@ -68,6 +69,8 @@ def _keys_of(reason: InadmissibleReason) -> Iterator[Key]:
     match reason:
         case AwaitingPodsReady(blocking):
             yield blocking
+        case ReservedForEarlierWorkload(workload):
+            yield workload
         case NoLongerFits(preceded_by) if preceded_by is not None:
             yield preceded_by
         case TargetsOverlap(victim, preemptor):
@@ -80,6 +83,8 @@ def _scoped_reason(reason: InadmissibleReason, scope: Scope) -> InadmissibleReas
     match reason:
         case AwaitingPodsReady(blocking):
             return replace(reason, blocking=scope.shown(blocking))
+        case ReservedForEarlierWorkload(workload):
+            return replace(reason, workload=scope.shown(workload))
         case NoLongerFits(preceded_by) if preceded_by is not None:
             return replace(reason, preceded_by=scope.shown(preceded_by))
         case TargetsOverlap(victim, preemptor):

@@ -5,6 +5,7 @@ item.  Stale items are dropped when they reach the top, or when they outnumber t
 amortized.
 """
 
+import math
 from collections.abc import Iterator
 from enum import Enum
 from heapq import heappop, heappush
@@ -26,6 +27,7 @@ class RequeueReason(Enum):
     PENDING_PREEMPTION = "its preemption targets are being evicted"
     NO_FIT = "no flavor fits"
     NO_CANDIDATES = "only preemption could help, and there are no candidates"
+    RESERVED = "what it needs is kept for an earlier workload"
     AWAITING_PODS_READY = "a workload with pods of the same flavor is not ready"
     NAMESPACE_MISMATCH = "the namespace selector of the cluster queue does not match"
     FAULT = "an internal error concerns it"
@@ -109,6 +111,14 @@ class Entry:
         self.is_explained = (
             False  # an outcome, its own or that of its shape, was reported since it was queued
         )
+
+    @property
+    def bound_s(self) -> float:
+        """Return how long the workload runs at most once it is admitted, seconds; infinite: not declared."""
+        limit_s = self.workload.spec.maximum_execution_time_seconds
+        if limit_s is None:
+            return math.inf
+        return max(0.0, limit_s - (self.workload.status.accumulated_past_execution_time_seconds or 0))
 
     @property
     def local_queue(self) -> Key:

@@ -25,10 +25,17 @@ ShapeQueueKey = tuple[Shape, Key | None]  # the local queue only with admission 
 
 
 class ShapeOutcome(NamedTuple):
-    """The outcome of an inadmissible workload, which holds for those of its shape after it."""
+    """The outcome of an inadmissible workload, which holds for those of its shape after it.
+
+    If quota is kept for an earlier workload, it holds only for those that may run at least as long.
+    """
 
     order: QueueOrder
     hold: Hold | None
+    least_bound_s: float = 0.0
+
+    def holds_for(self, entry: Entry) -> bool:
+        return self.order <= entry.order and (not self.least_bound_s or self.least_bound_s <= entry.bound_s)
 
 
 class ShapeQueue:
@@ -150,7 +157,7 @@ class PendingQueue:
         A workload that precedes it may preempt newer workloads that it may not.
         """
         outcome = self._outcome(entry.shape)
-        return outcome is not None and outcome.order <= entry.order
+        return outcome is not None and outcome.holds_for(entry)
 
     def _outcome(self, shape: Shape) -> ShapeOutcome | None:
         if self._outcomes and self._outcomes_version != self._version():
@@ -160,7 +167,9 @@ class PendingQueue:
     def hold_of(self, entry: Entry) -> Hold | None:
         """Return why ``entry`` is pending: the outcome recorded for its shape, or its own last one."""
         outcome = self._outcome(entry.shape)
-        return entry.hold if outcome is None or outcome.hold is None else outcome.hold
+        if outcome is None or outcome.hold is None or not (outcome.holds_for(entry) or entry.hold is None):
+            return entry.hold
+        return outcome.hold
 
     def explain_again(self) -> None:
         """Report the next outcome of every workload: what was reported before is no longer true."""
@@ -218,7 +227,7 @@ class PendingQueue:
         """Keep ``entry`` and all workloads of its shape after it inadmissible until the next requeue."""
         own = self.add_inadmissible(entry)
         known = self._outcome(entry.shape)
-        order = entry.order if known is None else min(known.order, entry.order)
+        order = entry.order if known is None or known.least_bound_s else min(known.order, entry.order)
         self._outcomes_version = self._version()
         self._outcomes[entry.shape] = ShapeOutcome(order, entry.hold)
         for queue in self._with_shape_of(own):
@@ -232,6 +241,27 @@ class PendingQueue:
                 for other in explained.values():
                     other.is_explained = True
                 self._parked.update(dict.fromkeys(explained))
+
+    def add_inadmissible_bound(self, entry: Entry) -> None:
+        """Keep ``entry`` inadmissible until the next requeue, and those of its shape after it.
+
+        These are the ones that may run as long as it, or longer.
+        """
+        own = self.add_inadmissible(entry)
+        known = self._outcome(entry.shape)
+        if known is None or (known.least_bound_s and known.least_bound_s > entry.bound_s):
+            self._outcomes_version = self._version()
+            self._outcomes[entry.shape] = ShapeOutcome(entry.order, entry.hold, max(entry.bound_s, 1.0))
+        for queue in self._with_shape_of(own):
+            for other in [other for other in queue.active if self.is_inadmissible_shape(other)]:
+                queue.active.discard(other)
+                queue.inadmissible.add(other)
+                if queue.unexplained.pop(other.key, None) is not None:
+                    other.is_explained = True
+                    self._parked[other.key] = None
+            if queue.inadmissible.size:
+                self._with_inadmissible[queue.key] = queue
+            self._push_head(queue)
 
     def _with_shape_of(self, own: ShapeQueue) -> list[ShapeQueue]:
         """Return all shape queues of the shape of ``own``: one for each local queue, or only itself."""

@@ -1,6 +1,7 @@
 """What the heads that a round has processed take from later ones: quota, places and preemption targets."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from quorate.api.meta import Key
 from quorate.queueing.inadmissible_reasons import Shortage
@@ -43,6 +44,15 @@ class EarlierHeads:
             tree.remove_usage(node, usage)
         for places in self._places:
             places.count(-1)
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Leave what is reserved out of the ledger for a while."""
+        self.uncount()
+        try:
+            yield
+        finally:
+            self.count()
 
     def shortages(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
         """Return what is missing after the earlier decisions of the round, without all preemption targets.

@@ -32,6 +32,7 @@ from quorate.queueing.inadmissible_reasons import (
     NodesLackRoom,
     NoLongerFits,
     PlacementRefused,
+    ReservedForEarlierWorkload,
     TargetsOverlap,
 )
 from quorate.queueing.pending.entry import Entry, PreemptingAssignment, RequeueReason
@@ -48,6 +49,7 @@ from quorate.queueing.scheduling.nomination import (
     pass_over,
     place_again,
 )
+from quorate.queueing.scheduling.planned_starts import PlannedStarts
 from quorate.queueing.scheduling.processing_order import (
     ClassicalOrder,
     FairSharingOrder,
@@ -65,8 +67,11 @@ Pauses = Callable[[], bool]  # asked after each head: whether to pause
 class Round:
     """The heads of ``queues``, popped and nominated; ``run`` processes them."""
 
-    def __init__(self, state: State, queues: Iterable[ClusterQueueState], number: int) -> None:
+    def __init__(
+        self, state: State, queues: Iterable[ClusterQueueState], number: int, plans: PlannedStarts
+    ) -> None:
         self._state = state
+        self._plans = plans
         self._number = number
         self._configuration = state.configuration
         self._ledger = state.ledger
@@ -285,6 +290,9 @@ class Round:
             nomination.reasons = nomination.assignment.reasons
             nomination.is_recomputed = True
             return self._decide(nomination, now)
+        if self._ledger.planned and (reserved := self._reserved(nomination, assignment, now)):
+            nomination.entry.last_assignment = None  # the flavor that was found was not used
+            return [self._keep_pending(nomination, RequeueReason.RESERVED, (reserved,))]
         if nomination.targets:
             return self._preempt(nomination, assignment)
         self._changed_roots.add(root)
@@ -327,6 +335,13 @@ class Round:
         queue.pending.set_preemptor(entry, sticky=not queue.is_strict)
         reason = AwaitingOtherPreemption(tuple(preemptors))
         return self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, (reason,))
+
+    def _reserved(
+        self, nomination: Nomination, assignment: Assignment, now: float
+    ) -> ReservedForEarlierWorkload | None:
+        """Return the planned start that the admission of a head would delay."""
+        with self._earlier.uncounted():
+            return self._plans.refusal(nomination, assignment, now)
 
     def _preempt(self, nomination: Nomination, assignment: Assignment) -> list[Decision]:
         """Evict the targets that are not being evicted yet; no other head may take their quota this round."""
@@ -399,6 +414,9 @@ class Round:
                 self._ledger.awaiting_room[nomination.queue.node.root] = None
             if isinstance(reason, NodesLackRoom) and reason.rejecting:
                 requeue_reason = RequeueReason.GENERIC
+        if nomination.queue.backfills:
+            with self._earlier.uncounted():
+                self._plans.offer(nomination.queue, nomination.entry, self._now)
         if nomination.is_recomputed:  # with the same counts: fewer pods may have places
             self._note_loss(nomination.entry)
             requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION

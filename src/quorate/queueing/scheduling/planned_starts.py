@@ -1,0 +1,184 @@
+"""Planned starts: quota and places for the first workload that waits in a queue, and what may pass it (EASY).
+
+The first workload of a queue that does not fit gets a plan: the earliest time at which enough is free, by the
+bounds of the workloads that hold quota.  A later workload is admitted if it ends before that time, by its own
+bound, or uses nothing that the plan needs (EASY backfilling: Lifka, The ANL/IBM SP Scheduling System, 1995).
+
+A bound is ``maximumExecutionTimeSeconds``, which is enforced.  A workload without a bound frees nothing by a
+known time: if the plan needs it to end, nothing that the plan needs is given to workloads without a bound.
+
+A plan is a function of the state and the time, so a new process makes the same plans.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from quorate.api.meta import Key, find_condition
+from quorate.queueing import conditions as c
+from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
+from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
+from quorate.queueing.ledger import Ledger
+from quorate.queueing.nodes.places import Places
+from quorate.queueing.pending.entry import Entry
+from quorate.queueing.preemption.simulation import UsageSimulation
+from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
+from quorate.queueing.scheduling.nomination import Nomination, Supposition, evaluate_supposing
+from quorate.queueing.scheduling.reserving import shortages_at
+from quorate.queueing.state import State
+from quorate.queueing.topology.placing import fits
+
+
+class PlannedStart(NamedTuple):
+    """The planned start of one pending workload, and what it needs then."""
+
+    entry: Entry
+    at: float  # epoch seconds; infinite: a workload without a bound must end first
+    assignment: Assignment
+    ending: tuple[Reservation, ...]  # those that end until then
+
+
+class PlannedStarts:
+    """The plans of the queues that backfill; each is computed again when its tree has changed."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._computed: dict[str, tuple[tuple[int, int, Entry], PlannedStart | None]] = {}  # by queue
+
+    def offer(self, queue: ClusterQueueState, entry: Entry, now: float) -> None:
+        """Plan the start of ``entry``, which does not fit, if no earlier workload of its queue has a plan."""
+        planned = self._state.ledger.planned
+        current = planned.get(queue.name)
+        if not queue.backfills or current is entry or (current is not None and current.order < entry.order):
+            return
+        planned[queue.name] = entry
+        if self.of_queue(queue, now) is None:  # it fits even an empty cluster not
+            del planned[queue.name]
+            if current is not None:
+                planned[queue.name] = current
+
+    def of_queue(self, queue: ClusterQueueState, now: float) -> PlannedStart | None:
+        """Return the planned start of the first workload that waits in a queue; None: there is none."""
+        ledger = self._state.ledger
+        entry = ledger.planned.get(queue.name)
+        if entry is None:
+            return None
+        made_from = ledger.version(queue.node), ledger.reservation_changes, entry
+        known = self._computed.get(queue.name)
+        if known is None or known[0] != made_from or (known[1] is not None and known[1].at < now):
+            known = self._computed[queue.name] = made_from, self._plan(queue, entry, now)
+        return known[1]
+
+    def refusal(
+        self, nomination: Nomination, assignment: Assignment, now: float
+    ) -> ReservedForEarlierWorkload | None:
+        """Return the plan that a nomination would delay, with what is missing beside it.
+
+        A workload of another queue delays a plan only if it borrows: what its own queue has is its own.
+        """
+        entry, queue = nomination.entry, nomination.queue
+        ledger = self._state.ledger
+        for name, planned in ledger.planned.items():
+            other = ledger.cluster_queues[name]
+            if (
+                not other.backfills
+                or planned is entry
+                or entry.order < planned.order
+                or (other is not queue and not assignment.borrowing_level)
+                or other.node.root is not queue.node.root
+            ):
+                continue
+            plan = self.of_queue(other, now)
+            ends = now + entry.bound_s
+            if plan is None or (ends <= plan.at and math.isfinite(ends)):
+                continue
+            with self._at_planned_start(other, plan):
+                shortages = shortages_at(queue.node, assignment.usage)
+                if shortages or not fits(ledger.topology, assignment.placement):
+                    return ReservedForEarlierWorkload(
+                        planned.key, plan.at if math.isfinite(plan.at) else None, shortages
+                    )
+        return None
+
+    @contextmanager
+    def _at_planned_start(self, queue: ClusterQueueState, plan: PlannedStart) -> Iterator[None]:
+        """Count what is used at a planned start, the planned workload included."""
+        ledger = self._state.ledger
+        places = Places(ledger.topology, plan.assignment.placement.places())
+        with UsageSimulation() as simulation:
+            _end(ledger, simulation, plan.ending)
+            simulation.add(queue.node, plan.assignment.usage)
+            places.count(1)
+            try:
+                yield
+            finally:
+                places.count(-1)
+
+    def _plan(self, queue: ClusterQueueState, entry: Entry, now: float) -> PlannedStart | None:
+        """Return when enough is free for ``entry``; None: it is not even if every workload has ended."""
+        ledger = self._state.ledger
+        counts = [pod_set.count for pod_set in entry.shape.pod_sets]
+        ends = sorted(
+            (
+                (ends_at(reservation, now), reservation.order, reservation)
+                for member in ledger.queues_below(queue.node.root)
+                for reservation in member.reservations.values()
+            ),
+            key=lambda end: end[:2],
+        )
+
+        least, most, ended = 0, len(ends), 0
+        with UsageSimulation() as simulation:
+
+            def assignment_after(number: int) -> Assignment:
+                nonlocal ended
+                _end(ledger, simulation, [reservation for _, _, reservation in ends[ended:number]])
+                for _, _, reservation in ends[number:ended]:
+                    simulation.restore(reservation)
+                ended = number
+                return evaluate_supposing(self._state, queue, entry, Supposition(), counts)[0]
+
+            best = assignment_after(most)
+            if best.mode is not AssignmentMode.FIT:
+                return None
+            while least < most:
+                middle = (least + most) // 2
+                assignment = assignment_after(middle)
+                if assignment.mode is AssignmentMode.FIT:
+                    most, best = middle, assignment
+                else:
+                    least = middle + 1
+        at = max([now, *(end for end, _, _ in ends[:most])])
+        ending = tuple(reservation for end, _, reservation in ends if end <= at)
+        return PlannedStart(entry, at, best, ending)
+
+
+def planned_start(state: State, key: Key) -> PlannedStart | None:
+    """Return the planned start of a pending workload; None if it has none."""
+    entry = state.ledger.entries.get(key)
+    if entry is None or state.ledger.planned.get(entry.cluster_queue) is not entry:
+        return None
+    queue = state.ledger.cluster_queues[entry.cluster_queue]
+    return PlannedStarts(state).of_queue(queue, state.ledger.now)
+
+
+def _end(ledger: Ledger, simulation: UsageSimulation, reservations: Sequence[Reservation]) -> None:
+    for reservation in reservations:
+        simulation.remove(reservation, ledger.cluster_queues[reservation.admission.cluster_queue].node)
+
+
+def ends_at(reservation: Reservation, now: float) -> float:
+    """Return until when a workload with quota runs at most, epoch seconds; infinite: without a bound.
+
+    One that is being evicted, or has run longer than its bound, ends at any moment.
+    """
+    if reservation.evicted:
+        return now
+    admitted = find_condition(reservation.workload.status.conditions, c.ADMITTED)
+    limit_s = reservation.workload.spec.maximum_execution_time_seconds
+    if limit_s is None:
+        return math.inf
+    past_s = reservation.workload.status.accumulated_past_execution_time_seconds or 0
+    since = now if admitted is None or admitted.status != "True" else c.transition_time(admitted)
+    return max(now, since + limit_s - past_s)

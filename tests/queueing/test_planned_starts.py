@@ -1,0 +1,188 @@
+"""Planned starts: the first workload that does not fit, and what may start before it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given as given_by
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from quorate.api.meta import Key
+from quorate.queueing.conditions import has_quota_reservation
+from quorate.queueing.explain import pending_facts, run
+from quorate.queueing.explanation.reasons import remedies
+from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
+from quorate.queueing.scheduling.planned_starts import PlannedStarts
+from tests.queueing.notation import Json
+from tests.queueing.world import World
+
+
+def queue(cpu: int, **others: Any) -> Json:
+    return {"quota": [{"default": {"cpu": cpu}}], "backfill": "EASY", **others}
+
+
+def job(name: str, cpu: int, created: int, maximum_s: int | None = None, **others: Any) -> Json:
+    return {
+        "name": name,
+        "queue": "q",
+        "requests": {"cpu": cpu},
+        "created": created,
+        "maximumExecutionTimeSeconds": maximum_s,
+        **others,
+    }
+
+
+def a_world(*jobs: Json, **queues: Json) -> World:
+    """Return the world at second 10 of which the first cycle has run."""
+    queues = queues or {"q": queue(8)}
+    world = World({"flavors": ["default"], "clusterQueues": queues, "workloads": jobs, "now": 10})
+    world.run({"cycle": 12})
+    return world
+
+
+def started(world: World) -> set[str]:
+    return {name for name, workload in world.workloads.items() if has_quota_reservation(workload)}
+
+
+def planned(world: World, cluster_queue: str = "q") -> tuple[str, float] | None:
+    """Return which workload of a queue has a planned start, and when that is."""
+    state = world.state
+    plan = PlannedStarts(state).of_queue(state.ledger.cluster_queues[cluster_queue], world.now)
+    return None if plan is None else (plan.entry.key.name, plan.at)
+
+
+def reasons(world: World, name: str) -> list[object]:
+    hold = world.state.ledger.entries[Key("default", name)].hold
+    return [] if hold is None else list(hold.reasons)
+
+
+FIRST = job("first", 4, 0, 100)  # it runs from second 10 to 110
+LARGE = job("large", 8, 1, 60)
+
+
+@pytest.mark.parametrize(
+    ("later", "starts"),
+    [
+        pytest.param(job("later", 4, 2, 100), True, id="it ends when the planned one starts"),
+        pytest.param(job("later", 4, 2, 101), False, id="it ends a second later"),
+        pytest.param(job("later", 4, 2), False, id="it has no bound"),
+        pytest.param(job("later", 4, 2, priority=1), True, id="it comes first"),
+    ],
+)
+def test_a_later_workload_starts_if_it_ends_before_the_planned_start(later: Json, starts: bool) -> None:
+    world = a_world(FIRST, LARGE, later)
+    assert started(world) == ({"first", "later"} if starts else {"first"})
+    if "priority" not in later:
+        assert planned(world) == ("large", 110)
+    if not starts:
+        (reason,) = reasons(world, "later")
+        assert isinstance(reason, ReservedForEarlierWorkload)
+        (shortage,) = reason.shortages
+        assert (reason.workload, reason.starts_at, shortage.short_by) == (Key("default", "large"), 110, 4000)
+
+
+def test_a_later_workload_starts_if_it_uses_nothing_that_the_plan_needs() -> None:
+    world = a_world(FIRST, LARGE, job("small", 2, 2), job("smaller", 1, 3), q=queue(10))
+    assert started(world) == {"first", "small"}  # of the two cpus that are left none is for the other one
+    assert planned(world) == ("large", 110)
+
+
+def test_without_the_annotation_nothing_is_planned() -> None:
+    world = a_world(FIRST, LARGE, job("later", 4, 2), q={"quota": [{"default": {"cpu": 8}}]})
+    assert started(world) == {"first", "later"}
+    assert planned(world) is None
+
+
+def test_without_bounds_the_amounts_of_the_planned_workload_are_kept() -> None:
+    world = a_world(job("first", 4, 0), LARGE, job("later", 4, 2), job("bounded", 4, 3, 50))
+    assert started(world) == {"first", "bounded"}
+    assert planned(world) == ("large", float("inf"))
+
+
+def test_a_workload_that_never_fits_has_no_planned_start() -> None:
+    world = a_world(FIRST, job("never", 9, 1), LARGE, job("later", 4, 2, 50))
+    assert started(world) == {"first", "later"}
+    assert planned(world) == ("large", 110)
+
+
+def test_what_was_kept_is_free_when_the_planned_workload_is_gone() -> None:
+    world = a_world(FIRST, LARGE, job("later", 4, 2))
+    world.run({"delete": ["large"]})
+    world.run({"cycle": 12})
+    assert started(world) == {"first", "later"}
+    assert planned(world) is None
+
+
+def test_the_planned_workload_starts_as_soon_as_it_fits() -> None:
+    world = a_world(FIRST, LARGE, job("later", 4, 2, 90))
+    world.run({"finish": ["first", "later"]})
+    world.run({"cycle": 12})
+    assert started(world) >= {"large"}
+
+
+def test_of_another_queue_only_what_borrows_waits_for_the_plan() -> None:
+    jobs = (
+        job("first", 2, 0, 100),
+        job("large", 8, 1, 60),
+        job("own", 4, 2, 100, queue="other"),
+        job("borrowing", 1, 3, queue="other"),
+    )
+    world = a_world(*jobs, q=queue(4, cohort="all"), other=queue(4, cohort="all"))
+    assert started(world) == {"first", "own"}
+    (reason,) = reasons(world, "borrowing")
+    assert isinstance(reason, ReservedForEarlierWorkload)
+
+
+Jobs = st.lists(
+    st.tuples(st.integers(1, 8), st.integers(1, 60), st.integers(1, 60), st.integers(0, 40)),
+    min_size=2,
+    max_size=9,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given_by(Jobs)
+def test_no_later_workload_delays_a_planned_start(sizes: list[tuple[int, int, int, int]]) -> None:
+    """With bounds that are enforced, a planned start never moves later, and is kept."""
+    jobs = [
+        job(f"j{number}", cpu, arrives, max(limit, runs), create="later")
+        for number, (cpu, limit, runs, arrives) in enumerate(sizes)
+    ]
+    runs_s = {f"j{number}": runs for number, (_, _, runs, _) in enumerate(sizes)}
+    world = World({"flavors": ["default"], "clusterQueues": {"q": queue(8)}, "workloads": jobs})
+    promised: dict[str, float] = {}
+    ends: dict[str, float] = {}
+    for second in range(700):
+        world.now = float(second)
+        world.run({"create": [each["name"] for each in jobs if each["created"] == second]})
+        world.run({"finish": [name for name, end in ends.items() if end == second]})
+        world.run({"cycle": 12})
+        for name in started(world) - ends.keys():
+            assert second <= promised.get(name, second), f"{name} starts later than it was promised"
+            ends[name] = second + runs_s[name]
+        plan = planned(world)
+        if plan is not None:
+            name, at = plan
+            assert at <= promised.get(name, at), f"the planned start of {name} moved later"
+            promised[name] = at
+        if len(ends) == len(jobs):
+            break
+    assert len(ends) == len(jobs), "each job starts"
+
+
+def enough(world: World, name: str) -> list[str]:
+    key = Key("default", name)
+    facts = run(pending_facts(world.state, key))
+    assert facts is not None
+    assert facts.hold is not None
+    return list(remedies(world.state, key, facts.hold.reasons, facts))
+
+
+def test_an_explanation_tells_the_planned_start() -> None:
+    world = a_world(FIRST, LARGE, job("later", 4, 2))
+    assert enough(world, "large")[0] == "wait until 00:01:50 UTC at the latest: its start is planned"
+    (sentence,) = enough(world, "later")
+    assert sentence == (
+        "wait until default/large has started, or set a maximumExecutionTimeSeconds that ends "
+        "before 00:01:50 UTC"
+    )
