@@ -326,6 +326,8 @@ def test_version_prints_client_server_and_controllers(run_with_commands: RunWith
         assert cluster.startswith("cluster      v1.")
         assert cluster.endswith(world.client.config.server)
         assert controllers.startswith("controllers  none in namespace kueue-system")
+        found = json.loads(await command.output_of("version", "-o", "json"))
+        assert list(found) == ["quorate", "cluster", "controllers"]
         await world.create(NAMESPACES, "batch")
         pod = {
             "metadata": {"labels": {"a": "b"}},

@@ -92,6 +92,7 @@ def test_the_test_of_the_page_passes(pytester: pytest.Pytester, monkeypatch: pyt
     pytester.makeini("[pytest]\nquorate_nodes = 2\n")
     done = pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", "--strict-markers")
     done.assert_outcomes(passed=4, errors=2, failed=1)
+    assert "sdk/cluster.py" not in done.stdout.str(), "the traceback ends at the test"
     done.stdout.fnmatch_lines(
         [
             "*UsageError: *test_an_unknown_setting: quorate has no argument size (it has nodes, cpu, *",

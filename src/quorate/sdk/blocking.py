@@ -18,7 +18,11 @@ def run_blocking(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _run(work)
+        is_running = False
+    else:
+        is_running = True
+    if not is_running:
+        return _run(work)  # outside of the handler, so that its errors have no other context
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(_run, work).result()
 

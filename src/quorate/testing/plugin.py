@@ -6,6 +6,8 @@ Only pytest is imported here: a run of tests without a cluster costs nothing mor
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from quorate.testing.server import ClusterServer, ClusterSettings, LocalCluster
 
 MARKER: Final = "quorate"
+_PACKAGE: Final = Path(__file__).parents[1]
 _SETTINGS: Final = {  # of a cluster: the default, and what it means
     "nodes": ("1", "how many nodes to simulate"),
     "cpu": ("8", "allocatable cpu of each node"),
@@ -55,8 +58,20 @@ def quorate_cluster(request: pytest.FixtureRequest, quorate_server: ClusterServe
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to the report of a failed test what has not started in its cluster, and why."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a failed test what has not started in its cluster, and why.
+
+    The traceback of an error that this package reports ends at the line of the test.
+    """
+    error = call.excinfo
+    if error is not None and type(error.value).__module__.startswith("quorate."):
+        frame: TracebackType | None = error.tb
+        while frame is not None and frame.tb_next is not None:
+            if _PACKAGE in Path(frame.tb_next.tb_frame.f_code.co_filename).parents:
+                frame.tb_next = None
+            frame = frame.tb_next
     report = yield
     cluster: LocalCluster | None = getattr(item, "funcargs", {}).get("quorate_cluster")
     if cluster is not None and report.when == "call" and report.failed:

@@ -47,5 +47,5 @@ def test_the_command_prints_coverage_and_error() -> None:
     done = quorate(*arguments)
     assert done.returncode == 0, done.stderr
     assert "4 submissions: 1 started at once, 3 waited" in done.stdout
-    answer = json.loads(quorate(*arguments, "--json").stdout)
+    answer = json.loads(quorate(*arguments, "-o", "json").stdout)
     assert len(answer["estimates"]) == 3

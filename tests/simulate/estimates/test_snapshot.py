@@ -166,7 +166,7 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
             assert hours.splitlines()[-1].split()[1:] == ["1", "1", "0"]
             (row,) = [line.split() for line in rows.splitlines()[1:]]
             assert (row[0], row[2], row[-4:]) == ("default", "queue", ["3", "of", "3", "runs"])
-        answer = json.loads(await command.output_of("queue", "forecast", "--json", "--plays", "3"))
+        answer = json.loads(await command.output_of("queue", "forecast", "-o", "json", "--plays", "3"))
         (start,) = answer["workloads"]
         assert start["started"] == 3
         change = tmp_path / "job.yaml"

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from quorate.cli.simulate.run_times import progress_bar
-from quorate.cli.verbs.options import Output
-from quorate.cli.verbs.printing import print_value
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import is_structured, print_value
 from quorate.inspect.configuration_files import InvalidFiles
 from quorate.inspect.formatting import format_duration
 from quorate.simulate.estimates import backtest as backtests
@@ -23,14 +23,27 @@ Scenario = Annotated[
     ),
 ]
 Samples = Annotated[
-    int, typer.Option("--samples", min=1, max=10_000, help="At how many submissions to forecast.")
+    int,
+    typer.Option(
+        "--samples", min=1, max=10_000, help="At how many submissions of the trace to make a forecast."
+    ),
 ]
-Plays = Annotated[int, typer.Option("--plays", min=1, max=1000, help="How many runs a forecast takes.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with every estimate.")]
+Plays = Annotated[
+    int,
+    typer.Option(
+        "--plays",
+        min=1,
+        max=1000,
+        help="How many times each forecast plays the queue; more take longer and steady p90.",
+    ),
+]
 
 
 def backtest(
-    scenario: Scenario, samples: Samples = BACKTEST_SAMPLES, plays: Plays = PLAYS, as_json: AsJson = False
+    scenario: Scenario,
+    samples: Samples = BACKTEST_SAMPLES,
+    plays: Plays = PLAYS,
+    output: o.Format = o.Output.TABLE,
 ) -> None:
     """Tell how well forecasts would have been for the jobs of a scenario or trace.
 
@@ -46,8 +59,8 @@ def backtest(
         raise InvalidFiles(error.findings) from error
     with progress_bar("forecasting", samples) as show:
         result = backtests.backtest(world, samples, plays, show)
-    if as_json:
-        print_value(result, Output.JSON)
+    if is_structured(output):
+        print_value(result, output)
     else:
         typer.echo(_text(result))
 

@@ -13,7 +13,7 @@ from quorate.cli.configuration_options import Config
 from quorate.cli.simulate.run_times import Runs, progress_bar, report_origins
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.printing import print_rows, print_value
+from quorate.cli.verbs.printing import is_structured, print_rows, print_value
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.summaries import summaries
@@ -33,8 +33,12 @@ Queue = Annotated[
         autocompletion=completion.queues,
     ),
 ]
-Plays = Annotated[int, typer.Option("--plays", min=1, max=1000, help="How many runs to simulate.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Plays = Annotated[
+    int,
+    typer.Option(
+        "--plays", min=1, max=1000, help="How many times to play the queues; more take longer and steady P90."
+    ),
+]
 
 _STEPS_S: Final = (60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 86400.0)
 _MOST_STEPS: Final = 8
@@ -59,7 +63,7 @@ def forecast(
     namespace: o.Namespace = "",
     plays: Plays = PLAYS,
     runs: Runs = "1h",
-    as_json: AsJson = False,
+    output: o.Format = o.Output.TABLE,
     config: Config = None,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
@@ -83,8 +87,8 @@ def forecast(
     shown = [start for start in starts if chosen is None or Key(start.namespace, start.queue) in chosen]
     states = with_cluster(cluster, _states) if shown else {}
     explained = [_explained(start, states) for start in shown]
-    if as_json:
-        print_value(Answer(at_epoch(live.now), tuple(explained)), o.Output.JSON)
+    if is_structured(output):
+        print_value(Answer(at_epoch(live.now), tuple(explained)), output)
     elif shown:
         print_rows(("WITHIN", "STARTED P50", "STARTED P90", "WAITING P50"), list(_hours(shown)))
         typer.echo()

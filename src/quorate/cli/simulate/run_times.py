@@ -14,7 +14,8 @@ Runs = Annotated[
     str,
     typer.Option(
         "--runs", metavar="DURATION",
-        help="How long jobs run if no workload has finished and none declares its maximum execution time.",
+        help="How long to assume that a job runs, if none of its kind or queue has finished and it declares "
+        "no maximum execution time.",
     ),
 ]  # fmt: skip
 

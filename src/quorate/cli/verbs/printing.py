@@ -88,7 +88,7 @@ def print_document(resource: Resource[Any], document: Json, output: Output) -> N
     _dump(_with_type_meta(resource, document), output)
 
 
-def print_value(value: msgspec.Struct, output: Output) -> None:
+def print_value(value: msgspec.Struct | Mapping[str, str], output: Output) -> None:
     """Print a value that is no API object."""
     _dump(codec.to_builtins(value), output)
 

@@ -8,6 +8,7 @@ from quorate import __version__
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.meta import Key
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import is_structured, print_value
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.install.preflight.installation_objects import DEPLOYMENTS
 from quorate.install.roles import ACCOUNT
@@ -22,6 +23,7 @@ def version(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of the controllers.")
     ] = DEFAULT_NAMESPACE,
+    output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
@@ -29,16 +31,20 @@ def version(
 
     [b]Example:[/b] quorate version --client
     """
-    typer.echo(f"quorate      {__version__}")
-    if client:
-        return
+    versions = {"quorate": __version__}
 
-    async def show(connection: Connection) -> None:
+    async def read(connection: Connection) -> None:
         config = connection.client.config
-        typer.echo(f"cluster      {await server_version(connection.client)} at {config.server}")
-        typer.echo(f"controllers  {await _controllers(connection, namespace)}")
+        versions["cluster"] = f"{await server_version(connection.client)} at {config.server}"
+        versions["controllers"] = await _controllers(connection, namespace)
 
-    with_cluster(ClusterOptions(kubeconfig, context), show)
+    if not client:
+        with_cluster(ClusterOptions(kubeconfig, context), read)
+    if is_structured(output):
+        print_value(versions, output)
+        return
+    for name, text in versions.items():
+        typer.echo(f"{name:<11}  {text}")
 
 
 async def _controllers(connection: Connection, namespace: str) -> str:
