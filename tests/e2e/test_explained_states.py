@@ -16,11 +16,12 @@ from quorate.kube.resources import PODS, SERVICE_ACCOUNTS
 from quorate.sdk.blocking import run_blocking
 from quorate.sdk.cluster import Cluster
 from quorate.testing.server import ClusterServer, ClusterSettings
-from tests.e2e.commands import poll
+from tests.e2e.commands import poll, quorate
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 WITHIN_S = 60.0
+ESTIMATED_S = 240.0  # ten seconds of waiting come first, then a process with a lower priority
 WORLD = """
 apiVersion: v1
 kind: Namespace
@@ -128,6 +129,16 @@ def test_states_are_the_same_for_an_administrator_and_a_tenant(cluster: Cluster,
     )  # fmt: skip
     assert name.encode() not in codec.encode(hidden)
     assert tenant.explain("lq/main")[0].state == "Active"
+
+    (low,) = tenant.list("workloads")
+
+    def forecast() -> str:
+        kubeconfig = str(tmp_path / "tenant")
+        return quorate("queue", "forecast", "lq/main", "-n", "team", "--kubeconfig", kubeconfig).stdout
+
+    poll(forecast, lambda text: low["metadata"]["name"] in text, ESTIMATED_S)
+    misspelt = quorate("queue", "forecast", "lq/mian", "-n", "team", "--kubeconfig", str(tmp_path / "tenant"))
+    assert "LocalQueue team/mian does not exist (did you mean main?)" in misspelt.stderr
 
 
 def explained(cluster: Cluster, job: str) -> Explanation:

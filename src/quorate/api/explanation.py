@@ -19,6 +19,7 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 SUBRESOURCE: Final = "explanation"
 # Resources that can be listed.
 ESTIMATES: Final = "estimates"
+FEWEST_RUNS: Final = 3  # of an estimate with quantiles
 EXPLANATIONS: Final = "explanations"
 
 ExplainedState = Literal[
@@ -138,14 +139,27 @@ class PodCounts(Struct):
     running: int | None = None
 
 
+Confidence = Literal["", "low", "medium", "high"]
+
+
 class StartEstimate(Struct):
-    """When a waiting workload starts; a quantile is absent if it starts in fewer of the runs."""
+    """When a waiting workload starts; a quantile is absent if it starts in fewer of the runs.
+
+    With fewer runs than ``FEWEST_RUNS`` there are no quantiles: ``p50`` is then the median of these runs.
+    """
 
     computed_at: datetime  # the moment of the cluster that was played
     p50: datetime | None = None  # half of the runs start it by then
     p90: datetime | None = None  # nine of ten runs do
     runs: int = always_encoded(int)  # simulated
     run_times: str = ""  # where the run times of its kind of work are from
+    samples: int = 0  # finished workloads of its kind or queue that these run times are of
+    confidence: Confidence = ""
+
+    @property
+    def is_rough(self) -> bool:
+        """Return True if too few runs were simulated for quantiles."""
+        return self.runs < FEWEST_RUNS
 
 
 class NamedEstimate(Struct):

@@ -23,6 +23,10 @@ from quorate.simulate.estimates.snapshot import KINDS, RunTimes, run_times
 Objects = dict[Resource[Any], list[Any]]
 
 
+class MissingPermission(UsageError):
+    """The user may not list what a simulation reads."""
+
+
 class LiveCluster(NamedTuple):
     objects: Objects
     times: list[RunTimes]
@@ -35,7 +39,7 @@ class LiveCluster(NamedTuple):
 def read_cluster(cluster_options: ClusterOptions, config: Path | None, runs: str) -> LiveCluster:
     """Return what a simulation needs of a cluster, with a progress bar on a terminal.
 
-    Raises ``UsageError`` without the permission to list a kind of all namespaces.
+    Raises ``MissingPermission`` without the permission to list a kind of all namespaces.
     """
     assumed_s = assumed_run_s(runs)
     now = WallClock().now()
@@ -71,7 +75,7 @@ def assumed_run_s(runs: str) -> float:
 async def read_objects(client: Client) -> AsyncIterator[tuple[Resource[Any], list[Any]]]:
     """Yield each kind that a simulation reads, with its objects of all namespaces.
 
-    Raises ``UsageError`` without the permission to list one.
+    Raises ``MissingPermission`` without the permission to list one.
     """
     has_topologies = False
     for resource in (*KINDS, PLACEABLE_NODES):
@@ -81,7 +85,7 @@ async def read_objects(client: Client) -> AsyncIterator[tuple[Resource[Any], lis
             objects = list((await client.list(resource)).items)
         except Forbidden as error:
             needed = f"list {resource.plural} of all namespaces"
-            raise UsageError(f"this needs the permission to {needed}: {error}") from error
+            raise MissingPermission(f"this needs the permission to {needed}: {error}") from error
         if resource is RESOURCE_FLAVORS:
             has_topologies = any(obj.spec.topology_name for obj in objects)
         yield resource, objects

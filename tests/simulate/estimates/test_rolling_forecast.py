@@ -76,6 +76,7 @@ def test_a_budget_bounds_the_runs_of_a_refresh_and_later_ones_add_to_them() -> N
     forecast = a_forecast(*documents, step_s=1.0)
     first = forecast.refresh(BEGAN, run_s * 1.5)
     assert first.runs == 1
+    assert [(start.p90, start.confidence) for start in first.starts] == [(None, "low")] * 2
     assert first.processor_s > run_s
     forecast.refresh(BEGAN + 1, run_s * 1.5)
     third = forecast.refresh(BEGAN + 2, run_s * 1.5)

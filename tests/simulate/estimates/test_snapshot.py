@@ -80,9 +80,14 @@ def workload(
             id="those of the queue",
         ),
         pytest.param(
-            [workload("1", "a", 60), workload("2", "b")],
-            [("b", (60,), "team/b: none has finished; those of the 1 finished workloads of all queues")],
+            [*(workload(str(number), "a", 60) for number in range(3)), workload("4", "b")],
+            [("b", (60,) * 3, "team/b: none has finished; those of the 3 finished workloads of all queues")],
             id="those of all queues",
+        ),
+        pytest.param(
+            [workload("1", "a", 60), workload("2", "b")],
+            [("b", (3600,), "team/b: only 1 of all queues has finished; 3600 s is assumed")],
+            id="too few of all queues",
         ),
         pytest.param(
             [workload("1", "a")],
@@ -165,10 +170,11 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
             hours, _, rows = table.partition("\n\n")
             assert hours.splitlines()[-1].split()[1:] == ["1", "1", "0"]
             (row,) = [line.split() for line in rows.splitlines()[1:]]
-            assert (row[0], row[2], row[-4:]) == ("default", "queue", ["3", "of", "3", "runs"])
+            assert (row[0], row[2], row[-2:]) == ("default", "queue", ["3", "low"])
         answer = json.loads(await command.output_of("queue", "forecast", "-o", "json", "--plays", "3"))
         (start,) = answer["workloads"]
-        assert start["started"] == 3
+        assert (start["runs"], start["confidence"]) == (3, "low")
+        assert answer["at"] < start["p50"] <= start["p90"]
         change = tmp_path / "job.yaml"
         change.write_text(JOB)
         live = json.loads(await command.output_of("simulate", "--change", str(change), "-o", "json"))
@@ -178,6 +184,12 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
         change.write_text(JOB.replace("queue-name: queue", "queue-name: queu"))
         misspelt = await command("simulate", "--change", str(change))
         assert "is no LocalQueue of namespace default (did you mean queue?)" in misspelt.err
+        misspelt = await command("queue", "forecast", "reserch")
+        assert misspelt.err == "error: ClusterQueue reserch does not exist (did you mean research?)\n"
+        once = await command.output_of("queue", "forecast", "--plays", "1")
+        assert " about in " in once
+        answer = json.loads(await command.output_of("queue", "forecast", "-o", "json", "--plays", "1"))
+        assert answer["workloads"][0]["p90"] is None
         refused = await command("queue", "forecast", "queue")
         assert refused.err == (
             "error: ClusterQueue queue does not exist (write lq/queue for a local queue)\n"

@@ -1,14 +1,15 @@
 """``quorate queue forecast``: when the workloads that wait would start."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import msgspec
 import typer
 
-from quorate.api.explanation import NO_START, ExplanationSummary
+from quorate.api.explanation import FEWEST_RUNS, NO_START, Confidence, ExplanationSummary, StartEstimate
 from quorate.api.meta import Key, at_epoch
+from quorate.api.suggestions import suggestion
 from quorate.cli.configuration_options import Config
 from quorate.cli.simulate.run_times import Runs, progress_bar, report_origins
 from quorate.cli.verbs import completion
@@ -16,12 +17,15 @@ from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import is_structured, print_rows, print_value
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
+from quorate.inspect.explain.served import NotServed, served_estimates, served_summaries
 from quorate.inspect.explain.summaries import summaries
 from quorate.inspect.formatting import format_duration
-from quorate.inspect.live_cluster import LiveCluster, read_cluster
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
+from quorate.inspect.live_cluster import LiveCluster, MissingPermission, read_cluster
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from quorate.simulate.estimates import forecast as forecasts
-from quorate.simulate.estimates.forecast import StartTime
+from quorate.simulate.estimates.forecast import StartTime, confidence_of
+from quorate.simulate.estimates.run_time_store import kind_of, learned_from
 from quorate.simulate.estimates.snapshot import snapshot_world, with_expected
 from quorate.simulate.limits import PLAYS
 
@@ -40,22 +44,34 @@ Plays = Annotated[
     ),
 ]
 
+_LOCAL: Final = ("lq", "localqueue", "localqueues")
 _STEPS_S: Final = (60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 86400.0)
 _MOST_STEPS: Final = 8
 
 
-class Explained(StartTime, frozen=True, rename="camel"):
-    """When a workload starts, with its state and the code of the reason for it."""
+class Start(msgspec.Struct, frozen=True, rename="camel"):
+    """When one waiting workload starts; a moment is None if it starts in fewer of the runs."""
 
-    state: str
+    namespace: str
+    name: str
+    queue: str
+    p50: datetime | None
+    p90: datetime | None  # None with too few runs as well
+    runs: int
+    confidence: Confidence
+    state: str  # of its explanation, with the code of its reason; empty if it is not known
     code: str
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
 
 
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
-    """The output in JSON; times of ``workloads`` are seconds after ``at``."""
+    """The output in JSON."""
 
-    at: datetime
-    workloads: tuple[Explained, ...]
+    at: datetime  # the moment of the cluster that was played
+    workloads: tuple[Start, ...]
 
 
 def forecast(
@@ -73,30 +89,69 @@ def forecast(
     It plays the queues and workloads of the cluster many times, with run times that finished workloads of the
     same kind or queue had, and with further submissions as often as the recent ones. Half of the runs start a
     workload within P50, nine of ten within P90. [b]never[/b] is said of a workload that starts only after a
-    change, [b]held[/b] of one that is kept out of its queue.
+    change, [b]held[/b] of one that is kept out of its queue. Without the permission to read the cluster it
+    shows the estimates that the controllers serve of the namespace.
 
     [b]Example:[/b] quorate queue forecast lq/training
     """
     cluster = ClusterOptions(kubeconfig, context, namespace)
-    live = read_cluster(cluster, config, runs)
+    try:
+        live = read_cluster(cluster, config, runs)
+    except MissingPermission as refused:
+        answer = _of_tenant(cluster, queue, refused)
+    else:
+        answer = _played(cluster, live, queue, plays)
+    if is_structured(output):
+        print_value(answer, output)
+    elif answer.workloads:
+        now = at_epoch(WallClock().now())
+        print_rows(("WITHIN", "STARTED P50", "STARTED P90", "WAITING P50"), list(_hours(answer, now)))
+        typer.echo()
+        titles = (
+            "NAMESPACE",
+            "WORKLOAD",
+            "QUEUE",
+            "STARTS P50",
+            "P90",
+            "RUNS",
+            "CONFIDENCE",
+            "STATE",
+            "REASON",
+        )
+        print_rows(titles, [_cells(start, now) for start in answer.workloads])
+    else:
+        typer.echo("no workload waits", err=True)
+
+
+def _played(cluster: ClusterOptions, live: LiveCluster, queue: str, plays: int) -> Answer:
+    """Return the forecast of a cluster that the user may read."""
     chosen = _local_queues(live, queue)
     world = snapshot_world(live.objects, live.times, live.now, live.effective.configuration)
     world = with_expected(world, live.expected)
     with progress_bar("playing", plays) as show:
-        starts = forecasts.forecast(world, plays, show)
-    shown = [start for start in starts if chosen is None or Key(start.namespace, start.queue) in chosen]
+        played = forecasts.forecast(world, plays, show)
+    shown = [start for start in played if chosen is None or Key(start.namespace, start.queue) in chosen]
+    workloads = {workload.metadata.key: workload for workload in live.objects[WORKLOADS]}
+    store = learned_from(workloads.values())
     states = with_cluster(cluster, _states) if shown else {}
-    explained = [_explained(start, states) for start in shown]
-    if is_structured(output):
-        print_value(Answer(at_epoch(live.now), tuple(explained)), output)
-    elif shown:
-        print_rows(("WITHIN", "STARTED P50", "STARTED P90", "WAITING P50"), list(_hours(shown)))
-        typer.echo()
-        titles = ("NAMESPACE", "WORKLOAD", "QUEUE", "STARTS P50", "P90", "STARTED IN", "STATE", "REASON")
-        print_rows(titles, list(map(_cells, explained)))
-    else:
-        typer.echo("no workload waits", err=True)
+
+    def row(start: StartTime) -> Start:
+        kind = kind_of(workloads[start.key])
+        best = store.best_kind(kind)
+        samples = 0 if best is None else len(store.times_of(best))
+        return Start(
+            start.namespace,
+            start.name,
+            start.queue,
+            _moment(live.now, start.p50_s),
+            _moment(live.now, start.p90_s) if plays >= FEWEST_RUNS else None,
+            start.plays,
+            confidence_of(start.plays, samples, is_own_kind=best == kind),
+            *_state_of(states.get(start.key)),
+        )
+
     report_origins(live.times)
+    return Answer(at_epoch(live.now), tuple(map(row, shown)))
 
 
 async def _states(connection: Connection) -> Mapping[Key, ExplanationSummary]:
@@ -106,10 +161,48 @@ async def _states(connection: Connection) -> Mapping[Key, ExplanationSummary]:
     return found.served
 
 
-def _explained(start: StartTime, states: Mapping[Key, ExplanationSummary]) -> Explained:
-    summary = states.get(Key(start.namespace, start.name))
-    state, code = ("", "") if summary is None else (summary.state, summary.code)
-    return Explained(**msgspec.structs.asdict(start), state=state, code=code)
+def _state_of(summary: ExplanationSummary | None) -> tuple[str, str]:
+    return ("", "") if summary is None else (summary.state, summary.code)
+
+
+def _of_tenant(cluster: ClusterOptions, queue: str, refused: MissingPermission) -> Answer:
+    """Return the estimates that the controllers serve of a namespace.  Raises ``refused`` without any."""
+    kind, _, name = queue.rpartition("/")
+    if name and kind not in _LOCAL:
+        raise refused
+
+    async def read(connection: Connection) -> Answer:
+        client, namespace = connection.client, connection.namespace
+        queues = [found.metadata.name for found in (await client.list(LOCAL_QUEUES, namespace)).items]
+        if name and name not in queues:
+            raise UsageError(f"LocalQueue {namespace}/{name} does not exist{suggestion(name, queues)}")
+        estimates = await served_estimates(client, namespace)
+        try:
+            served = await served_summaries(client, WORKLOADS.kind, namespace)
+        except NotServed:
+            raise refused from None
+        starts = []
+        for workload in (await client.list(WORKLOADS, namespace)).items:
+            key, found = workload.metadata.key, estimates.get(workload.metadata.key)
+            state, code = _state_of(served.get(key))
+            if name not in ("", workload.spec.queue_name) or not (found or state in NO_START):
+                continue
+            known = found or StartEstimate(computed_at=at_epoch(WallClock().now()))
+            times = known.p50, known.p90, known.runs, known.confidence
+            starts.append(Start(namespace, key.name, workload.spec.queue_name, *times, state, code))
+        at = max((found.computed_at for found in estimates.values()), default=at_epoch(WallClock().now()))
+        typer.echo("estimated by the controllers", err=True)
+        return Answer(at, tuple(sorted(starts, key=_order)))
+
+    return with_cluster(cluster, read)
+
+
+def _order(start: Start) -> tuple[bool, datetime, Key]:
+    return start.p50 is None, start.p50 or datetime.max.replace(tzinfo=UTC), start.key
+
+
+def _moment(now: float, seconds: float | None) -> datetime | None:
+    return None if seconds is None else at_epoch(now + seconds)
 
 
 def _local_queues(live: LiveCluster, written: str) -> frozenset[Key] | None:
@@ -118,39 +211,49 @@ def _local_queues(live: LiveCluster, written: str) -> frozenset[Key] | None:
         return None
     kind, _, name = written.rpartition("/")
     queues = live.objects[LOCAL_QUEUES]
-    if kind in ("lq", "localqueue", "localqueues"):
+    if kind in _LOCAL:
         key = Key(live.namespace, name)
         if all(local_queue.metadata.key != key for local_queue in queues):
-            raise UsageError(f"LocalQueue {key} does not exist (name its namespace with -n)")
+            names = [found.metadata.name for found in queues if found.metadata.namespace == live.namespace]
+            hint = suggestion(name, names) or " (name its namespace with -n)"
+            raise UsageError(f"LocalQueue {key} does not exist{hint}")
         return frozenset((key,))
     if kind not in ("", "cq", "clusterqueue", "clusterqueues"):
         raise UsageError(f"{written}: is no queue (write NAME, cq/NAME or lq/NAME)")
-    if all(cluster_queue.metadata.name != name for cluster_queue in live.objects[CLUSTER_QUEUES]):
-        raise UsageError(f"ClusterQueue {name} does not exist (write lq/{name} for a local queue)")
+    cluster_queues = [found.metadata.name for found in live.objects[CLUSTER_QUEUES]]
+    if name not in cluster_queues:
+        hint = suggestion(name, cluster_queues) or f" (write lq/{name} for a local queue)"
+        raise UsageError(f"ClusterQueue {name} does not exist{hint}")
     return frozenset(
         local_queue.metadata.key for local_queue in queues if local_queue.spec.cluster_queue == name
     )
 
 
-def _hours(starts: Sequence[StartTime]) -> Iterator[tuple[str, ...]]:
+def _hours(answer: Answer, now: datetime) -> Iterator[tuple[str, ...]]:
     """Yield for equal steps of time how many have started in half and in nine of ten runs."""
-    last_s = max((start.p90_s for start in starts if start.p90_s is not None), default=0.0)
+    halves, most = (
+        [(moment - now).total_seconds() for moment in moments if moment is not None]
+        for moments in (
+            [start.p50 for start in answer.workloads], [start.p90 for start in answer.workloads],
+        )
+    )  # fmt: skip
+    last_s = max((*halves, *most), default=0.0)
     step_s = next((step for step in _STEPS_S if last_s <= step * _MOST_STEPS), _STEPS_S[-1])
     for number in range(1, min(_MOST_STEPS, int(last_s // step_s) + 1) + 1):
         until_s = number * step_s
-        half, most = (
-            sum(seconds is not None and seconds <= until_s for seconds in several)
-            for several in ([start.p50_s for start in starts], [start.p90_s for start in starts])
-        )
-        yield format_duration(until_s), str(half), str(most), str(len(starts) - half)
+        started = sum(seconds <= until_s for seconds in halves)
+        surely = sum(seconds <= until_s for seconds in most)
+        yield format_duration(until_s), str(started), str(surely), str(len(answer.workloads) - started)
 
 
-def _after(seconds: float | None) -> str:
-    return "later" if seconds is None else f"in {format_duration(seconds)}"
-
-
-def _cells(start: Explained) -> tuple[str, ...]:
-    no_start = NO_START.get(start.state)
-    times = (no_start, no_start) if no_start else (_after(start.p50_s), _after(start.p90_s))
-    started = f"{start.started} of {start.plays} runs"
-    return start.namespace, start.name, start.queue, *times, started, start.state, start.code
+def _cells(start: Start, now: datetime) -> tuple[str, ...]:
+    known = start.namespace, start.name, start.queue
+    if start.state in NO_START:
+        return *known, NO_START[start.state], NO_START[start.state], "", "", start.state, start.code
+    p50, p90 = (
+        "later" if moment is None else f"in {format_duration((moment - now).total_seconds())}"
+        for moment in (start.p50, start.p90)
+    )
+    if start.runs < FEWEST_RUNS and start.p50 is not None:
+        p50, p90 = f"about {p50}", ""
+    return *known, p50, p90, str(start.runs), start.confidence, start.state, start.code

@@ -133,12 +133,14 @@ def workload_columns(
 def starts_in(estimate: StartEstimate | None, now: float) -> str:
     """Return the time until the start in half and in nine of ten simulated runs; empty without an estimate.
 
-    ``later`` stands for a start after the time that is simulated.
+    ``later`` stands for a start after the time that is simulated.  With too few runs it is one rough time.
     """
     if estimate is None:
         return ""
     if estimate.p50 is None:
         return "later"
+    if estimate.is_rough:
+        return f"about {format_duration(epoch(estimate.p50) - now)}"
     p50, p90 = (
         "later" if moment is None else format_duration(epoch(moment) - now)
         for moment in (estimate.p50, estimate.p90)

@@ -118,6 +118,8 @@ async def _estimates(refresh: Refresh) -> Mapping[Key, StartEstimate]:
             p90=None if start.p90 is None else at_epoch(start.p90),
             runs=start.runs,
             run_times=start.run_times,
+            samples=start.samples,
+            confidence=start.confidence,
         )
         if time.monotonic() - began_s > SLICE_S:
             await asyncio.sleep(0)

@@ -11,13 +11,21 @@ from typing import NamedTuple
 
 import msgspec
 
+from quorate.api.explanation import FEWEST_RUNS, Confidence
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.simulate.engine.player import play_until_started
 from quorate.simulate.engine.records import NEVER
 from quorate.simulate.inputs.existing import existing_jobs
 from quorate.simulate.inputs.world import World
-from quorate.simulate.limits import COARSE_STEPS, FINE_STEPS, MANY_WAITING, PLAYS
+from quorate.simulate.limits import (
+    COARSE_STEPS,
+    CONFIDENT_RUNS,
+    FEWEST_RUN_TIMES,
+    FINE_STEPS,
+    MANY_WAITING,
+    PLAYS,
+)
 
 
 class StartTime(msgspec.Struct, frozen=True, rename="camel"):
@@ -127,6 +135,17 @@ def _resolution_ms(world: World, waiting: int) -> int:
     """Return a part of the usual run time: starts need not be more exact."""
     runs_ms = [existing_job.submission.runs_ms for existing_job in existing_jobs(world)]
     return max(1, int(median(runs_ms)) // (FINE_STEPS if waiting < MANY_WAITING else COARSE_STEPS))
+
+
+def confidence_of(runs: int, samples: int, *, is_own_kind: bool) -> Confidence:
+    """Return how far an estimate of ``runs`` can be relied on.
+
+    ``samples``: finished workloads of its kind, or else of its queue, of which the run times are known.
+    """
+    if runs < FEWEST_RUNS or samples < FEWEST_RUN_TIMES:
+        return "low"
+    is_high = is_own_kind and runs >= CONFIDENT_RUNS and samples >= CONFIDENT_RUNS
+    return "high" if is_high else "medium"
 
 
 def quantile(times: Sequence[float], part: float) -> float | None:

@@ -14,12 +14,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from quorate.api.configuration import Configuration, default_configuration
+from quorate.api.explanation import FEWEST_RUNS, Confidence
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.queueing.conditions import is_finished
 from quorate.simulate.estimates.expected_arrivals import ArrivalStore, can_be_played
-from quorate.simulate.estimates.forecast import play_waiting, quantile, waiting_workloads
+from quorate.simulate.estimates.forecast import (
+    confidence_of,
+    play_waiting,
+    quantile,
+    waiting_workloads,
+)
 from quorate.simulate.estimates.run_time_store import RunTimeStore, kind_of
 from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_world, with_expected
 from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS, REPEATED
@@ -34,6 +40,8 @@ class WaitingStart(msgspec.Struct, frozen=True):
     p90: float | None
     runs: int
     run_times: str  # where its run time is from
+    samples: int  # finished workloads that its run time is of
+    confidence: Confidence
 
     @property
     def key(self) -> Key:
@@ -160,15 +168,18 @@ class RollingForecast:
                 continue  # nothing is known of it: each run was cut before
             best = self._run_times.best_kind(kind) or kind._replace(owner="", pattern="")
             declared = workload.spec.maximum_execution_time_seconds
+            samples = len(self._run_times.times_of(best))
             origin = origins.get(best) or f"{best}: it declares at most {declared} s"
             waiting_starts.append(
                 WaitingStart(
                     namespace=workload.metadata.namespace,
                     name=workload.metadata.name,
                     p50=quantile(starts, 0.5),
-                    p90=quantile(starts, 0.9),
+                    p90=quantile(starts, 0.9) if len(starts) >= FEWEST_RUNS else None,
                     runs=len(starts),
                     run_times=origin,
+                    samples=samples,
+                    confidence=confidence_of(len(starts), samples, is_own_kind=best == kind),
                 )
             )
         return tuple(sorted(waiting_starts, key=lambda start: start.key))

@@ -38,7 +38,7 @@ from quorate.simulate.estimates.expected_arrivals import Expected, can_be_played
 from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind, kind_of, learned_from, queue_of
 from quorate.simulate.inputs.scenario import API_VERSION, CLASS_ANNOTATION, Arrivals, JobClass, Scenario
 from quorate.simulate.inputs.world import World
-from quorate.simulate.limits import HORIZON_S, MAX_RUN_TIMES
+from quorate.simulate.limits import FEWEST_RUN_TIMES, HORIZON_S, MAX_RUN_TIMES
 
 # In the order of the file.  Nodes are added where a flavor has a Topology.
 KINDS: Final[tuple[Resource[Any], ...]] = (
@@ -72,7 +72,7 @@ def run_times(
 
     They are those in ``store``, by default those of the finished ones of ``workloads``.  If none of a queue
     is known, its workloads run as long as they declare; those that declare nothing, as long as the ones of
-    all queues, or ``assumed_s``.
+    all queues if at least ``FEWEST_RUN_TIMES`` are known, or ``assumed_s``.
     """
     workloads = list(workloads)
     store = learned_from(workloads) if store is None else store
@@ -90,11 +90,12 @@ def run_times(
         if kind in kinds:
             own = store.times_of(kind)
             yield RunTimes(kind, own, f"{kind}: {len(own)} finished workloads")
-        elif everywhere := store.everywhere():
+        elif len(everywhere := store.everywhere()) >= FEWEST_RUN_TIMES:
             origin = f"none has finished; those of the {len(everywhere)} finished workloads of all queues"
             yield RunTimes(kind, quantiles(everywhere), f"{kind}: {origin}")
         else:
-            origin = f"no workload has finished; {assumed_s:g} s is assumed"
+            finished = f"only {len(everywhere)} of all queues" if everywhere else "no workload"
+            origin = f"{finished} has finished; {assumed_s:g} s is assumed"
             yield RunTimes(kind, (assumed_s,), f"{kind}: {origin}")
 
 

@@ -17,6 +17,7 @@ from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
+from quorate.kube.clock import WallClock
 from quorate.queueing.explanation.jobs import NO_WORKLOAD
 
 POLL_S: Final = 2.0  # between two questions to the controllers
@@ -134,4 +135,4 @@ def _print(explanation: Explanation, output: o.Output) -> None:
     if is_structured(output):
         print_value(explanation, output)
     else:
-        print_sections(explanation_sections(explanation))
+        print_sections(explanation_sections(explanation, WallClock().now()))

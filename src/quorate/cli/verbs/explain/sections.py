@@ -2,12 +2,14 @@
 
 from datetime import datetime
 
-from quorate.api.explanation import Explanation, PodCounts, StartEstimate
-from quorate.api.meta import Key
+from quorate.api.explanation import NO_START, Explanation, PodCounts, StartEstimate
+from quorate.api.meta import Key, epoch
 from quorate.cli.verbs.printing import Fields, ListSection, Section, TableSection
+from quorate.inspect.formatting import format_duration
 
 
-def explanation_sections(explanation: Explanation) -> tuple[Section, ...]:
+def explanation_sections(explanation: Explanation, now: float) -> tuple[Section, ...]:
+    """Return the parts of the output; ``now`` in epoch seconds."""
     object_ = explanation.object
     is_queue = explanation.state in ("Active", "Inactive")
     facts = Fields((
@@ -20,8 +22,8 @@ def explanation_sections(explanation: Explanation) -> tuple[Section, ...]:
         ("Since", _moment(explanation.since)),
         ("Pods", _pods(explanation.pods)),
         ("Tried again", _moment(explanation.retry_at)),
-        ("Starts", _starts(explanation.estimate)),
-        ("Estimated", _estimated(explanation.estimate)),
+        ("Starts", _starts(explanation)),
+        ("Estimated", _estimated(explanation.estimate, now)),
     ))  # fmt: skip
     numbers = tuple(
         (why.pod_set, why.flavor, why.resource, why.needed, why.free, why.short_by, why.at_most)
@@ -68,19 +70,28 @@ def _pods(counts: PodCounts | None) -> str:
     return ", ".join(f"{number} {name}" for name, number in numbers.items() if number is not None)
 
 
-def _starts(estimate: StartEstimate | None) -> str:
+def _starts(explanation: Explanation) -> str:
+    estimate = explanation.estimate
+    if explanation.state in NO_START:
+        return NO_START[explanation.state]
     if estimate is None:
         return ""
     if estimate.p50 is None:
         return "in less than half of the simulated runs"
+    if estimate.is_rough:
+        return f"about {_moment(estimate.p50)}"
     p90 = _moment(estimate.p90) or "later than was simulated"
     return f"P50 {_moment(estimate.p50)}, P90 {p90}"
 
 
-def _estimated(estimate: StartEstimate | None) -> str:
+def _estimated(estimate: StartEstimate | None, now: float) -> str:
+    """Return the age of the estimate, the number of runs, and how far it can be relied on."""
     if estimate is None:
         return ""
-    return f"{_moment(estimate.computed_at)}, {estimate.runs} runs, run times of {estimate.run_times}"
+    runs = "1 run" if estimate.runs == 1 else f"{estimate.runs} runs"
+    confidence = f", {estimate.confidence} confidence" if estimate.confidence else ""
+    age = format_duration(now - epoch(estimate.computed_at))
+    return f"{age} ago, {runs}{confidence}, run times of {estimate.run_times}"
 
 
 def _moment(moment: datetime | None) -> str:
