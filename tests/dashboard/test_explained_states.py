@@ -96,3 +96,18 @@ def test_the_overview_counts_what_cannot_start_and_why() -> None:
     estimates = Estimates(None, dict.fromkeys(summaries, (1.0, 2.0)))
     page = workload_views.workloads(cluster.data, ADMINISTRATOR, WorkloadQuery(), estimates)
     assert [row.name for row in page.items if row.starts_p50_s is not None] == ["waits"]
+
+
+def test_workloads_of_a_queue_that_admits_nothing_are_held_before_a_summary_says_so() -> None:
+    cluster = Cluster()
+    cluster.put_cluster_queue(a_cluster_queue("q", stopPolicy="Hold"))
+    cluster.put_local_queue("red", "q")
+    cluster.put(PENDING)
+    counts = overview.overview(cluster.data, ADMINISTRATOR, NOW).counts
+    assert (counts.pending, counts.held) == (1, 1)
+    for state, names in (("Held", ["w"]), ("Pending", [])):
+        query = WorkloadQuery(state=state)
+        page = workload_views.workloads(cluster.data, ADMINISTRATOR, query, NO_ESTIMATES)
+        assert [row.name for row in page.items] == names
+    cluster.put_cluster_queue(a_cluster_queue("q"))
+    assert overview.overview(cluster.data, ADMINISTRATOR, NOW).counts.held == 0

@@ -13,6 +13,7 @@ from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
 from quorate.dashboard.model.workload_index import WITHOUT_QUOTA, Group, Listed, WorkloadIndex
 from quorate.dashboard.queries import Viewer
+from quorate.dashboard.schema import WorkloadState
 from quorate.gang.cache.queue_accounts import add
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.explain import closed_queue_reason
@@ -127,6 +128,10 @@ class ClusterData:
             return "", ""
         closed = closed_queue_reason(self.state, group.local_queue)
         return ("", "") if closed is None else (type(closed).__name__, workload_reason_text(closed))
+
+    def state_of(self, group: Group) -> WorkloadState:
+        """Return the state of the workloads of a group: they are held if their queue admits nothing."""
+        return "Held" if self.reason_of(group)[0] else group.state
 
     def local_queues(self, viewer: Viewer) -> Iterator[tuple[Key, LocalQueueState]]:
         """Yield the local queues that exist and that the viewer may read, in order."""

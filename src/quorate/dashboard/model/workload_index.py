@@ -96,10 +96,6 @@ class Listed:
     def created(self) -> datetime:
         return at_epoch(self.created_s)
 
-    @property
-    def waits(self) -> bool:
-        return self.state in WAITING_STATES
-
 
 class WorkloadIndex:
     """All workloads, grouped by queue, state and reason."""

@@ -41,7 +41,7 @@ def _overview(data: ClusterData, viewer: Viewer, now: float) -> Overview:
 def _counts(data: ClusterData, viewer: Viewer) -> Counts:
     by_state: Counter[str] = Counter()
     for group, members in data.readable(viewer):
-        by_state[group.state] += len(members)
+        by_state[data.state_of(group)] += len(members)
     return Counts(
         pending=sum(by_state[state] for state in WITHOUT_QUOTA),
         never_fits=by_state["NeverFits"],

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from quorate.api.meta import Key
 from quorate.dashboard.model.cluster_data import ClusterData
-from quorate.dashboard.model.workload_index import WITHOUT_QUOTA, Group, Listed, owner_of
+from quorate.dashboard.model.workload_index import WAITING_STATES, WITHOUT_QUOTA, Group, Listed, owner_of
 from quorate.dashboard.queries import Estimates, Viewer, WorkloadQuery, page_of, selection_of
 from quorate.dashboard.schema import WorkloadPage, WorkloadRow
 
@@ -66,7 +66,7 @@ def _by_position(data: ClusterData, matching: Iterable[Listed], *, descending: b
 def _matching(data: ClusterData, viewer: Viewer, query: WorkloadQuery) -> list[Listed]:
     def matches(group: Group) -> bool:
         return (
-            query.state in ("", group.state)
+            query.state in ("", data.state_of(group))
             and query.code in ("", group.code)
             and query.namespace in ("", group.local_queue.namespace)
             and query.local_queue in ("", group.local_queue.name)
@@ -111,11 +111,12 @@ def positions(data: ClusterData, cluster_queue: str) -> dict[Key, int]:
 def row_of(data: ClusterData, viewer: Viewer, listed: Listed, estimates: Estimates) -> WorkloadRow:
     workload, group = listed.workload, listed.group
     metadata, spec, owner = workload.metadata, workload.spec, owner_of(workload)
+    state = data.state_of(group)
     code, reason = data.reason_of(group)
     if not code:
         code, reason = listed.code, data.readable_text(listed.message, viewer.scope.namespaces)
     place = position_of(data, listed.key) if listed.state in WITHOUT_QUOTA else None
-    p50, p90 = estimates.starts.get(listed.key, (None, None)) if listed.waits else (None, None)
+    p50, p90 = estimates.starts.get(listed.key, (None, None)) if state in WAITING_STATES else (None, None)
     return WorkloadRow(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -124,7 +125,7 @@ def row_of(data: ClusterData, viewer: Viewer, listed: Listed, estimates: Estimat
         job_name="" if owner is None else owner.name,
         local_queue=spec.queue_name,
         cluster_queue=data.cluster_queue_of(group),
-        state=listed.state,
+        state=state,
         priority=spec.priority or 0,
         pods=sum(pod_set.count for pod_set in spec.pod_sets),
         admitted_pods=_admitted_pods(listed),
