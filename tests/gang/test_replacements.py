@@ -64,6 +64,7 @@ def test_no_group_is_admitted_with_the_room_of_a_replacement(owner: Json, pods: 
 
 
 @pytest.mark.parametrize("profile", ["compat", "design"])
+@pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown"])  # written after its pods have started
 @pytest.mark.parametrize("pods", [[GOOD, FAILED], [GOOD]], ids=["failed", "deleted"])
 @pytest.mark.parametrize(
     "waits",
@@ -74,10 +75,11 @@ def test_no_group_is_admitted_with_the_room_of_a_replacement(owner: Json, pods: 
     ],
 )
 def test_no_admitted_group_takes_the_room_of_a_replacement(
-    pods: list[Json], waits: Json, profile: str
+    pods: list[Json], waits: Json, phase: str, profile: str
 ) -> None:
     waiting = {"name": "other", "group": "other", "cpu": 2, "created": 5}
-    world = a_world([PAIR | OWNED, waits], [*pods, waiting], factor=2.0, profile=profile)
+    pair = PAIR | OWNED | {"phase": phase}
+    world = a_world([pair, waits], [*pods, waiting], factor=2.0, profile=profile)
     replace_failed(world)
     assert world.binds == {"bad": "n2"}
     assert world.evictions == []

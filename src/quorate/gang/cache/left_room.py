@@ -13,7 +13,7 @@ import numpy as np
 
 from quorate.gang.cache.expected_members import TOLERATES_ALL, missing_by_role
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.reservations import missing_claim_of
+from quorate.gang.cache.reservations import lost_claim_of
 from quorate.gang.cache.room_for_gangs import RoomForGangs
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import PODS
@@ -23,7 +23,7 @@ class LeftRoom(RoomForGangs):
     """The room of lost members, of gangs that belong to a controller."""
 
     def _next_room(self, gang: Gang) -> Iterator[tuple[Shape, str]]:
-        if not gang.owner.creates_members or gang.rooms.held.pods or not missing_claim_of(gang):
+        if not gang.owner.creates_members or gang.rooms.held.pods or not lost_claim_of(gang):
             return
         for shape, preferred in _lost_members(gang):
             if node := self._node_for(shape, preferred):
@@ -47,7 +47,7 @@ class LeftRoom(RoomForGangs):
 def _lost_members(gang: Gang) -> Iterator[tuple[Shape, str]]:
     """Yield the members that ``gang`` lacks and that do not wait: failed ones first, with their node."""
     missing = Counter(missing_by_role(gang))
-    claim = Counter(missing_claim_of(gang)) - gang.requests.pending
+    claim = Counter(lost_claim_of(gang)) - gang.requests.pending
     for task in sorted(gang.failed_to_replace, key=lambda task: task.key):
         role = task.role if missing[task.role] > 0 else ""
         if missing[role] > 0:

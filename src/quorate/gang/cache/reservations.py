@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from quorate.api.volcano import INQUEUE, RUNNING, UNKNOWN
+from quorate.api.volcano import INQUEUE, RUNNING
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import ALLOCATED_STATUSES
 from quorate.gang.namespace_quota.evaluation import COUNT_PODS, ScopeAttributes, group_minimum, quota_claim
@@ -52,13 +52,18 @@ def _failed_request(gang: Gang) -> Mapping[str, int]:
     return sum((Counter(task.request) for task in failed), Counter()) if failed else NOTHING
 
 
-def missing_claim_of(gang: Gang) -> Mapping[str, int]:
-    """Return what is reserved for members that a gang lacks while other members hold nodes for nothing."""
-    if gang.phase not in (RUNNING, UNKNOWN) or not gang.is_short or gang.is_terminating:
+def lost_claim_of(gang: Gang) -> Mapping[str, int]:
+    """Return what the members need that a gang lacks while other members hold nodes for nothing."""
+    if not gang.is_active or not gang.is_short or gang.is_terminating:
         return NOTHING
     used = gang.requests.charged + gang.requests.finished
     used.subtract(_failed_request(gang))
     return _minus(gang.min_resources or NOTHING, used)
+
+
+def missing_claim_of(gang: Gang) -> Mapping[str, int]:
+    """Return the part of ``lost_claim_of`` that ``reserved_for`` does not include."""
+    return NOTHING if gang.phase == INQUEUE else lost_claim_of(gang)
 
 
 # Quotas of the namespace.
