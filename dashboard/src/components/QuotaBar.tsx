@@ -12,7 +12,8 @@ const LABELS: Record<SegmentKind, string> = {
   borrowed: "borrowed",
 };
 
-export function QuotaBar({ use, scale = extent(use) }: { use: QuotaUse; scale?: number }) {
+export function QuotaBar({ use }: { use: QuotaUse }) {
+  const scale = extent(use);
   const nominal = scale > 0 ? use.nominal.value / scale : 0;
   return (
     <div className={css.bar} role="img" aria-label={describeUse(use)} title={describeUse(use)}>

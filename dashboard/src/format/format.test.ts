@@ -3,7 +3,7 @@ import type { ClusterQueueSummary, QuotaUse } from "../api/types";
 import { addressOf } from "./addresses";
 import { phasesOf, totals } from "./milestones";
 import { formatAmount, formatShare, parseQuantity } from "./quantity";
-import { commonScale, resourcesOf, scarcestResource, segments } from "./quota";
+import { extent, resourcesOf, scarcestResource, segments } from "./quota";
 import { linesOf, namedLines } from "./series";
 import { formatAge, formatDuration, formatEstimate } from "./time";
 import { plural, spaced, withNames } from "./words";
@@ -129,14 +129,9 @@ describe("bars of quota", () => {
 
   test("no quota has no segments", () => expect(segments(quotaUse(0, 0), 0)).toEqual([]));
 
-  test("siblings share the scale of the longest bar of their flavor", () => {
-    expect(
-      commonScale(
-        [[quotaUse(32, 40, { borrowed: 8 })], [quotaUse(16, 4), quotaUse(99, 0, {}, "t4")]],
-        "a100",
-        "nvidia.com/gpu",
-      ),
-    ).toBe(40);
+  test("a small quota fills its bar as a large one does", () => {
+    const shares = [quotaUse(5, 4), quotaUse(1000, 800)].map((use) => segments(use, extent(use)));
+    expect(shares[0]).toEqual(shares[1]);
   });
 
   test("devices come before cpu and memory", () => {

@@ -75,13 +75,3 @@ export function scarcestResource(queues: readonly ClusterQueueSummary[]): string
     "",
   );
 }
-
-/** Return the largest extent of a flavor and resource in the quotas: bars that are compared share it. */
-export function commonScale(
-  quotas: readonly (readonly QuotaUse[])[],
-  flavor: string,
-  resource: string,
-): number {
-  const uses = quotas.flat().filter((use) => use.flavor === flavor && use.resource === resource);
-  return Math.max(0, ...uses.map(extent));
-}

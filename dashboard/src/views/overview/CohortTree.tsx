@@ -1,16 +1,14 @@
-// The tree of cohorts and cluster queues. Bars of siblings share one scale, so that their lengths compare.
+// The tree of cohorts and cluster queues. Each bar is a share of its own quota, so that none is too short.
 import { useState, type CSSProperties } from "react";
 import { Link } from "react-router";
 import type { ClusterQueueSummary, CohortNode, QuotaUse } from "../../api/types";
 import { QuotaBar, QuotaNumbers } from "../../components/QuotaBar";
 import { StateBadge } from "../../components/StateBadge";
 import { queueAddress } from "../../format/addresses";
-import { commonScale, ofResource } from "../../format/quota";
+import { ofResource } from "../../format/quota";
 import css from "./CohortTree.module.css";
 
 const SHOWN_QUEUES = 12; // of one cohort, until all are asked for
-
-type Scale = (use: QuotaUse) => number;
 
 export function CohortTree({ cohorts, resource }: { cohorts: readonly CohortNode[]; resource: string }) {
   return (
@@ -22,26 +20,14 @@ export function CohortTree({ cohorts, resource }: { cohorts: readonly CohortNode
   );
 }
 
-function Cohort({
-  cohort,
-  resource,
-  depth,
-  scale,
-}: {
-  cohort: CohortNode;
-  resource: string;
-  depth: number;
-  scale?: Scale;
-}) {
+function Cohort({ cohort, resource, depth }: { cohort: CohortNode; resource: string; depth: number }) {
   const [all, setAll] = useState(false);
   const queues = byUrgency(cohort.clusterQueues);
   const shown = all ? queues : queues.slice(0, SHOWN_QUEUES);
-  const siblings = [...cohort.clusterQueues, ...cohort.cohorts].map((each) => each.quota);
-  const ofChildren: Scale = (use) => commonScale(siblings, use.flavor, use.resource);
   const children = (
     <ul className={css.children} data-root={cohort.name === ""}>
       {cohort.cohorts.map((each) => (
-        <Cohort key={each.name} cohort={each} resource={resource} depth={depth + 1} scale={ofChildren} />
+        <Cohort key={each.name} cohort={each} resource={resource} depth={depth + 1} />
       ))}
       {shown.map((queue) => (
         <Queue
@@ -49,7 +35,6 @@ function Cohort({
           queue={queue}
           resource={resource}
           depth={cohort.name === "" ? 0 : depth + 1}
-          scale={ofChildren}
         />
       ))}
       {queues.length > shown.length && (
@@ -68,24 +53,14 @@ function Cohort({
         <div className={css.name}>
           <span className={css.kind}>cohort</span> <strong>{cohort.name}</strong>
         </div>
-        <Bars quota={ofResource(cohort.quota, resource)} scale={scale} />
+        <Bars quota={ofResource(cohort.quota, resource)} />
       </div>
       {children}
     </li>
   );
 }
 
-function Queue({
-  queue,
-  resource,
-  depth,
-  scale,
-}: {
-  queue: ClusterQueueSummary;
-  resource: string;
-  depth: number;
-  scale: Scale;
-}) {
+function Queue({ queue, resource, depth }: { queue: ClusterQueueSummary; resource: string; depth: number }) {
   return (
     <li className={css.row} style={indent(depth)}>
       <div className={css.name}>
@@ -102,12 +77,12 @@ function Queue({
           {queue.admitted.toLocaleString("en")} admitted
         </span>
       </div>
-      <Bars quota={ofResource(queue.quota, resource)} scale={scale} />
+      <Bars quota={ofResource(queue.quota, resource)} />
     </li>
   );
 }
 
-function Bars({ quota, scale }: { quota: readonly QuotaUse[]; scale?: Scale | undefined }) {
+function Bars({ quota }: { quota: readonly QuotaUse[] }) {
   if (quota.length === 0) return <div className={css.none}>no quota of this resource</div>;
   return (
     <div className={css.bars}>
@@ -116,7 +91,7 @@ function Bars({ quota, scale }: { quota: readonly QuotaUse[]; scale?: Scale | un
           <code className={css.flavor} title={use.flavor}>
             {use.flavor}
           </code>
-          {scale ? <QuotaBar use={use} scale={scale(use)} /> : <QuotaBar use={use} />}
+          <QuotaBar use={use} />
           <QuotaNumbers use={use} />
         </div>
       ))}

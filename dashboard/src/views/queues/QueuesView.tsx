@@ -1,4 +1,4 @@
-import { SegmentedControl } from "@mantine/core";
+import { Button, SegmentedControl } from "@mantine/core";
 import { useState } from "react";
 import { Link } from "react-router";
 import { useClusterQueues, useLocalQueues } from "../../api/queries";
@@ -15,7 +15,7 @@ import { plural, spaced } from "../../format/words";
 import { useParameter } from "../../hooks/useParameter";
 import css from "./QueuesView.module.css";
 
-const SHOWN = 200; // rows of one table; the filter finds the others
+const SHOWN = 200; // rows of one table, and how many more are shown at a time
 
 export default function QueuesView() {
   const [filters, change] = useFilters(["q"]);
@@ -56,6 +56,7 @@ export default function QueuesView() {
 }
 
 function ClusterQueues({ queues, filtered }: { queues: ClusterQueueSummary[]; filtered: boolean }) {
+  const [shown, setShown] = useState(SHOWN);
   const resources = resourcesOf(queues);
   const [initial] = useState(() => scarcestResource(queues));
   const [resource, setResource] = useParameter("resource", initial);
@@ -90,15 +91,11 @@ function ClusterQueues({ queues, filtered }: { queues: ClusterQueueSummary[]; fi
             <QuotaLegend />
           </div>
           <ul>
-            {queues.slice(0, SHOWN).map((queue) => (
+            {queues.slice(0, shown).map((queue) => (
               <ClusterQueueRow key={queue.name} queue={queue} resource={resource} />
             ))}
           </ul>
-          {queues.length > SHOWN && (
-            <p className={css.more}>
-              {SHOWN} of {queues.length} are shown: filter by name to see others.
-            </p>
-          )}
+          <More shown={shown} count={queues.length} show={setShown} />
         </>
       )}
     </Panel>
@@ -177,6 +174,7 @@ export function LocalQueueTable({
   queues: readonly LocalQueueSummary[];
   withClusterQueue?: boolean;
 }) {
+  const [shown, setShown] = useState(SHOWN);
   return (
     <div className="scroll-x" tabIndex={0} role="region" aria-label="Table: Local queues">
       <table className="table">
@@ -197,7 +195,7 @@ export function LocalQueueTable({
           </tr>
         </thead>
         <tbody>
-          {queues.slice(0, SHOWN).map((queue) => (
+          {queues.slice(0, shown).map((queue) => (
             <tr key={`${queue.namespace}/${queue.name}`}>
               <td>
                 <Link to={addressOf({ kind: "LocalQueue", namespace: queue.namespace, name: queue.name })}>
@@ -223,11 +221,19 @@ export function LocalQueueTable({
           ))}
         </tbody>
       </table>
-      {queues.length > SHOWN && (
-        <p className={css.more}>
-          {SHOWN} of {queues.length} are shown: filter by name to see others.
-        </p>
-      )}
+      <More shown={shown} count={queues.length} show={setShown} />
     </div>
+  );
+}
+
+function More({ shown, count, show }: { shown: number; count: number; show: (rows: number) => void }) {
+  if (shown >= count) return null;
+  return (
+    <p className={css.more}>
+      {shown} of {count} are shown.{" "}
+      <Button size="compact-xs" variant="default" onClick={() => show(shown + SHOWN)}>
+        More
+      </Button>
+    </p>
   );
 }
