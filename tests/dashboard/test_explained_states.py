@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from quorate.api.explanation import ExplanationSummary
 from quorate.api.kueue import Workload
-from quorate.api.meta import ObjectMeta, Uid
+from quorate.api.meta import ObjectMeta, Uid, at_epoch
 from quorate.dashboard.model.workload_index import Listed
 from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, Estimates, WorkloadQuery
 from quorate.dashboard.views import overview, workload_views
@@ -93,9 +93,9 @@ def test_the_overview_counts_what_cannot_start_and_why() -> None:
     }
     page = workload_views.workloads(cluster.data, ADMINISTRATOR, WorkloadQuery(sort="position"), NO_ESTIMATES)
     assert [row.name for row in page.items if row.position is not None] == ["held", "never", "waits"]
-    estimates = Estimates(None, dict.fromkeys(summaries, (1.0, 2.0)))
+    estimates = Estimates(None, dict.fromkeys(summaries, (at_epoch(1), at_epoch(2))))
     page = workload_views.workloads(cluster.data, ADMINISTRATOR, WorkloadQuery(), estimates)
-    assert [row.name for row in page.items if row.starts_p50_s is not None] == ["waits"]
+    assert [row.name for row in page.items if row.starts_p50 is not None] == ["waits"]
 
 
 def test_workloads_of_a_queue_that_admits_nothing_are_held_before_a_summary_says_so() -> None:

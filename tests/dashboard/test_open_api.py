@@ -30,5 +30,5 @@ def test_each_operation_is_in_the_document_with_its_parameters() -> None:
 
 def test_fields_that_may_be_null_are_required_and_nullable() -> None:
     row = open_api_document()["components"]["schemas"]["WorkloadRow"]
-    assert "startsP50S" in row["required"]
-    assert {"type": "null"} in row["properties"]["startsP50S"]["anyOf"]
+    assert "startsP50" in row["required"]
+    assert {"type": "null"} in row["properties"]["startsP50"]["anyOf"]

@@ -172,14 +172,16 @@ def test_a_tenant_gets_rows_and_totals_of_its_own_workloads() -> None:
 
 def test_a_row_has_the_position_in_the_queue_and_the_estimated_start() -> None:
     cluster, key = many(), Key("red", "waits")
-    estimates = Estimates(at=at_epoch(7), starts={key: (60.0, 90.0), Key("red", "runs"): (1.0, 2.0)})
+    estimates = Estimates(
+        at=at_epoch(7), starts={key: (at_epoch(60), at_epoch(90)), Key("red", "runs"): (at_epoch(1), None)}
+    )
     found = workload_views.workloads(cluster.data, ADMINISTRATOR, WorkloadQuery(namespace="red"), estimates)
     rows = {row.name: row for row in found.items}
     assert {name: row.position for name, row in rows.items()} == {
         "Late": 2, "urgent": 0, "waits": 1, "runs": None,
     }  # fmt: skip
-    assert (rows["waits"].starts_p50_s, rows["waits"].starts_p90_s) == (60.0, 90.0)
-    assert rows["runs"].starts_p50_s is None  # it has started
+    assert (rows["waits"].starts_p50, rows["waits"].starts_p90) == (at_epoch(60), at_epoch(90))
+    assert rows["runs"].starts_p50 is None  # it has started
     assert found.forecast_at == at_epoch(7)
     assert (rows["runs"].pods, rows["runs"].admitted_pods, rows["waits"].admitted_pods) == (1, 1, None)
     assert (rows["runs"].job_kind, rows["runs"].job_name) == ("Job", "job-runs")

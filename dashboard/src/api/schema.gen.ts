@@ -681,8 +681,8 @@ export interface components {
             position: number | null;
             reason: string;
             code: string;
-            startsP50S: number | null;
-            startsP90S: number | null;
+            startsP50: string | null;
+            startsP90: string | null;
         };
         /** WorkloadDetail */
         WorkloadDetail: {
@@ -870,6 +870,8 @@ export interface components {
         /**
          * StartEstimate
          * @description When a waiting workload starts; a quantile is absent if it starts in fewer of the runs.
+         *
+         *         With fewer runs than ``FEWEST_RUNS`` there are no quantiles: ``p50`` is then the median of these runs.
          */
         "quorate.api.explanation.StartEstimate": {
             computedAt: string;
@@ -880,6 +882,13 @@ export interface components {
             runs?: number;
             /** @default  */
             runTimes?: string;
+            /** @default 0 */
+            samples?: number;
+            /**
+             * @default
+             * @enum {unknown}
+             */
+            confidence?: "" | "high" | "low" | "medium";
         };
         /** PodRow */
         PodRow: {
@@ -1117,14 +1126,14 @@ export interface components {
         };
         /**
          * StartEstimate
-         * @description When a waiting workload starts, in seconds from ``Forecast.at``; None: not in that part of the runs.
+         * @description When a waiting workload starts; None: not in that part of the runs, or too few runs to tell.
          */
         "quorate.dashboard.schema.StartEstimate": {
             namespace: string;
             name: string;
             localQueue: string;
-            p50S: number | null;
-            p90S: number | null;
+            p50: string | null;
+            p90: string | null;
         };
         /** WhatIfAnswer */
         WhatIfAnswer: {

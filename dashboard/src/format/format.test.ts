@@ -78,9 +78,11 @@ describe("times", () => {
     [10, 20, "in seconds"],
     [600, 5_400, "in 10 min to 2 h"],
     [610, 612, "in 10 min"],
-  ])("a start by %s (half) and %s (nine of ten) is %s", (p50, p90, text) =>
-    expect(formatEstimate(p50, p90)).toBe(text),
-  );
+  ])("a start by %s (half) and %s (nine of ten) is %s", (p50, p90, text) => {
+    const now = Date.parse("2026-11-26T10:00:00Z");
+    const moment = (s: number | null) => (s === null ? null : new Date(now + s * 1000).toISOString());
+    expect(formatEstimate(moment(p50), moment(p90), now)).toBe(text);
+  });
 });
 
 describe("words", () => {

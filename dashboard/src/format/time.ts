@@ -28,11 +28,12 @@ export function formatAge(at: string, now: number): string {
   return seconds < 1 ? "now" : `${formatDuration(seconds)} ago`;
 }
 
-/** Return the estimated time until a start: half of the runs start by p50, nine of ten by p90. */
-export function formatEstimate(p50: number | null, p90: number | null): string {
-  if (p50 === null) return p90 === null ? "" : `within ${roughly(p90)}`;
-  if (p90 === null || roughly(p90) === roughly(p50)) return `in ${roughly(p50)}`;
-  return `in ${roughly(p50)} to ${roughly(p90)}`;
+/** Return the estimated time from ``now`` in ms until a start: half of the runs start by p50, nine of ten by p90. */
+export function formatEstimate(p50: string | null, p90: string | null, now: number): string {
+  const until = (at: string | null) => (at === null ? null : roughly((Date.parse(at) - now) / 1000));
+  const [half, most] = [until(p50), until(p90)];
+  if (half === null) return most === null ? "" : `within ${most}`;
+  return most === null || most === half ? `in ${half}` : `in ${half} to ${most}`;
 }
 
 /** Return a duration in one unit, as precise as an estimate is. */

@@ -90,10 +90,10 @@ class Gang(msgspec.Struct, frozen=True):
 
 
 class Estimates(msgspec.Struct, frozen=True):
-    """When pending workloads start, from a forecast: seconds from ``at``, as median and 90th percentile."""
+    """When pending workloads start, from a forecast: median and 90th percentile."""
 
-    at: datetime | None = None  # None: there is no forecast yet
-    starts: Mapping[Key, tuple[float | None, float | None]] = {}
+    at: datetime | None = None  # the moment that was played; None: there is no forecast yet
+    starts: Mapping[Key, tuple[datetime | None, datetime | None]] = {}
 
 
 NO_ESTIMATES: Final = Estimates()

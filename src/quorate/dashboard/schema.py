@@ -182,8 +182,8 @@ class WorkloadRow(Answer):
     position: int | None  # in the pending workloads of its cluster queue, from 0
     reason: str  # why it waits or its pods do not run, in one sentence; empty if they do
     code: str  # of that reason
-    starts_p50_s: float | None  # from the forecast; None: unknown
-    starts_p90_s: float | None
+    starts_p50: datetime | None  # from the forecast; None: unknown
+    starts_p90: datetime | None
 
 
 class WorkloadPage(Answer):
@@ -405,13 +405,13 @@ class ChangeNotice(Answer):
 
 
 class StartEstimate(Answer):
-    """When a waiting workload starts, in seconds from ``Forecast.at``; None: not in that part of the runs."""
+    """When a waiting workload starts; None: not in that part of the runs, or too few runs to tell."""
 
     namespace: str
     name: str
     local_queue: str
-    p50_s: float | None
-    p90_s: float | None
+    p50: datetime | None
+    p90: datetime | None
 
 
 class Forecast(Answer):

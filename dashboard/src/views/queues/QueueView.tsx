@@ -15,6 +15,7 @@ import { Transitions } from "../../components/Transitions";
 import { queueAddress, workloadAddress } from "../../format/addresses";
 import { formatEstimate } from "../../format/time";
 import { plural, waitsForItsTurn } from "../../format/words";
+import { useNow } from "../../hooks/useNow";
 import { useTitle } from "../../hooks/useTitle";
 import { QueueHistory } from "./QueueHistory";
 import { LocalQueueTable, stateOf } from "./QueuesView";
@@ -209,6 +210,7 @@ function Names({ names, none }: { names: readonly string[]; none: string }) {
 }
 
 function WaitingList({ name, pending }: { name: string; pending: number }) {
+  const now = useNow(60_000);
   const query = { clusterQueue: name, sort: "position", limit: FIRST_WAITING };
   const waiting = useQuery({
     queryKey: ["workloads", "first of", name],
@@ -248,8 +250,8 @@ function WaitingList({ name, pending }: { name: string; pending: number }) {
                       </Link>
                       <span className={css.estimate}>
                         {!waitsForItsTurn(row.state) && <StateBadge state={row.state} />}
-                        {formatEstimate(row.startsP50S, row.startsP90S) &&
-                          `starts ${formatEstimate(row.startsP50S, row.startsP90S)}`}
+                        {formatEstimate(row.startsP50, row.startsP90, now) &&
+                          `starts ${formatEstimate(row.startsP50, row.startsP90, now)}`}
                       </span>
                     </span>
                     <span className="small muted">

@@ -16,6 +16,7 @@ import { StateBadge } from "../../components/StateBadge";
 import { Ago, Facts } from "../../components/Text";
 import { addressOf, queueAddress } from "../../format/addresses";
 import { formatEstimate } from "../../format/time";
+import { useNow } from "../../hooks/useNow";
 import { useTitle } from "../../hooks/useTitle";
 import css from "./WorkloadView.module.css";
 
@@ -32,7 +33,7 @@ export default function WorkloadView() {
 
 function Detail({ detail }: { detail: WorkloadDetail }) {
   const { row } = detail;
-  const estimate = formatEstimate(row.startsP50S, row.startsP90S);
+  const estimate = formatEstimate(row.startsP50, row.startsP90, useNow(60_000));
   return (
     <div className="page">
       <div className="tight">

@@ -10,6 +10,7 @@ import { VirtualTable } from "../../components/VirtualTable";
 import { workloadAddress } from "../../format/addresses";
 import { formatEstimate } from "../../format/time";
 import { plural, waitsForItsTurn } from "../../format/words";
+import { useNow } from "../../hooks/useNow";
 import { usePages } from "./usePages";
 import css from "./WorkloadsView.module.css";
 
@@ -144,7 +145,7 @@ export default function WorkloadsView() {
 }
 
 function Cells({ row }: { row: WorkloadRow }) {
-  const estimate = formatEstimate(row.startsP50S, row.startsP90S);
+  const estimate = formatEstimate(row.startsP50, row.startsP90, useNow(60_000));
   const position = waitsForItsTurn(row.state) ? row.position : null;
   return (
     <>

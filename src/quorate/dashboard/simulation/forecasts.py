@@ -80,26 +80,22 @@ class Forecasts:
 
     def _forecast_of(self, served: Mapping[Key, ServedEstimate]) -> Forecast:
         at = max(estimate.computed_at for estimate in served.values())
-
-        def seconds(moment: datetime | None) -> float | None:
-            return None if moment is None else max(0.0, (moment - at).total_seconds())
-
         starts = [
             StartEstimate(
                 namespace=key.namespace,
                 name=key.name,
                 local_queue=self._local_queue_of(key),
-                p50_s=seconds(estimate.p50),
-                p90_s=seconds(estimate.p90),
+                p50=estimate.p50,
+                p90=estimate.p90,
             )
             for key, estimate in sorted(served.items())
         ]
-        starts.sort(key=lambda start: (_or_never(start.p50_s), _or_never(start.p90_s)))
+        starts.sort(key=lambda start: (_or_never(start.p50), _or_never(start.p90)))
         runs = min(estimate.runs for estimate in served.values())
         return replace(_NONE, at=at, plays=runs, starts=tuple(starts))
 
     def _replace(self, forecast: Forecast) -> None:
-        starts = {Key(start.namespace, start.name): (start.p50_s, start.p90_s) for start in forecast.starts}
+        starts = {Key(start.namespace, start.name): (start.p50, start.p90) for start in forecast.starts}
         self._latest, self.estimates = forecast, Estimates(forecast.at, starts)
 
     async def _compute(self) -> None:
@@ -123,5 +119,5 @@ class Forecasts:
         return replace(self._latest, starts=starts)
 
 
-def _or_never(seconds: float | None) -> float:
-    return inf if seconds is None else seconds
+def _or_never(moment: datetime | None) -> float:
+    return inf if moment is None else moment.timestamp()

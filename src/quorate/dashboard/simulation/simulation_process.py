@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.decoding.documents import InvalidYaml, read_documents
+from quorate.api.explanation import FEWEST_RUNS
 from quorate.api.meta import at_epoch
 from quorate.dashboard.limits import MEMORY_BYTES, MOST_FINDINGS, NICENESS, PROCESSOR_S
 from quorate.dashboard.schema import Forecast, StartEstimate, WhatIfAnswer
@@ -163,8 +164,10 @@ def _forecast(live: LiveCluster, budget_s: float) -> Forecast:
                 namespace=start.namespace,
                 name=start.name,
                 local_queue=start.queue,
-                p50_s=start.p50_s,
-                p90_s=start.p90_s,
+                p50=None if start.p50_s is None else at_epoch(live.now + start.p50_s),
+                p90=None
+                if start.p90_s is None or start.plays < FEWEST_RUNS
+                else at_epoch(live.now + start.p90_s),
             )
             for start in forecast.starts
         ),

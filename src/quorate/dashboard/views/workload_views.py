@@ -134,8 +134,8 @@ def row_of(data: ClusterData, viewer: Viewer, listed: Listed, estimates: Estimat
         position=None if place is None else place[1],
         reason=reason,
         code=code,
-        starts_p50_s=p50,
-        starts_p90_s=p90,
+        starts_p50=p50,
+        starts_p90=p90,
     )
 
 
