@@ -1,14 +1,11 @@
 """``quorate workload``: list, describe, explain, stop, resume and delete workloads, and list their pods."""
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from quorate.api import codec
 from quorate.api.kueue import Workload
-from quorate.api.kueue.visibility import GROUP, VERSION, PendingWorkloadsSummary
-from quorate.api.meta import Key, ObjectMeta, Struct, Uid
+from quorate.api.meta import Key
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
@@ -28,11 +25,11 @@ from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workloa
 from quorate.cli.verbs.writing import patch_spec
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.explain.served import served_estimates
-from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_workloads
+from quorate.inspect.job_names import job_filter, job_uids, named_workloads
+from quorate.inspect.pod_table import descendants, pod_table
+from quorate.inspect.queue_positions import queue_positions
 from quorate.inspect.workload_status import Status, status_of
-from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.errors import ApiError, NotFound
 from quorate.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, metadata_of
 
 
@@ -128,9 +125,11 @@ def list_(
         )
         if listed:
             pending = (workload for workload in listed if status_of(workload) is Status.PENDING)
-            positions = await queue_positions(
+            positions, problem = await queue_positions(
                 client, (Key(workload.metadata.namespace, workload.spec.queue_name) for workload in pending)
             )
+            if problem:
+                typer.echo(f"warning: no positions in queues: {problem}", err=True)
             estimates = await served_estimates(client, where) if positions else {}
             columns = workload_columns(
                 now, cluster_queues, states, positions, estimates, namespaces=all_namespaces
@@ -232,28 +231,6 @@ def _any_workload(workload: Workload) -> bool:
     return True
 
 
-_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-
-
-class _Column(Struct):
-    name: str
-    priority: int = 0  # above 0: shown with ``-o wide`` only
-
-
-class _Object(Struct):
-    metadata: ObjectMeta
-
-
-class _Row(Struct):
-    cells: tuple[Any, ...]
-    object: _Object
-
-
-class _Table(Struct):
-    column_definitions: tuple[_Column, ...]
-    rows: tuple[_Row, ...] = ()
-
-
 workload.command()(delete)
 
 
@@ -277,12 +254,12 @@ def pods(
         wanted = frozenset([uid for name in names for uid in await job_uids(connection, name)])
         if is_structured(output):
             documents = (await connection.client.list(as_untyped(PODS), connection.namespace)).items
-            chosen = await _descendants(connection, wanted, [metadata_of(document) for document in documents])
+            chosen = await descendants(connection, wanted, [metadata_of(document) for document in documents])
             kept = [document for document in documents if document["metadata"]["uid"] in chosen]
             print_documents(PODS, kept, output)
             return
-        table = await _table(connection)
-        chosen = await _descendants(connection, wanted, [row.object.metadata for row in table.rows])
+        table = await pod_table(connection)
+        chosen = await descendants(connection, wanted, [row.object.metadata for row in table.rows])
         shown = [
             index
             for index, column in enumerate(table.column_definitions)
@@ -299,41 +276,3 @@ def pods(
             o.print_none_found(connection.namespace)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
-
-
-async def _table(connection: Connection) -> _Table:
-    """Return all pods of the namespace as the table that the server prints for kubectl."""
-    path = PODS.path(connection.namespace)
-    return codec.decode(_Table, await connection.client.request("GET", path, headers={"Accept": _TABLE}))
-
-
-async def _descendants(connection: Connection, wanted: frozenset[Uid], pods: list[ObjectMeta]) -> set[Uid]:
-    owners = OwnerResolver(connection.client)
-    for pod in pods:
-        owners.add(pod)  # a pod may own other pods
-    return {pod.uid for pod in pods if await owners.is_descendant(pod, wanted)}
-
-
-_MAX_ITEMS: Final = "100000"
-
-
-async def queue_positions(client: Client, local_queues: Iterable[Key]) -> dict[Key, int]:
-    """Return the position of each pending workload in its local queue, from 0, by the visibility API.
-
-    Without this API, or without permission for it, the list is shown without positions.
-    """
-    positions: dict[Key, int] = {}
-    for queue in sorted(set(local_queues)):
-        path = (
-            f"/apis/{GROUP}/{VERSION}/namespaces/{queue.namespace}/localqueues/{queue.name}/pendingworkloads"
-        )
-        try:
-            answer = await client.request("GET", path, query={"limit": _MAX_ITEMS})
-        except NotFound:
-            continue
-        except ApiError as error:
-            typer.echo(f"warning: no positions in queues: {error}", err=True)
-            break
-        for pending in codec.decode(PendingWorkloadsSummary, answer).items:
-            positions[pending.metadata.key] = pending.position_in_local_queue
-    return positions
