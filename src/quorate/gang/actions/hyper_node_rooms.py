@@ -88,20 +88,6 @@ def domains_with_room(
     return islice(search.domains(room, highest, within), MAX_TRIALS)
 
 
-def finders_with_room(session: Session, gang: Gang) -> Iterator[NodeFinder | LimitedNodeFinder]:
-    """Yield finders for the nodes of each HyperNode with room for ``gang``, without evictions, best first.
-
-    All nodes for a gang without a hard limit.
-    """
-    limit = hard_limit(gang)
-    if limit is None:
-        yield session.node_finder
-        return
-    room = gang_room(session, gang, gang.schedulable.values())
-    for domain in domains_with_room(session.domain_search, limit, room, None):
-        yield LimitedNodeFinder(session.node_finder, domain.nodes)
-
-
 def finders_after_evictions(
     session: Session, gang: Gang, victim_nodes: Collection[str]
 ) -> Iterator[NodeFinder | LimitedNodeFinder]:
