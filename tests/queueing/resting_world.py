@@ -6,13 +6,16 @@ it could start, because something remembered an outcome that is no longer true.
 """
 
 import copy
+from collections.abc import Collection
 from typing import Any, Final
 
 from quorate.api.kueue import UnhealthyNode
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import AssignTopology, CycleResult, Evict, Preempt, Reserve
+from quorate.queueing.inadmissible_reasons import AwaitingPodsReady
 from quorate.queueing.lifecycle.statuses import release_status
+from quorate.queueing.pending.entry import Entry
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
@@ -103,6 +106,8 @@ class RestingWorld(World):
         match kind:
             case "clusterQueues":
                 state.remove_cluster_queue(name)
+            case "namespaces":
+                state.remove_namespace(name)
             case "cohorts":
                 state.remove_cohort(name)
             case "flavors":
@@ -210,17 +215,23 @@ class RestingWorld(World):
             new.preemption_history.take_over(queue.node.root, old.preemption_history, old_root)
 
     def decided_anew(self) -> list[str]:
-        """Return what a new process decides about this world, which is at rest; it should be nothing."""
-        fresh = self.fresh()
-        return next(filter(None, (fresh._decided() for _ in range(3))), [])
+        """Return what a new process decides about this world, which is at rest; it should be nothing.
 
-    def _decided(self) -> list[str]:
-        """Return what the next cycle decides."""
+        The head of a suspended round has got a flavor that it may use as soon as the pods of others are
+        ready.  A new process searches for a flavor again, and may find that it can preempt in an earlier one.
+        """
+        fresh = self.fresh()
+        waiting = {key for key, entry in self.state.ledger.entries.items() if _waits_for_pods(entry)}
+        return next(filter(None, (fresh._decided(waiting) for _ in range(3))), [])
+
+    def _decided(self, without_preemptors: Collection[Key] = ()) -> list[str]:
+        """Return what the next cycle decides, but not what it preempts for some workloads."""
         self.now += LONGER_THAN_DELAYS_S
         return [
             f"{type(decision).__name__} {decision.key.name}"
             for decision in self._run_cycle(None).decisions
             if isinstance(decision, Reserve | Preempt | Evict | AssignTopology)
+            and not (isinstance(decision, Preempt) and decision.preemptor in without_preemptors)
         ]
 
     def decided_about_later(self) -> list[str]:
@@ -230,13 +241,20 @@ class RestingWorld(World):
         """
         for name in sorted(self.workloads):
             workload = self.workloads[name]
-            if workload.metadata.key in self.state.ledger.entries:
+            entry = self.state.ledger.entries.get(workload.metadata.key)
+            if entry is not None:
                 fresh = self.fresh()
                 fresh.state.remove_workload(workload.metadata.key)
                 if fresh._decided():
                     continue  # it keeps others waiting, as the head of a StrictFIFO queue does
                 fresh.state.put_workload(workload, fresh.now)
                 fresh._take_over_history(self)
-                if found := fresh._decided():
+                if found := fresh._decided([entry.key] if _waits_for_pods(entry) else ()):
                     return [f"{name} later: {each}" for each in found]
         return []
+
+
+def _waits_for_pods(entry: Entry) -> bool:
+    """Return True if the pods of all workloads with quota must be ready before this one starts."""
+    reasons = () if entry.hold is None else entry.hold.reasons
+    return any(isinstance(reason, AwaitingPodsReady) and reason.flavor is None for reason in reasons)

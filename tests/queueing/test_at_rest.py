@@ -425,6 +425,47 @@ def test_a_head_that_lost_to_one_that_is_gone_is_tried_again() -> None:
     assert failure(given, steps) == ""
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param({"update": {"namespaces": {"other": {"team": "y"}}}}, id="has other labels"),
+        pytest.param({"remove": {"namespaces": ["other"]}}, id="is gone"),
+    ],
+)
+def test_the_head_of_a_strict_queue_blocks_others_no_more_if_its_namespace(step: Json) -> None:
+    given = one_queue(
+        [{"name": "large", "namespace": "other", "priority": 1, "requests": {"cpu": 2}}, {"name": "small"}],
+        namespaces={"default": {"team": "x"}, "other": {"team": "x"}},
+        clusterQueues={
+            "cq": {
+                "quota": [{"one": {"cpu": 1}}],
+                "strategy": "StrictFIFO",
+                "namespaceSelector": {"team": "x"},
+            }
+        },
+    )
+    assert failure(given, [{"run": None}, step]) == ""
+
+
+def test_fewer_pods_are_tried_again_once_nodes_have_room() -> None:
+    """With all its pods ``fewer`` lacks quota, and with one of them the node, which another tree uses."""
+    given = one_queue(
+        [
+            {"name": "runs", "queue": "other"},
+            {
+                "name": "fewer",
+                "create": "later",
+                "podSets": [{"count": 2, "minCount": 1, "requests": {"cpu": 1}}],
+            },
+        ],
+        config={"nodeFit": {"mode": "Require"}},
+        clusterQueues={"cq": {"quota": [{"one": {"cpu": 1}}]}, "other": {"quota": [{"one": {"cpu": 1}}]}},
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    steps = [{"run": None}, {"create": ["fewer"]}, {"run": None}, {"finish": ["runs"]}]
+    assert failure(given, steps) == ""
+
+
 def test_the_law_notices_a_workload_that_waits_although_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.queueing.queue_trees.QueueTrees.flush_requeues", lambda self: None)
     given = one_queue([{"name": "runs"}, {"name": "waits", "created": 1}])

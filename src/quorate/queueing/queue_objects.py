@@ -101,10 +101,11 @@ class QueueObjects:
         old, ledger.namespaces[name] = ledger.namespaces.get(name, {}), labels
         self.nodes.constraints.put_namespace(name, labels)
         for queue in ledger.cluster_queues.values():
-            if queue.matches_namespace(labels) and not queue.matches_namespace(old):
-                ledger.note_external_change(queue)
+            if queue.matches_namespace(labels) != queue.matches_namespace(old):
+                ledger.note_external_change(queue)  # its head may block others no more
 
     def remove_namespace(self, name: str) -> None:
+        self.put_namespace(name, {})
         self.ledger.namespaces.pop(name, None)
 
     # Queues and cohorts.

@@ -22,6 +22,8 @@ from quorate.queueing.cluster_queue import FlavorGroup
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     FlavorMissing,
+    NodesLackRoom,
+    PlacementRefused,
     PodSetReason,
     QuotaExceeded,
     QuotaShort,
@@ -131,6 +133,14 @@ class Assignment(msgspec.Struct, frozen=True):
     placement: Placement = NO_PLACEMENT  # of the pods that need places in a topology
     quota_mode: AssignmentMode = AssignmentMode.FIT  # the mode without regard to places
     delayed: frozenset[str] = frozenset()  # pod sets that get places once all admission checks are Ready
+    fewer_need_room: bool = False  # fewer pods, with which it may start, have quota and no places
+
+    @property
+    def needs_room(self) -> bool:
+        """Return True if more room on nodes may help, for all of its pods or for fewer."""
+        return self.fewer_need_room or any(
+            isinstance(reason, PlacementRefused | NodesLackRoom) for reason in self.reasons
+        )
 
 
 def assign_in_turn(

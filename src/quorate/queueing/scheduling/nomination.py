@@ -177,9 +177,15 @@ def _choose_counts(
     pod_sets = entry.shape.pod_sets
     evaluate = _evaluation(state, queue, entry, start, nominated_flavors)
 
+    fewer_need_room = False
+
     def attempt(counts: Sequence[int]) -> _Choice | None:
+        nonlocal fewer_need_room
         assignment, targets = evaluate(counts)
-        return (assignment, targets) if assignment.mode is AssignmentMode.FIT or targets else None
+        if assignment.mode is AssignmentMode.FIT or targets:
+            return assignment, targets
+        fewer_need_room |= assignment.needs_room
+        return None
 
     full = evaluate([pod_set.count for pod_set in pod_sets])
     choice: _Choice | None = full
@@ -189,7 +195,7 @@ def _choose_counts(
         choice = reduce_counts(ranges, attempt) if partial_admission else None
     if choice is None:
         entry.preempting_assignment = None
-        return full
+        return (replace(full[0], fewer_need_room=True), full[1]) if fewer_need_room else full
     preempting = entry.preempting_assignment
     if preempting is not None and choice[0].borrowing_level > preempting.borrowing_level:
         choice = attempt(preempting.counts) or choice

@@ -31,7 +31,6 @@ from quorate.queueing.inadmissible_reasons import (
     NamespaceMismatched,
     NodesLackRoom,
     NoLongerFits,
-    PlacementRefused,
     ReservedForEarlierWorkload,
     TargetsOverlap,
 )
@@ -408,12 +407,13 @@ class Round:
         """Keep a workload pending; the constraints of its pods are no part of its shape."""
         if nomination.entry.key in self._recomputed:
             self._note_recomputation(nomination, "skipped")
-        reasons = nomination.reasons
-        for reason in reasons:
-            if isinstance(reason, PlacementRefused | NodesLackRoom):
-                self._ledger.awaiting_room[nomination.queue.node.root] = None
-            if isinstance(reason, NodesLackRoom) and reason.rejecting:
-                requeue_reason = RequeueReason.GENERIC
+        assignment, reasons = nomination.assignment, nomination.reasons
+        if assignment is not None and assignment.needs_room:
+            self._ledger.awaiting_room[nomination.queue.node.root] = None
+            is_of_shape = not assignment.fewer_need_room and not any(
+                isinstance(reason, NodesLackRoom) and reason.rejecting for reason in reasons
+            )
+            requeue_reason = requeue_reason if is_of_shape else RequeueReason.GENERIC
         if nomination.queue.backfills:
             with self._earlier.uncounted():
                 self._plans.offer(nomination.queue, nomination.entry, self._now)
