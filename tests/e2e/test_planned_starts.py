@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 NODES = NodePool(1, cpu="32")  # quota decides
 BACKFILL = {"metadata": {"annotations": {"quorate.dev/backfill": "EASY"}}}
-RESERVED = f"reserved for the start of {NAMESPACE}/job-large-"
+RESERVED = "reserved for the start of an earlier workload, planned for"
 
 
 def at_most(seconds: int) -> dict[str, str]:

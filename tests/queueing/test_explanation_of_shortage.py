@@ -53,6 +53,7 @@ NAMING = (
     r.TargetsOverlap(THEIRS, THEIRS),
     r.AwaitingPreemption((THEIRS,)),
     r.AwaitingOtherPreemption((THEIRS,)),
+    r.ReservedForEarlierWorkload(THEIRS, 60.0, ()),
 )
 
 

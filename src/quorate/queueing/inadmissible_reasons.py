@@ -408,9 +408,9 @@ def workload_reason_text(reason: WorkloadReason) -> str:
             return "waiting for all admitted workloads to be in PodsReady condition"
         case AwaitingPodsReady(blocking, flavor):
             return f"waiting for {blocking}, admitted to flavor {flavor}, to be in PodsReady condition"
-        case ReservedForEarlierWorkload(workload, starts_at):
+        case ReservedForEarlierWorkload(_, starts_at):  # other tenants read the text, but not its name
             moment = "" if starts_at is None else f", planned for {at_epoch(starts_at):%H:%M:%S} UTC"
-            return f"reserved for the start of {workload}{moment}"
+            return f"reserved for the start of an earlier workload{moment}"
         case BackingOff(_, evicted_for):
             return f"backing off after an eviction for {evicted_for}"
         case EvaluationFailed(problem):
