@@ -26,9 +26,8 @@ def test_jobs_queues_and_nodes_are_shown(tmp_path: Path, monkeypatch: pytest.Mon
         async def is_shown() -> bool:
             shown = json.loads(await command.output_of(*status, "-o", "json"))
             states = {job["name"]: (job["state"], job["runningPods"]) for job in shown["jobs"]}
-            return states == {"holder": ("Running", 1), "waits": ("Queued", 0)} and bool(
-                shown["jobs"][1]["why"]
-            )
+            is_running = states == {"holder": ("Running", 1), "waits": ("Queued", 0)}
+            return is_running and "insufficient unused quota for cpu" in shown["jobs"][1]["why"]
 
         await world.until("one job runs and one waits", is_shown)
         await until_counted(world, pending=1, admitted=1)
