@@ -466,6 +466,30 @@ def test_fewer_pods_are_tried_again_once_nodes_have_room() -> None:
     assert failure(given, steps) == ""
 
 
+def test_the_head_of_a_strict_queue_keeps_no_nodes_from_other_queues() -> None:
+    """``large`` has nodes for its driver and two of its three workers, for which no preemption can help."""
+    workers = {"name": "workers", "count": 3, "requests": {"cpu": 1}, "hostPort": 80}
+    given = one_queue(
+        [
+            {"name": "large", "podSets": [{"name": "driver", "requests": {"cpu": 1}}, workers]},
+            {
+                "name": "small",
+                "queue": "other",
+                "created": 1,
+                "podSets": [{"name": "driver", "requests": {"cpu": 1}}, {"requests": {"cpu": 2}}],
+            },
+        ],
+        config={"nodeFit": {"mode": "Require"}},
+        nodes={name: {"allocatable": {"cpu": 3, "pods": 9}} for name in ("n1", "n2")},
+        clusterQueues={
+            "cq": {"quota": [{"one": {"cpu": 5}}], "strategy": "StrictFIFO"},
+            "other": {"quota": [{"one": {"cpu": 3}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    assert failure(given, [{"run": None}]) == ""
+
+
 def test_the_law_notices_a_workload_that_waits_although_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.queueing.queue_trees.QueueTrees.flush_requeues", lambda self: None)
     given = one_queue([{"name": "runs"}, {"name": "waits", "created": 1}])

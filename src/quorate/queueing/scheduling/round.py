@@ -57,7 +57,6 @@ from quorate.queueing.scheduling.processing_order import (
 )
 from quorate.queueing.scheduling.reserving import admission_of, quota_to_reserve
 from quorate.queueing.state import State
-from quorate.queueing.topology.placing import NO_PLACEMENT
 from quorate.quota.tree import Node
 
 Pauses = Callable[[], bool]  # asked after each head: whether to pause
@@ -271,7 +270,7 @@ class Round:
         if assignment.mode.needs_preemption and not nomination.targets:
             is_preemptor = precedes_as_preemptor(nomination, self._configuration.gates)
             usage = quota_to_reserve(nomination.queue, assignment, is_preemptor=is_preemptor)
-            self._earlier.reserve(nomination, usage, assignment.placement if usage else NO_PLACEMENT)
+            self._earlier.reserve(nomination, usage)
             return [self._refuse(nomination, RequeueReason.NO_CANDIDATES)]
         if is_deferred:
             return [self._defer(nomination, assignment, preemptors)]
