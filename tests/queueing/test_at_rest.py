@@ -490,6 +490,72 @@ def test_the_head_of_a_strict_queue_keeps_no_nodes_from_other_queues() -> None:
     assert failure(given, [{"run": None}]) == ""
 
 
+def test_a_target_that_is_written_during_a_pause_is_preempted() -> None:
+    """``large`` was to preempt ``borrows``, of which the admission was not written yet."""
+    given = one_queue(
+        [
+            {"name": "a", "requests": {}},
+            {"name": "large", "requests": {"cpu": 4, "gpu": 2}},
+            {"name": "borrows", "queue": "other", "requests": {"cpu": 2}},
+            {"name": "refused", "queue": "other", "requests": {"gpu": 1}},
+        ],
+        flavors={"one": {}, "gold": {}},
+        cohorts={"left": {"parent": "all", **groups(gpu=("gold", 3))}},
+        clusterQueues={
+            "other": {"cohort": "all", "strategy": "StrictFIFO", **groups(cpu=("one", 0))},
+            "cq": {
+                "cohort": "left",
+                "preemption": {"reclaimWithinCohort": "Any"},
+                **groups(cpu=("one", 5), gpu=("gold", 0)),
+            },
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    assert failure(given, [{"run": 1}, {"run": 3}]) == ""
+
+
+def groups(**nominal: tuple[str, int]) -> Json:
+    """Return a resource group for each resource, with one flavor and its nominal quota."""
+    return {
+        "resourceGroups": [
+            {
+                "covered": [resource],
+                "flavors": [{"name": flavor, "quotas": {resource: {"nominal": amount}}}],
+            }
+            for resource, (flavor, amount) in nominal.items()
+        ]
+    }
+
+
+def test_a_head_that_lost_its_places_is_not_held_back_for_the_flavor_that_it_had() -> None:
+    """On the node that is left ``fewer`` has room for fewer pods, which need no quota of ``two``."""
+    given = one_queue(
+        [
+            {"name": "first", "queue": "other", "podSets": [{"count": 3, "requests": {"cpu": 1}}]},
+            {
+                "name": "fewer",
+                "created": 1,
+                "podSets": [
+                    {"count": 3, "minCount": 1, "requests": {"cpu": 2}},
+                    {"name": "workers", "requests": {"cpu": 1}},
+                ],
+            },
+        ],
+        config={
+            "nodeFit": {"mode": "Require"},
+            "waitForPodsReady": {"blockAdmission": True, "blockAdmissionScope": "SameFlavors"},
+        },
+        flavors={"one": {}, "two": {}},
+        nodes={name: {"allocatable": {"cpu": 3, "pods": 9}} for name in ("n1", "n3")},
+        clusterQueues={
+            "cq": {"quota": [{"one": {"cpu": 4}}, {"two": {"cpu": 4}}]},
+            "other": {"quota": [{"two": {"cpu": 5}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    assert failure(given, [{"run": None}]) == ""
+
+
 def test_the_law_notices_a_workload_that_waits_although_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.queueing.queue_trees.QueueTrees.flush_requeues", lambda self: None)
     given = one_queue([{"name": "runs"}, {"name": "waits", "created": 1}])

@@ -360,6 +360,9 @@ class Ledger(ReservationPlaces):
         An assumed reservation cannot be evicted yet: the preemptor is tried again as soon as it is written.
         """
         uid = reservation.workload.metadata.uid
+        observed = self.reservations.get(reservation.key)
+        if observed is not None and observed.workload.metadata.uid == uid:
+            reservation = observed  # it may have been written since the search for targets
         if reservation.evicted or uid in self.expected_evictions:
             return False
         if reservation.assumed is not None:

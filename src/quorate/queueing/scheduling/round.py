@@ -185,9 +185,19 @@ class Round:
         if blocker.flavor is None:
             self.is_suspended = self._was_suspended = True
             return [_hold(nomination, "Waiting", (blocker,), now)]
+        if self._lost_places(nomination):  # with other places it may not need that flavor
+            last_served = self._earlier.last_served.get(nomination.queue.node.root)
+            return [self._skip(nomination, NoLongerFits(last_served, ()))]
         self._ledger.unready.block(nomination.queue, blocker.flavor)
         pass_over(nomination, blocker.flavor)
         return [self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,), "Waiting")]
+
+    def _lost_places(self, nomination: Nomination) -> bool:
+        """Return True if the places that were found are no longer free."""
+        assignment = nomination.assignment
+        if assignment is None or not assignment.placement.pod_sets:
+            return False
+        return self._earlier.lost_places(nomination, assignment)
 
     def _is_changed(self, nomination: Nomination) -> bool:
         """Return True if the queue of a nomination has other flavors by now, or may not admit."""
@@ -281,7 +291,7 @@ class Round:
         shortages = self._earlier.shortages(nomination, assignment)
         if shortages:
             return [self._skip(nomination, NoLongerFits(self._earlier.last_served.get(root), shortages))]
-        if assignment.placement.pod_sets and self._earlier.lost_places(nomination, assignment):
+        if self._lost_places(nomination):
             if nomination.is_recomputed or not self._gates.recompute_in_cycle:
                 return [self._skip(nomination, NoLongerFits(self._earlier.last_served.get(root), ()))]
             nomination.assignment, nomination.targets = place_again(self._state, nomination, assignment)
