@@ -143,7 +143,7 @@ function Form({ queues }: { queues: readonly SubmissionQueue[] }) {
               checked={gang}
               onChange={(event) => setGang(event.currentTarget.checked)}
             />{" "}
-            Make all pods at once, as a gang
+            Start all pods together, as a gang
           </label>
           <div className={`row ${css.wide}`}>
             <Button type="submit" variant="default" loading={submission.isPending}>
