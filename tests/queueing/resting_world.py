@@ -217,8 +217,8 @@ class RestingWorld(World):
     def decided_anew(self) -> list[str]:
         """Return what a new process decides about this world, which is at rest; it should be nothing.
 
-        The head of a suspended round has got a flavor that it may use as soon as the pods of others are
-        ready.  A new process searches for a flavor again, and may find that it can preempt in an earlier one.
+        A workload that waits for the pods of others has got a flavor that it may use as soon as these are
+        ready.  A new process searches for a flavor again, and may find that it can preempt in another one.
         """
         fresh = self.fresh()
         waiting = {key for key, entry in self.state.ledger.entries.items() if _waits_for_pods(entry)}
@@ -255,6 +255,6 @@ class RestingWorld(World):
 
 
 def _waits_for_pods(entry: Entry) -> bool:
-    """Return True if the pods of all workloads with quota must be ready before this one starts."""
+    """Return True if pods of others must be ready before this one starts."""
     reasons = () if entry.hold is None else entry.hold.reasons
-    return any(isinstance(reason, AwaitingPodsReady) and reason.flavor is None for reason in reasons)
+    return any(isinstance(reason, AwaitingPodsReady) for reason in reasons)
