@@ -186,3 +186,46 @@ def test_an_explanation_tells_the_planned_start() -> None:
         "wait until default/large has started, or set a maximumExecutionTimeSeconds that ends "
         "before 00:01:50 UTC"
     )
+
+
+def test_what_waits_for_the_pods_of_others_keeps_its_quota() -> None:
+    """``first`` fits, and waits until the pods of ``unready`` are ready: ``later`` may not take its quota."""
+    queues = {"q": queue(4), "other": queue(4)}
+    rules = {
+        "waitForPodsReady": {"timeout": "1h", "blockAdmission": True, "blockAdmissionScope": "SameFlavors"}
+    }
+    jobs = (
+        job("unready", 1, 0, queue="other"),
+        job("first", 4, 1, 100),
+        job("later", 4, 2, 100),
+    )
+    world = World(
+        {"flavors": ["default"], "config": rules, "clusterQueues": queues, "workloads": jobs, "now": 10}
+    )
+    world.run({"cycle": 12})
+    assert started(world) == {"unready"}
+    assert planned(world) == ("first", 10)
+
+
+def test_the_planned_start_of_a_growing_job_leaves_its_former_slice_out() -> None:
+    gates = {"featureGates": {"ElasticJobsViaWorkloadSlices": True}}
+    jobs = (
+        job("small", 4, 0, 100, elastic=True),
+        job("other", 4, 1, 50),
+        job("grown", 8, 2, 100, elastic=True, replaces="small", create="later"),
+        job("later", 1, 3, create="later"),
+    )
+    world = World(
+        {
+            "flavors": ["default"],
+            "config": gates,
+            "clusterQueues": {"q": queue(8)},
+            "workloads": jobs,
+            "now": 10,
+        }
+    )
+    world.run({"cycle": 12})
+    world.run({"create": ["grown", "later"]})
+    world.run({"cycle": 12})
+    assert planned(world) == ("grown", 60)
+    assert started(world) == {"small", "other"}

@@ -12,7 +12,7 @@ A plan is a function of the state and the time, so a new process makes the same 
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 from quorate.api.meta import Key, find_condition
@@ -36,7 +36,7 @@ class PlannedStart(NamedTuple):
     entry: Entry
     at: float  # epoch seconds; infinite: a workload without a bound must end first
     assignment: Assignment
-    ending: tuple[Reservation, ...]  # those that end until then
+    ending: tuple[Reservation, ...]  # those that end until then, or that it replaces
 
 
 class PlannedStarts:
@@ -93,7 +93,13 @@ class PlannedStarts:
             ends = now + entry.bound_s
             if plan is None or (ends <= plan.at and math.isfinite(ends)):
                 continue
-            with self._at_planned_start(other, plan):
+            replaced = ledger.replaced_reservation(entry.workload, queue)
+            with (
+                self._at_planned_start(other, plan),
+                nullcontext()
+                if replaced is None or replaced in plan.ending
+                else ledger.without_replaced_slice(replaced),
+            ):
                 shortages = shortages_at(queue.node, assignment.usage)
                 if shortages or not fits(ledger.topology, assignment.placement):
                     return ReservedForEarlierWorkload(
@@ -119,11 +125,13 @@ class PlannedStarts:
         """Return when enough is free for ``entry``; None: it is not even if every workload has ended."""
         ledger = self._state.ledger
         counts = [pod_set.count for pod_set in entry.shape.pod_sets]
+        replaced = ledger.replaced_reservation(entry.workload, queue)  # which an evaluation leaves out
         ends = sorted(
             (
                 (ends_at(reservation, now), reservation.order, reservation)
                 for member in ledger.queues_below(queue.node.root)
                 for reservation in member.reservations.values()
+                if reservation is not replaced
             ),
             key=lambda end: end[:2],
         )
@@ -151,7 +159,7 @@ class PlannedStarts:
                     least = middle + 1
         at = max([now, *(end for end, _, _ in ends[:most])])
         ending = tuple(reservation for end, _, reservation in ends if end <= at)
-        return PlannedStart(entry, at, best, ending)
+        return PlannedStart(entry, at, best, ending if replaced is None else (*ending, replaced))
 
 
 def planned_start(state: State, key: Key) -> PlannedStart | None:

@@ -188,6 +188,7 @@ class Round:
         if self._lost_places(nomination):  # with other places it may not need that flavor
             last_served = self._earlier.last_served.get(nomination.queue.node.root)
             return [self._skip(nomination, NoLongerFits(last_served, ()))]
+        self._offer_plan(nomination)
         self._ledger.unready.block(nomination.queue, blocker.flavor)
         pass_over(nomination, blocker.flavor)
         return [self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,), "Waiting")]
@@ -412,6 +413,11 @@ class Round:
                 condition_reason = "Inadmissible"
         return self._keep_pending(nomination, requeue_reason, nomination.reasons, condition_reason)
 
+    def _offer_plan(self, nomination: Nomination) -> None:
+        if nomination.queue.backfills:
+            with self._earlier.uncounted():
+                self._plans.offer(nomination.queue, nomination.entry, self._now)
+
     def _refuse(self, nomination: Nomination, requeue_reason: RequeueReason) -> Hold:
         """Keep a workload pending; the constraints of its pods are no part of its shape."""
         if nomination.entry.key in self._recomputed:
@@ -423,9 +429,7 @@ class Round:
                 isinstance(reason, NodesLackRoom) and reason.rejecting for reason in reasons
             )
             requeue_reason = requeue_reason if is_of_shape else RequeueReason.GENERIC
-        if nomination.queue.backfills:
-            with self._earlier.uncounted():
-                self._plans.offer(nomination.queue, nomination.entry, self._now)
+        self._offer_plan(nomination)
         if nomination.is_recomputed:  # with the same counts: fewer pods may have places
             self._note_loss(nomination.entry)
             requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
