@@ -229,3 +229,20 @@ def test_the_planned_start_of_a_growing_job_leaves_its_former_slice_out() -> Non
     world.run({"cycle": 12})
     assert planned(world) == ("grown", 60)
     assert started(world) == {"small", "other"}
+
+
+def test_the_heads_of_other_queues_keep_to_a_plan_of_the_same_round() -> None:
+    """With fair sharing ``borrowing`` comes first; it would take what ``large`` needs."""
+    queues = {"q": queue(4, cohort="all"), "other": queue(0, cohort="all")}
+    jobs = (
+        job("first", 3, 0, admitted="default"),
+        job("large", 4, 1),
+        job("borrowing", 1, 2, queue="other"),
+    )
+    config: Json = {"fairSharing": {}}
+    world = World(
+        {"flavors": ["default"], "config": config, "clusterQueues": queues, "workloads": jobs, "now": 10}
+    )
+    world.run({"cycle": 12})
+    assert started(world) == {"first"}
+    assert planned(world) == ("large", float("inf"))

@@ -11,7 +11,7 @@ A plan is a function of the state and the time, so a new process makes the same 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
@@ -57,6 +57,15 @@ class PlannedStarts:
             del planned[queue.name]
             if current is not None:
                 planned[queue.name] = current
+
+    def offer_refused(self, heads: Iterable[Nomination], now: float) -> None:
+        """Plan the starts of the heads of a round that nothing lets start: all heads keep to these plans."""
+        for head in heads:
+            assignment = head.assignment
+            if not head.queue.backfills or assignment is None:
+                continue
+            if assignment.mode is not AssignmentMode.FIT and not head.targets:
+                self.offer(head.queue, head.entry, now)
 
     def of_queue(self, queue: ClusterQueueState, now: float) -> PlannedStart | None:
         """Return the planned start of the first workload that waits in a queue; None: there is none."""

@@ -118,6 +118,7 @@ class Round:
             self._resume()
         if self._was_paused or self._was_suspended:
             self._order = self._ordered()  # cohorts may have other parents
+        self._plans.offer_refused(self._unprocessed.values(), now)
         self._earlier.count()
         while (nomination := self._order.next()) is not None:
             try:
@@ -429,7 +430,7 @@ class Round:
                 isinstance(reason, NodesLackRoom) and reason.rejecting for reason in reasons
             )
             requeue_reason = requeue_reason if is_of_shape else RequeueReason.GENERIC
-        self._offer_plan(nomination)
+        self._offer_plan(nomination)  # it may have lost what it had found
         if nomination.is_recomputed:  # with the same counts: fewer pods may have places
             self._note_loss(nomination.entry)
             requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
