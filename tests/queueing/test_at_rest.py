@@ -560,3 +560,9 @@ def test_the_law_notices_a_workload_that_waits_although_it_fits(monkeypatch: pyt
     monkeypatch.setattr("quorate.queueing.queue_trees.QueueTrees.flush_requeues", lambda self: None)
     given = one_queue([{"name": "runs"}, {"name": "waits", "created": 1}])
     assert failure(given, [{"run": None}, {"finish": ["runs"]}]) == "Reserve waits"
+
+
+@pytest.mark.parametrize("seed", [10_400_638, 10_401_899, 10_404_517, 10_601_858, 10_605_700])
+def test_planned_starts_in_histories_that_failed(seed: int) -> None:
+    history = History(seed, "backfilling")
+    assert failure(history.given, history.steps) == ""

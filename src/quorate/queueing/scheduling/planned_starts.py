@@ -122,7 +122,9 @@ class PlannedStarts:
         ledger = self._state.ledger
         places = Places(ledger.topology, plan.assignment.placement.places())
         with UsageSimulation() as simulation:
-            _end(ledger, simulation, plan.ending)
+            for reservation in plan.ending:
+                member = ledger.cluster_queues[reservation.admission.cluster_queue]
+                simulation.remove(reservation, member.node)
             simulation.add(queue.node, plan.assignment.usage)
             places.count(1)
             try:
@@ -135,27 +137,15 @@ class PlannedStarts:
         ledger = self._state.ledger
         counts = [pod_set.count for pod_set in entry.shape.pod_sets]
         replaced = ledger.replaced_reservation(entry.workload, queue)  # which an evaluation leaves out
-        ends = sorted(
-            (
-                (ends_at(reservation, now), reservation.order, reservation)
-                for member in ledger.queues_below(queue.node.root)
-                for reservation in member.reservations.values()
-                if reservation is not replaced
-            ),
-            key=lambda end: end[:2],
-        )
+        ends = self._ends(queue, replaced, now)
 
-        least, most, ended = 0, len(ends), 0
-        with UsageSimulation() as simulation:
+        with _LeftOut(ledger, [reservation for _, reservation in ends]) as left_out:
 
             def assignment_after(number: int) -> Assignment:
-                nonlocal ended
-                _end(ledger, simulation, [reservation for _, _, reservation in ends[ended:number]])
-                for _, _, reservation in ends[number:ended]:
-                    simulation.restore(reservation)
-                ended = number
+                left_out.leave_out(number)
                 return evaluate_supposing(self._state, queue, entry, Supposition(), counts)[0]
 
+            least, most = 0, len(ends)
             best = assignment_after(most)
             if best.mode is not AssignmentMode.FIT:
                 return None
@@ -166,9 +156,45 @@ class PlannedStarts:
                     most, best = middle, assignment
                 else:
                     least = middle + 1
-        at = max([now, *(end for end, _, _ in ends[:most])])
-        ending = tuple(reservation for end, _, reservation in ends if end <= at)
+        at = max([now, *(end for end, _ in ends[:most])])
+        ending = tuple(reservation for end, reservation in ends if end <= at)
         return PlannedStart(entry, at, best, ending if replaced is None else (*ending, replaced))
+
+    def _ends(
+        self, queue: ClusterQueueState, replaced: Reservation | None, now: float
+    ) -> list[tuple[float, Reservation]]:
+        """Return the reservations of the tree of ``queue``, with the times until which they last at most."""
+        ends = [
+            (ends_at(reservation, now), reservation)
+            for member in self._state.ledger.queues_below(queue.node.root)
+            for reservation in member.reservations.values()
+            if reservation is not replaced
+        ]
+        return sorted(ends, key=lambda end: (end[0], end[1].order))
+
+
+class _LeftOut:
+    """The first of some reservations, left out of all sums and as candidates of preemption in a block."""
+
+    def __init__(self, ledger: Ledger, reservations: Sequence[Reservation]) -> None:
+        self._ledger = ledger
+        self._reservations = reservations
+        self._left_out = 0
+
+    def __enter__(self) -> "_LeftOut":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave_out(0)
+
+    def leave_out(self, number: int) -> None:
+        """Leave out the first ones, as many as ``number``, and count the others again."""
+        queues = self._ledger.cluster_queues
+        for reservation in self._reservations[self._left_out : number]:
+            self._ledger.uncount_reservation(queues[reservation.admission.cluster_queue], reservation)
+        for reservation in reversed(self._reservations[number : self._left_out]):
+            self._ledger.count_reservation(queues[reservation.admission.cluster_queue], reservation)
+        self._left_out = number
 
 
 def planned_start(state: State, key: Key) -> PlannedStart | None:
@@ -178,11 +204,6 @@ def planned_start(state: State, key: Key) -> PlannedStart | None:
         return None
     queue = state.ledger.cluster_queues[entry.cluster_queue]
     return PlannedStarts(state).of_queue(queue, state.ledger.now)
-
-
-def _end(ledger: Ledger, simulation: UsageSimulation, reservations: Sequence[Reservation]) -> None:
-    for reservation in reservations:
-        simulation.remove(reservation, ledger.cluster_queues[reservation.admission.cluster_queue].node)
 
 
 def ends_at(reservation: Reservation, now: float) -> float:
