@@ -562,7 +562,9 @@ def test_the_law_notices_a_workload_that_waits_although_it_fits(monkeypatch: pyt
     assert failure(given, [{"run": None}, {"finish": ["runs"]}]) == "Reserve waits"
 
 
-@pytest.mark.parametrize("seed", [10_400_638, 10_401_899, 10_404_517, 10_601_858, 10_605_700])
+@pytest.mark.parametrize(
+    "seed", [10_400_638, 10_401_899, 10_404_517, 10_601_858, 10_605_700, 10_804_982, 10_806_359, 10_807_794]
+)
 def test_planned_starts_in_histories_that_failed(seed: int) -> None:
     history = History(seed, "backfilling")
     assert failure(history.given, history.steps) == ""

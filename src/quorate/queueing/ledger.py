@@ -151,12 +151,17 @@ class Ledger(ReservationPlaces):
             if queue.pending.in_flight is entry:
                 self.progress += 1  # others may have lost to it
             queue.pending.remove(entry)
-            if self.planned.get(queue.name) is entry:
-                del self.planned[queue.name]
-                self.schedule_requeue(queue.node)  # others may use what was kept for it
+            self.end_plan(queue, entry)
             entry.cluster_queue = ""
             if queue.is_strict:
                 self.mark_dirty(queue.node)  # it may have been the head that blocked the queue
+
+    def end_plan(self, queue: ClusterQueueState, entry: Entry | None = None) -> None:
+        """Keep nothing any more for the planned workload of ``queue``, if it is ``entry`` or that is None."""
+        planned = self.planned.get(queue.name)
+        if planned is not None and entry in (None, planned):
+            del self.planned[queue.name]
+            self.schedule_requeue(queue.node)
 
     def enqueue_all(self, local_queue: LocalQueueState) -> None:
         for entry in local_queue.entries.values():

@@ -117,7 +117,7 @@ class QueueObjects:
             old, backfilled = queue.object, queue.backfills
             queue.put_object(cluster_queue)
             if queue.backfills != backfilled:
-                ledger.planned.pop(name, None)
+                ledger.end_plan(queue)
                 ledger.schedule_requeue(queue.node)
             if old.spec == cluster_queue.spec and is_terminating(old) == is_terminating(cluster_queue):
                 return
@@ -245,6 +245,8 @@ class QueueObjects:
             self.ledger.quota.cycle_above(queue.node),
         )
         queue.inactive_reasons = tuple(reasons)
+        if queue.inactive_reasons:
+            self.ledger.end_plan(queue)
         if was_inactive and not queue.inactive_reasons:
             queue.pending.explain_again()
             self.ledger.note_external_change(queue)

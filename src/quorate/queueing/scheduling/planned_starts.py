@@ -50,6 +50,8 @@ class PlannedStarts:
         """Plan the start of ``entry``, which does not fit, if no earlier workload of its queue has a plan."""
         planned = self._state.ledger.planned
         current = planned.get(queue.name)
+        if current is not None and self.of_queue(queue, now) is None:
+            current = None  # it does not even fit an empty cluster any more
         if not queue.backfills or current is entry or (current is not None and current.order < entry.order):
             return
         planned[queue.name] = entry

@@ -403,6 +403,7 @@ class Round:
 
     def _keep_inadmissible(self, nomination: Nomination) -> Hold:
         """Keep a workload pending that is inadmissible whatever the quota."""
+        self._ledger.end_plan(nomination.queue, nomination.entry)
         requeue_reason = RequeueReason.GENERIC
         condition_reason: ConditionReason = "Pending"
         match nomination.reasons:
