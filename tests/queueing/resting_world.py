@@ -258,3 +258,16 @@ def _waits_for_pods(entry: Entry) -> bool:
     """Return True if pods of others must be ready before this one starts."""
     reasons = () if entry.hold is None else entry.hold.reasons
     return any(isinstance(reason, AwaitingPodsReady) for reason in reasons)
+
+
+def one_queue(workloads: list[Json], **others: Any) -> Json:
+    """Return a world with a node, a flavor and a queue of one cpu, unless ``others`` has more."""
+    quota = [{"one": {"cpu": 1}}]
+    return {
+        "flavors": {"one": {}},
+        "nodes": {"n1": {"allocatable": {"cpu": 1, "pods": 9}}},
+        "clusterQueues": {"cq": {"quota": quota}},
+        "localQueues": {"q": {"clusterQueue": "cq"}},
+        "workloads": [{"queue": "q", "requests": {"cpu": 1}, **workload} for workload in workloads],
+        **others,
+    }
