@@ -202,12 +202,12 @@ class Ledger(ReservationPlaces):
         self.progress += 1
         if reason is RequeueReason.NAMESPACE_MISMATCH:
             pending.namespace_mismatched[entry.key] = entry
-        elif reason.holds_for_shape and not queue.is_strict and gates.scheduling_equivalence_hashing:
-            pending.add_inadmissible_shape(entry)
-        elif (
-            reason is RequeueReason.RESERVED and not queue.is_strict and gates.scheduling_equivalence_hashing
-        ):
+        elif queue.is_strict or not gates.scheduling_equivalence_hashing:
+            pending.add_inadmissible(entry)
+        elif reason is RequeueReason.RESERVED:
             pending.add_inadmissible_bound(entry)
+        elif reason.holds_for_shape:
+            pending.add_inadmissible_shape(entry)
         else:
             pending.add_inadmissible(entry)
         return False

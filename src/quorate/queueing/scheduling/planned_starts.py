@@ -31,7 +31,7 @@ from quorate.queueing.topology.placing import fits
 
 
 class PlannedStart(NamedTuple):
-    """The planned start of one pending workload, and what it needs then."""
+    """When a pending workload starts at the latest, and the quota and places that are kept for it."""
 
     entry: Entry
     at: float  # epoch seconds; infinite: a workload without a bound must end first
@@ -40,7 +40,7 @@ class PlannedStart(NamedTuple):
 
 
 class PlannedStarts:
-    """The plans of the queues that backfill; each is computed again when its tree has changed."""
+    """The planned starts in the queues that backfill; each is computed again when its tree has changed."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -48,25 +48,23 @@ class PlannedStarts:
 
     def offer(self, queue: ClusterQueueState, entry: Entry, now: float) -> None:
         """Plan the start of ``entry``, which does not fit, if no earlier workload of its queue has a plan."""
+        if not queue.backfills:
+            return
         planned = self._state.ledger.planned
-        current = planned.get(queue.name)
-        if current is not None and self.of_queue(queue, now) is None:
-            current = None  # it does not even fit an empty cluster any more
-        if not queue.backfills or current is entry or (current is not None and current.order < entry.order):
+        former = self.of_queue(queue, now)  # None, too, if it would not fit an empty cluster any more
+        if former is not None and former.entry.order <= entry.order:
             return
         planned[queue.name] = entry
-        if self.of_queue(queue, now) is None:  # it fits even an empty cluster not
+        if self.of_queue(queue, now) is None:  # it would not fit an empty cluster
             del planned[queue.name]
-            if current is not None:
-                planned[queue.name] = current
+            if former is not None:
+                planned[queue.name] = former.entry
 
     def offer_refused(self, heads: Iterable[Nomination], now: float) -> None:
         """Plan the starts of the heads of a round that nothing lets start: all heads keep to these plans."""
         for head in heads:
             assignment = head.assignment
-            if not head.queue.backfills or assignment is None:
-                continue
-            if assignment.mode is not AssignmentMode.FIT and not head.targets:
+            if assignment is not None and assignment.mode is not AssignmentMode.FIT and not head.targets:
                 self.offer(head.queue, head.entry, now)
 
     def of_queue(self, queue: ClusterQueueState, now: float) -> PlannedStart | None:
