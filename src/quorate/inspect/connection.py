@@ -4,7 +4,6 @@ import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -13,9 +12,10 @@ import uvloop
 
 from quorate.api import codec
 from quorate.api.meta import ObjectMeta, Struct
+from quorate.api.suggestions import suggestion
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, NotFound
+from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.rest.config import load_rest_config
 
 T = TypeVar("T")
@@ -63,18 +63,17 @@ class _List(Struct):
     items: tuple[_Named, ...] = ()
 
 
-async def _no_object(client: Client, error: NotFound) -> str:
+async def not_found_message(client: Client, error: NotFound) -> str:
     """Return a sentence about an object that does not exist, with a similar name of its kind."""
     name, path = error.details.name, error.request.rpartition(" ")[2]
-    collection = path.partition(f"/{quote(name)}")[0]
+    collection = path.rpartition(f"/{quote(name)}")[0]  # the name may be that of its namespace, too
     names: list[str] = []
-    with suppress(ApiError):
+    with suppress(ApiError, Unreachable):
         listed = codec.decode(_List, await client.request("GET", collection, query={"limit": _MAX_NAMES}))
         names = [item.metadata.name for item in listed.items]
     _, has_namespace, rest = path.partition("/namespaces/")
     where = f" in namespace {rest.partition('/')[0]}" if has_namespace and "/" in rest else ""
-    near = get_close_matches(name, names, 1)
-    return f"{error.message}{where}{f' (did you mean {near[0]}?)' if near else ''}"
+    return f"{error.message}{where}{suggestion(name, names)}"
 
 
 def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
@@ -86,7 +85,7 @@ def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], C
                 return await work(connection)
             except NotFound as error:
                 if error.details.name:
-                    raise UsageError(await _no_object(connection.client, error)) from error
+                    raise UsageError(await not_found_message(connection.client, error)) from error
                 raise UsageError(
                     f"{error} (quorate preflight shows what is missing in the cluster)"
                 ) from error

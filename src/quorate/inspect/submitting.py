@@ -3,11 +3,11 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Any, Final
 
 from msgspec.structs import replace
 
+from quorate.api.suggestions import suggestion
 from quorate.api.volcano import DEFAULT_QUEUE
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
@@ -59,15 +59,9 @@ async def in_queue(connection: Connection, wanted: JobRequest) -> JobRequest:
     if not written:
         names = f"choose one with -q: {', '.join(queues)}" if queues else "ask your administrator for one"
         raise UsageError(f"{len(local) or 'no'} local queues {where} ({names})")
-    near = get_close_matches(written, queues, 1)
-    hint = (
-        f"did you mean {near[0]}?"
-        if near
-        else f"there are: {', '.join(queues)}"
-        if queues
-        else "there is none"
-    )
-    raise UsageError(f"-q {written}: no local queue of that name {where} ({hint})")
+    names = f"there are: {', '.join(queues)}" if queues else "there is none"
+    hint = suggestion(written, queues) or f" ({names})"
+    raise UsageError(f"-q {written}: no local queue of that name {where}{hint}")
 
 
 async def _names(

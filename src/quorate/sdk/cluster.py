@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -16,6 +15,7 @@ from quorate.api import codec
 from quorate.api.explanation import Explanation, state_text
 from quorate.api.meta import Key
 from quorate.api.names.kueue import QUEUE_NAME
+from quorate.api.suggestions import suggestion
 from quorate.controllers.integrations import INTEGRATIONS
 from quorate.inspect.awaited_conditions import CREATED, describe, ending, predicate
 from quorate.inspect.connection import Connection
@@ -77,9 +77,8 @@ class UnknownQueue(LookupError):
         self.queue, self.namespace, self.names = queue, namespace, names
 
     def __str__(self) -> str:
-        near = get_close_matches(self.queue, self.names, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(self.names) or 'none'}"
-        return f"no local queue {self.queue!r} in namespace {self.namespace} ({hint})"
+        hint = suggestion(self.queue, self.names) or f" (there are: {', '.join(self.names) or 'none'})"
+        return f"no local queue {self.queue!r} in namespace {self.namespace}{hint}"
 
 
 class NotWithin(TimeoutError):
