@@ -33,10 +33,8 @@ class _Log(NamedTuple):
 async def _job_pods(connection: Connection, owners: OwnerResolver, uids: frozenset[Uid]) -> list[StartedPod]:
     """Return the pods of the objects ``uids``, through all levels of owner references, by name."""
     pods = (await connection.client.list(STARTED_PODS, connection.namespace)).items
-    for pod in pods:
-        owners.add(pod.metadata)  # a pod may own other pods
-    own = [pod for pod in pods if await owners.is_descendant(pod.metadata, uids)]
-    return sorted(own, key=lambda pod: pod.metadata.name)
+    own = await owners.descendants([pod.metadata for pod in pods], uids)
+    return sorted((pod for pod in pods if pod.metadata.uid in own), key=lambda pod: pod.metadata.name)
 
 
 async def show_logs(

@@ -1,6 +1,6 @@
 """Resolve jobs written ``job/train`` or ``mpijob.kubeflow.org/train``, and the owners of objects."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -158,9 +158,9 @@ class OwnerResolver:
         self._kinds: dict[tuple[str, str], Resource[Json] | None] = {}
         self._objects: dict[Uid, ObjectMeta | None] = {}  # None: it does not exist
 
-    def add(self, metadata: ObjectMeta) -> None:
-        """Add an object that was read already."""
-        self._objects[metadata.uid] = metadata
+    def add(self, objects: Iterable[ObjectMeta]) -> None:
+        """Add objects that were read already: a pod may own other pods."""
+        self._objects.update((metadata.uid, metadata) for metadata in objects)
 
     async def resource_of(self, owner: OwnerReference) -> Resource[Json] | None:
         """Return the resource of an owner; None if the cluster does not serve it."""
@@ -171,9 +171,10 @@ class OwnerResolver:
             self._kinds[kind] = untyped(group, version, plural, owner.kind, True) if plural else None
         return self._kinds[kind]
 
-    async def is_descendant(self, metadata: ObjectMeta, wanted: frozenset[Uid]) -> bool:
-        """Return True if ``wanted`` contains the object or one of its controllers, direct or indirect."""
-        return await self.ancestor_in(metadata, wanted) is not None
+    async def descendants(self, pods: Sequence[ObjectMeta], wanted: frozenset[Uid]) -> set[Uid]:
+        """Return the UIDs of the pods that the objects ``wanted`` own, through all levels of owners."""
+        self.add(pods)
+        return {pod.uid for pod in pods if await self.ancestor_in(pod, wanted) is not None}
 
     async def ancestor_in(self, metadata: ObjectMeta, wanted: frozenset[Uid]) -> Uid | None:
         """Return the first of the object and its controllers that is in ``wanted``; None if none is."""

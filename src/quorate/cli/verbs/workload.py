@@ -25,9 +25,8 @@ from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workloa
 from quorate.cli.verbs.writing import patch_spec
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.explain.served import served_estimates
-from quorate.inspect.job_names import job_filter, job_uids, named_workloads
-from quorate.inspect.pod_table import descendants, pod_table
-from quorate.inspect.queue_positions import queue_positions
+from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_workloads
+from quorate.inspect.workload_lists import pod_table, queue_positions
 from quorate.inspect.workload_status import Status, status_of
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, metadata_of
@@ -252,14 +251,15 @@ def pods(
 
     async def show(connection: Connection) -> None:
         wanted = frozenset([uid for name in names for uid in await job_uids(connection, name)])
+        owners = OwnerResolver(connection.client)
         if is_structured(output):
             documents = (await connection.client.list(as_untyped(PODS), connection.namespace)).items
-            chosen = await descendants(connection, wanted, [metadata_of(document) for document in documents])
+            chosen = await owners.descendants([metadata_of(document) for document in documents], wanted)
             kept = [document for document in documents if document["metadata"]["uid"] in chosen]
             print_documents(PODS, kept, output)
             return
         table = await pod_table(connection)
-        chosen = await descendants(connection, wanted, [row.object.metadata for row in table.rows])
+        chosen = await owners.descendants([row.object.metadata for row in table.rows], wanted)
         shown = [
             index
             for index, column in enumerate(table.column_definitions)

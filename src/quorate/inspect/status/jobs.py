@@ -46,8 +46,7 @@ async def running_pods(
 ) -> Counter[Uid]:
     """Return how many pods run of each job, through all levels of owner references."""
     running: Counter[Uid] = Counter()
-    for pod in pods:
-        owners.add(pod.metadata)  # a pod may own other pods
+    owners.add(pod.metadata for pod in pods)
     for pod in pods:
         if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None:
             job = await owners.ancestor_in(pod.metadata, jobs)

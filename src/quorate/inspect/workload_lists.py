@@ -1,15 +1,18 @@
-"""The positions of pending workloads in their local queues, by the visibility API."""
+"""What lists of workloads show: positions in queues, and pods as the API server prints them for kubectl."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from quorate.api import codec
 from quorate.api.kueue.visibility import GROUP, VERSION, PendingWorkloadsSummary
-from quorate.api.meta import Key
+from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.inspect.connection import Connection
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, NotFound
+from quorate.kube.resources import PODS
 
 _MAX_ITEMS: Final = "100000"
+_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 async def queue_positions(client: Client, local_queues: Iterable[Key]) -> tuple[dict[Key, int], str]:
@@ -31,3 +34,28 @@ async def queue_positions(client: Client, local_queues: Iterable[Key]) -> tuple[
         for pending in codec.decode(PendingWorkloadsSummary, answer).items:
             positions[pending.metadata.key] = pending.position_in_local_queue
     return positions, ""
+
+
+class Column(Struct):
+    name: str
+    priority: int = 0  # above 0: shown with ``-o wide`` only
+
+
+class RowObject(Struct):
+    metadata: ObjectMeta
+
+
+class Row(Struct):
+    cells: tuple[Any, ...]
+    object: RowObject
+
+
+class Table(Struct):
+    column_definitions: tuple[Column, ...]
+    rows: tuple[Row, ...] = ()
+
+
+async def pod_table(connection: Connection) -> Table:
+    """Return all pods of the namespace as the table that the server prints for kubectl."""
+    path = PODS.path(connection.namespace)
+    return codec.decode(Table, await connection.client.request("GET", path, headers={"Accept": _TABLE}))
