@@ -1,5 +1,6 @@
 """Scenarios and their manifests: what is read, and what is refused with file, line and rule."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,25 @@ def test_a_change_that_changes_nothing_is_a_finding(tmp_path: Path, text: str, f
     with pytest.raises(InvalidWorld) as refused:
         changed(world, change)
     assert refused.value.findings == (finding.format(file=change),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("metadata: {name", "metadata: train\nother: {name", "cannot be read: Expected `object`, got `str`"),
+        ("queue-name: research", "queue-name: 5", "cannot be read: Expected `str`, got `int`"),
+        ("cpu: 1", "cpu: -1", "'-1' is negative, must be at least 0"),
+        ("parallelism: 2", "parallelism: -2", "has a negative number of pods (write 0 or more)"),
+        ("batch/v1\nkind: Job", "ray.io/v1\nkind: RayJob", "cannot be queued: spec.rayClusterSpec"),
+    ],
+)
+def test_a_job_that_no_api_server_accepts_is_a_finding(tmp_path: Path, old: str, new: str, rule: str) -> None:
+    world, change = research(tmp_path), tmp_path / "change.yaml"
+    job = JOB.format(queue="research", annotations=DURATION)
+    assert old in job
+    change.write_text(job.replace(old, new))
+    with pytest.raises(InvalidWorld, match=re.escape(rule)):
+        changed(world, change)
 
 
 def test_a_job_is_submitted_when_the_run_begins(tmp_path: Path) -> None:

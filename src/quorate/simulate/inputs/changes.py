@@ -7,13 +7,16 @@ from typing import Final
 
 import msgspec
 
+from quorate.api import codec
 from quorate.api.decoding.documents import Document
+from quorate.api.field_path import InvalidTemplate
 from quorate.api.findings import Finding
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Key, ObjectMeta
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.suggestions import suggestion
 from quorate.api.syntax import InvalidDuration, parse_duration
+from quorate.api.validation.workloads import workload_findings
 from quorate.controllers.jobframework.construct_workload import NotComposed
 from quorate.controllers.unsubmitted_jobs import job_kind_of, workload_of_unsubmitted_job
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
@@ -101,27 +104,36 @@ def _submitted(world: World, document: Document, assumed_s: float | None) -> Wor
     value = document.value
     kind = job_kind_of(value["apiVersion"], value["kind"])
     assert kind is not None, f"{value['kind']} is no kind of job"
-    metadata = value.get("metadata") or {}
-    namespace = metadata.get("namespace") or "default"
     line = document.line_of("metadata")
-    if not metadata.get("name"):
+    try:
+        metadata = codec.convert(ObjectMeta, value.get("metadata") or {})
+    except msgspec.ValidationError as error:
+        return Finding("metadata", value["metadata"], f"cannot be read: {error}", line)
+    namespace = metadata.namespace or "default"
+    if not metadata.name:
         return Finding("metadata.name", None, "is missing (every object has a name)", line)
-    queue = (metadata.get("labels") or {}).get(QUEUE_NAME, "")
+    queue = metadata.labels.get(QUEUE_NAME, "")
     queues = [obj.metadata.key for obj in world.of_kind(LOCAL_QUEUES)]
     if Key(namespace, queue) not in queues:
         names = [key.name for key in queues if key.namespace == namespace]
         rule = f"is no LocalQueue of namespace {namespace}{suggestion(queue, names)}"
         return Finding(f"metadata.labels[{QUEUE_NAME}]", queue, rule, line)
-    created = value | {"metadata": metadata | {"namespace": namespace}}
+    created = value | {"metadata": value["metadata"] | {"namespace": namespace}}
     classes = world.of_kind(WORKLOAD_PRIORITY_CLASSES)
     try:
         workload = workload_of_unsubmitted_job(
             created, kind, world.configuration, classes, (), world.begins_s
         )
+    except InvalidTemplate as error:
+        return Finding("", value["kind"], f"cannot be queued: {error}", document.line_of("spec"))
     except (msgspec.ValidationError, KeyError, TypeError, AttributeError) as error:
         return Finding("", value["kind"], f"cannot be read: {error}", document.line_of("kind"))
     if isinstance(workload, NotComposed):
-        return Finding("", metadata["name"], str(workload.why), line)
+        return Finding("", metadata.name, str(workload.why), line)
+    if any(pod_set.count < 0 for pod_set in workload.spec.pod_sets):
+        return Finding("", metadata.name, "has a negative number of pods (write 0 or more)", line)
+    for finding in workload_findings(workload):
+        return Finding("", metadata.name, f"would have an invalid Workload: {finding}", line)
     return _with_run_time(world, workload, document, assumed_s)
 
 
