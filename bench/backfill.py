@@ -1,8 +1,8 @@
 """``python -m bench.backfill``: how long jobs wait in a queue with planned starts, beside one without.
 
-Plays the jobs of Lublin and Feitelson's model on 128 processors, five seeds each, in virtual time.  A job
-declares its run time, or two or five times that, as its maximum execution time, or nothing.  Exits with
-status 1 if a limit of ``limits.yaml`` is broken.
+Plays ``examples/simulate/supercomputer.yaml``, jobs of Lublin and Feitelson's model on 128 processors, with
+five seeds each, in virtual time.  A job declares its run time, or two or five times that, as its maximum
+execution time, or nothing.  Exits with status 1 if a limit of ``limits.yaml`` is broken.
 """
 
 import sys
@@ -11,19 +11,20 @@ from typing import Annotated, Final, NamedTuple
 
 import numpy as np
 import typer
+from msgspec.structs import replace
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from bench.limits import check_limits
+from quorate.kube.resources import CLUSTER_QUEUES
 from quorate.queueing.cluster_queue import BACKFILL, EASY
 from quorate.simulate.engine.player import play
-from quorate.simulate.inputs.world import read_world_text
+from quorate.simulate.inputs.world import World, read_world
 from quorate.simulate.results.summary import summarize
 
-PROCESSORS: Final = 128
-LARGE: Final = PROCESSORS // 2  # processors, which a large job exceeds
+LARGE: Final = 64  # processors, half of those of the example, which a large job exceeds
 SEEDS: Final = range(1, 6)
 # By name: the queueing strategy, whether starts are planned, and what jobs declare ÷ what they run.
 SETTINGS: Final[dict[str, tuple[str, str, float | None]]] = {
@@ -34,32 +35,7 @@ SETTINGS: Final[dict[str, tuple[str, str, float | None]]] = {
     "EASY, five times": ("BestEffortFIFO", EASY, 5),
     "EASY, nothing declared": ("BestEffortFIFO", EASY, None),
 }
-SCENARIO: Final = """\
-apiVersion: simulate.quorate.dev/v1alpha1
-kind: Scenario
-seed: {seed}
-models:
-- {{lublinFeitelson: {{jobs: {jobs}, processors: {processors}}}, queue: batch, stretch: 0.9{declared}}}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {{name: default}}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {{name: batch, annotations: {{{annotation}: "{backfill}"}}}}
-spec:
-  queueingStrategy: {strategy}
-  namespaceSelector: {{}}
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors: [{{name: default, resources: [{{name: cpu, nominalQuota: {processors}}}]}}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {{name: batch}}
-spec: {{clusterQueue: batch}}
-"""
+EXAMPLE: Final = Path("examples/simulate/supercomputer.yaml")
 
 
 class Waits(NamedTuple):
@@ -72,20 +48,26 @@ class Waits(NamedTuple):
     utilisation: float  # from 0 to 1
 
 
-def waits(setting: str, jobs: int) -> Waits:
+def world_of(setting: str, jobs: int, seed: int) -> World:
+    """Return the world of the example with the queue and the declarations of a setting."""
     strategy, backfill, overestimate = SETTINGS[setting]
+    world = read_world(EXAMPLE)
+    models = [replace(model, jobs=jobs, overestimate=overestimate) for model in world.scenario.models]
+    (queue,) = world.of_kind(CLUSTER_QUEUES)
+    changed = replace(
+        queue,
+        metadata=replace(queue.metadata, annotations={BACKFILL: backfill}),
+        spec=replace(queue.spec, queueing_strategy=strategy),
+    )
+    key = CLUSTER_QUEUES.api_version, CLUSTER_QUEUES.kind, queue.metadata.key
+    scenario = replace(world.scenario, seed=seed, models=tuple(models))
+    return replace(world, scenario=scenario, objects={**world.objects, key: changed})
+
+
+def waits(setting: str, jobs: int) -> Waits:
     runs: list[Waits] = []
     for seed in SEEDS:
-        text = SCENARIO.format(
-            seed=seed,
-            jobs=jobs,
-            processors=PROCESSORS,
-            declared="" if overestimate is None else f", overestimate: {overestimate}",
-            annotation=BACKFILL,
-            backfill=backfill,
-            strategy=strategy,
-        )
-        run = play(read_world_text(text, "bench.backfill", Path()))
+        run = play(world_of(setting, jobs, seed))
         summary, records = summarize(run), run.jobs
         waited_s = (np.array(records.admitted_ms) - np.array(records.submitted_ms)) / 1000
         of_large = waited_s[np.array(records.pods) > LARGE]
