@@ -1,5 +1,7 @@
 """Explanations of pending workloads."""
 
+from itertools import islice
+
 import pytest
 
 from quorate.api.meta import Key
@@ -189,3 +191,18 @@ def test_a_long_queue_is_counted_in_bounded_steps() -> None:
     assert found is not None
     assert (found.ahead, [key.name for key in found.first_ahead[:2]]) == (STEP + 1, ["w0000", "w0001"])
     assert run(first_pending(state, "a"))[0] == Key("default", "w0000")
+
+
+def test_an_explanation_ends_although_its_namespace_is_deleted_between_two_of_its_steps() -> None:
+    for before in range(100):
+        state = a_world().state
+        steps = pending_facts(state, Key("default", "second"))
+        if len(list(islice(steps, before))) < before:
+            break
+        for workload in (*state.ledger.entries, *state.ledger.reservations):
+            state.remove_workload(workload)
+        for local_queue in list(state.ledger.local_queues):
+            state.remove_local_queue(local_queue)
+        assert not state.ledger.local_queues
+        run(steps)
+    assert before > 3, "each step was followed by a deletion"

@@ -45,6 +45,8 @@ def find_remedies(
     if queue is None or replaced_by in state.ledger.reservations:  # then it will be finished
         return Remedies()
     rivals = yield from _rivals(state, queue, entry)
+    if state.ledger.entries.get(entry.key) is not entry:  # it changed meanwhile, or was deleted
+        return Remedies()
     requested = sum(pod_set.count for pod_set in entry.shape.pod_sets)
     if any(isinstance(reason, AwaitingPreemption | AwaitingOtherPreemption) for reason in reasons):
         return Remedies((Remedy(all_of=(_END_PODS,), pods=requested),), rivals=rivals)
@@ -66,16 +68,15 @@ def _cluster_queue(state: State, entry: Entry) -> ClusterQueueState | None:
 
 def _rivals(state: State, queue: ClusterQueueState, entry: Entry) -> Generator[None, None, int]:
     """Return how many other pending workloads may take what a change provides."""
-    ledger, rules = state.ledger, state.configuration.wait_for_pods_ready
-    if rules is not None and rules.block_admission is not None:
+    ledger = state.ledger
+    if _blocks_admission(state):
         return len(ledger.entries) - 1  # each admission blocks all others until its pods are ready
-    rivals = 0
+    own, rivals = ledger.local_queues[entry.local_queue], 0
     for member in list(ledger.queues_below(queue.node.root)):
         yield
         rivals += len(member.pending)
     if entry.cluster_queue:
         return rivals - 1
-    own = ledger.local_queues[entry.local_queue]
     for name in list(ledger.local_queues) if queue.inactive_reasons else ():  # they wait beside the queue
         local_queue = ledger.local_queues.get(name)
         if local_queue is not None and local_queue is not own and local_queue.cluster_queue == queue.name:
@@ -90,15 +91,20 @@ def _queue_changes(state: State, queue: ClusterQueueState, entry: Entry) -> tupl
         return None
     if any(not isinstance(reason, Stopped) for reason in queue.inactive_reasons):
         return None
-    rules = state.configuration.wait_for_pods_ready
     if state.ledger.pod_misconfiguration(entry) is not None:
         return None
     mismatch = state.ledger.misconfiguration(queue, entry)
     assert mismatch is None or isinstance(mismatch, NamespaceMismatched), mismatch
-    blocks = rules is not None and rules.block_admission is not None
-    if blocks and state.ledger.unready and may_need_places(state, entry):
-        return None  # the room on nodes that their pods will take is not known
-    return tuple(_changes(state, queue, entry, mismatch, is_blocked=blocks and bool(state.ledger.unready)))
+    is_blocked = _blocks_admission(state) and bool(state.ledger.unready)
+    if is_blocked and may_need_places(state, entry):
+        return None  # the room on nodes that the pods of unready workloads will take is not known
+    return tuple(_changes(state, queue, entry, mismatch, is_blocked=is_blocked))
+
+
+def _blocks_admission(state: State) -> bool:
+    """Return True if workloads without ready pods block the admission of others."""
+    rules = state.configuration.wait_for_pods_ready
+    return rules is not None and rules.block_admission is not None
 
 
 def _changes(
