@@ -5,9 +5,9 @@ were made, until it fits.  The rules that decide about it therefore also decide 
 Changes that only nodes could satisfy are not searched.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     FlavorMissing,
-    InadmissibleReason,
+    PodSetReason,
     QuotaExceeded,
     QuotaShort,
     ResourceUncovered,
@@ -69,20 +69,16 @@ class RemedySearch:
         start = _Attempt(self._entry.workload)
         if (fitting := self._remedy(start, preempts=True)) is not None:
             return (fitting,)
-        remedies: dict[tuple[Change, ...], Remedy] = {}
+        remedies: list[Remedy | None] = []
         for counts in self._counts():
             for flavors in self._flavors():
                 yield
-                remedy = self._complete(start, counts, flavors)
-                if remedy is not None:
-                    remedies.setdefault(remedy.all_of, remedy)
+                remedies.append(self._complete(start, counts, flavors))
         for flavors in self._flavors():
             yield
-            if (remedy := self._with_lower_requests(start, flavors)) is not None:
-                remedies.setdefault(remedy.all_of, remedy)
-        if (remedy := (yield from self._with_priority(start))) is not None:
-            remedies.setdefault(remedy.all_of, remedy)
-        return tuple(islice(_needed(list(remedies.values())), MAX_REMEDIES))
+            remedies.append(self._with_lower_requests(start, flavors))
+        remedies.append((yield from self._with_priority(start)))
+        return tuple(islice(_needed(remedies), MAX_REMEDIES))
 
     # Choices.
 
@@ -108,8 +104,8 @@ class RemedySearch:
 
     def _evaluate(
         self, attempt: _Attempt, counts: Sequence[int] | None, flavors: NominatedFlavors | None
-    ) -> tuple[Assignment, bool, bool]:
-        """Return the assignment, and whether the workload fits with it, or would preempt others."""
+    ) -> tuple[Assignment, bool]:
+        """Return the assignment, and whether the workload would preempt others."""
         entry = self._entry
         if attempt.workload is not entry.workload:
             shape = self._state.ledger.shapes.shape_of(attempt.workload)
@@ -117,36 +113,35 @@ class RemedySearch:
         found, targets = evaluate_supposing(
             self._state, self._queue, entry, attempt.supposition, counts, flavors
         )
-        return found, found.mode is AssignmentMode.FIT, bool(targets)
+        return found, bool(targets)
 
     def _remedy(self, attempt: _Attempt, *, preempts: bool = False) -> Remedy | None:
         """Return the changes of ``attempt`` if the workload fits after them, or ``preempts`` others and does.
 
         Preemption is no remedy for a shortage of quota: the victims may be admitted again first.
         """
-        found, fits, has_targets = self._evaluate(attempt, None, None)
-        starts = fits or (preempts and has_targets)
+        found, has_targets = self._evaluate(attempt, None, None)
+        starts = found.mode is AssignmentMode.FIT or (preempts and has_targets)
         pods = sum(pod_set.count for pod_set in found.pod_sets)
         return Remedy(all_of=attempt.changes, pods=pods) if starts else None
 
     def _complete(self, attempt: _Attempt, counts: Sequence[int], flavors: NominatedFlavors) -> Remedy | None:
         """Return the changes that let ``counts`` pods fit with ``flavors``; None if none are known."""
         for _ in range(_MAX_EVALUATIONS):
-            found, fits, _ = self._evaluate(attempt, counts, flavors)
-            if fits:
+            found, _ = self._evaluate(attempt, counts, flavors)
+            if found.mode is AssignmentMode.FIT:
                 break
-            extended = attempt
-            for reason in _of_first_pod_set(found.reasons):
-                extended = self._extend(extended, reason) or attempt
-                if extended is attempt:
-                    return None
-            if extended is attempt:
+            if not found.reasons:
                 return None
-            attempt = extended
+            for reason in _of_first_pod_set(found.reasons):
+                extended = self._extend(attempt, reason)
+                if extended is None:
+                    return None
+                attempt = extended
         attempt = replace(attempt, changes=(*attempt.changes, *self._quota_changes(attempt)))
         return self._remedy(attempt)
 
-    def _extend(self, attempt: _Attempt, reason: InadmissibleReason) -> _Attempt | None:
+    def _extend(self, attempt: _Attempt, reason: PodSetReason) -> _Attempt | None:
         """Return the attempt with the change that removes ``reason``; None if no change is known."""
         supposition = attempt.supposition
         match reason:
@@ -234,16 +229,17 @@ class RemedySearch:
             if amount > raised:
                 yield self._quota_change("FreeQuota", pair, amount - raised)
 
-    def _quota_change(self, action: str, pair: FlavorResource, amount: int) -> Change:
+    def _quota_change(
+        self, action: Literal["FreeQuota", "RaiseQuota"], pair: FlavorResource, amount: int
+    ) -> Change:
         quantity = str(as_quantity(pair.resource, amount))
         what = f"{pair.resource} of flavor {pair.flavor}"
-        texts = {
-            "FreeQuota": f"{quantity} more {what} must become free",
-            "RaiseQuota": f"raise nominalQuota of {what} in cluster queue {self._queue.name} by {quantity}",
-        }
+        text = f"{quantity} more {what} must become free"
+        if action == "RaiseQuota":
+            text = f"raise nominalQuota of {what} in cluster queue {self._queue.name} by {quantity}"
         return Change(
-            action="RaiseQuota" if action == "RaiseQuota" else "FreeQuota",
-            text=texts[action],
+            action=action,
+            text=text,
             object=ObjectName(kind="ClusterQueue", name=self._queue.name),
             flavor=pair.flavor,
             resource=pair.resource,
@@ -253,7 +249,7 @@ class RemedySearch:
     def _with_lower_requests(self, attempt: _Attempt, flavors: NominatedFlavors) -> Remedy | None:
         """Return requests that fit the quota that is available now; None unless one pod set exceeds it."""
         pod_sets = {pod_set.name: pod_set for pod_set in self._entry.shape.pod_sets}
-        found, *_ = self._evaluate(attempt, [each.count for each in pod_sets.values()], flavors)
+        found, _ = self._evaluate(attempt, [each.count for each in pod_sets.values()], flavors)
         if len({reason.pod_set for reason in found.reasons}) != 1:
             return None
         for reason in found.reasons:
@@ -317,16 +313,19 @@ def _of_workload(attempt: _Attempt, workload: Workload, change: Change) -> _Atte
     return replace(attempt, workload=workload, changes=(*attempt.changes, change))
 
 
-def _of_first_pod_set(reasons: Sequence[InadmissibleReason]) -> list[InadmissibleReason]:
-    """Return the reasons of the pod set that comes first: those of later ones depend on its flavor."""
-    names = [getattr(reason, "pod_set", "") for reason in reasons]
-    return [reason for reason, name in zip(reasons, names, strict=True) if name == names[0]]
+def _of_first_pod_set(reasons: Sequence[PodSetReason]) -> list[PodSetReason]:
+    """Return the reasons of the first pod set that has any: those of later ones depend on its flavor."""
+    return [reason for reason in reasons if reason.pod_set == reasons[0].pod_set]
 
 
-def _needed(remedies: Sequence[Remedy]) -> Iterator[Remedy]:
-    """Yield the remedies of which no other one starts as many pods with a part of the changes."""
-    for remedy in remedies:
+def _needed(found: Iterable[Remedy | None]) -> Iterator[Remedy]:
+    """Yield each remedy once, without those of which a part of the changes starts as many pods."""
+    remedies: dict[tuple[Change, ...], Remedy] = {}
+    for remedy in filter(None, found):
+        remedies.setdefault(remedy.all_of, remedy)
+    for remedy in remedies.values():
         if not any(
-            set(other.all_of) < set(remedy.all_of) and other.pods >= remedy.pods for other in remedies
+            set(other.all_of) < set(remedy.all_of) and other.pods >= remedy.pods
+            for other in remedies.values()
         ):
             yield remedy
