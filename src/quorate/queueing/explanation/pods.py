@@ -43,7 +43,7 @@ class _Wait(NamedTuple):
 _STARTING: Final = {"", "ContainerCreating", "PodInitializing"}  # why containers wait before they start
 _NOT_CREATED = _Wait("PodsNotCreated", "not created yet", "the controller of the job must create its pods")
 _FAILED = _Wait("PodsFailed", "failed", "the controller of the job must replace them; look at their logs")
-_ENDED_OR_RUNNING = ("Running", "Succeeded", "Failed")
+_ENDED = ("Succeeded", "Failed")
 
 
 class PodsFound(msgspec.Struct, frozen=True):
@@ -113,10 +113,7 @@ def with_members(of_group: Explanation, pods: Iterable[StartedPod]) -> Explanati
         if Key(pod.metadata.namespace, pod.metadata.annotations.get(GROUP_NAME, "")) == key
         and pod.metadata.deletion_timestamp is None
     ]
-    waits = _waits(
-        filter(_is_waiting, members),
-        quotes_scheduler=not of_group.reasons,
-    )
+    waits = _waits(filter(_is_waiting, members), quotes_scheduler=not of_group.reasons)
     running = sum(map(_is_running, members))
     counts = replace(of_group.pods or PodCounts(), created=len(members), running=running)
     state, message = of_group.state, of_group.message
@@ -169,21 +166,28 @@ def is_pod_of(pod: StartedPod, workload: Workload) -> bool:
         return False
     if metadata.annotations.get(WORKLOAD_ANNOTATION) == workload.metadata.name:
         return True
-    job = metadata.controller
-    uids = {metadata.uid} if job is None else {metadata.uid, job.uid}
+    uids = _owner_uids(pod)
     return any(owner.uid in uids for owner in workload.metadata.owner_references)
 
 
+def _owner_uids(pod: StartedPod) -> set[Uid]:
+    """Return the owners that the workload of the pod may have: the pod itself, and its controller."""
+    job = pod.metadata.controller
+    return {pod.metadata.uid} if job is None else {pod.metadata.uid, job.uid}
+
+
 class PodIndex:
-    """The pods of one namespace by the workloads to which they may belong."""
+    """Pods of one namespace, by the name in their workload annotation and by the uids of possible owners.
+
+    It finds the pods of many workloads without a pass over all pods for each workload.
+    """
 
     def __init__(self, pods: Iterable[StartedPod]) -> None:
         self._by_annotation: defaultdict[str, list[StartedPod]] = defaultdict(list)
         self._by_owner: defaultdict[Uid, list[StartedPod]] = defaultdict(list)
         for pod in pods:
-            metadata, job = pod.metadata, pod.metadata.controller
-            self._by_annotation[metadata.annotations.get(WORKLOAD_ANNOTATION, "")].append(pod)
-            for uid in {metadata.uid} if job is None else {metadata.uid, job.uid}:
+            self._by_annotation[pod.metadata.annotations.get(WORKLOAD_ANNOTATION, "")].append(pod)
+            for uid in _owner_uids(pod):
                 self._by_owner[uid].append(pod)
 
     def of(self, workload: Workload) -> list[StartedPod]:
@@ -216,9 +220,9 @@ def _is_running(pod: StartedPod) -> bool:
 
 
 def _is_waiting(pod: StartedPod) -> bool:
-    """Return True if the pod has not ended and not all of its containers run, as if they crash in a loop."""
+    """Return True if the pod has not ended and has not started, or a container waits, as after a crash."""
     phase = pod.status.phase
-    return phase not in _ENDED_OR_RUNNING or (phase == "Running" and bool(_waiting_containers(pod)))
+    return phase not in _ENDED and (phase != "Running" or bool(_waiting_containers(pod)))
 
 
 def _wait_of(pod: StartedPod, *, quotes_scheduler: bool = True) -> _Wait:

@@ -132,8 +132,7 @@ def remedies(
         else:
             sentences.append(remedy)
     for flavors in by_pod_set.values():
-        ways = [" and ".join(dict.fromkeys(way)) for way in flavors.values()]
-        sentences += ways if len(ways) == 1 else [f"either {ways[0]}", *(f"or {way}" for way in ways[1:])]
+        sentences += _alternatives([" and ".join(dict.fromkeys(way)) for way in flavors.values()])
     if facts.hold is None:
         sentences.append(_wait_for_turn(facts))
     return tuple(dict.fromkeys(sentences))
@@ -158,8 +157,12 @@ def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[s
         + (f": then it starts with {each.pods} of {requested} pods" if each.pods < requested else "")
         for each in found.any_of
     ]
-    sentences = (ways[0],) if len(ways) == 1 else (f"either {ways[0]}", *(f"or {way}" for way in ways[1:]))
-    return (*sentences, *_conditions(state, key, facts))
+    return (*_alternatives(ways), *_conditions(state, key, facts))
+
+
+def _alternatives(ways: Sequence[str]) -> Sequence[str]:
+    """Return one sentence for each way, of which any one is enough."""
+    return ways if len(ways) == 1 else (f"either {ways[0]}", *(f"or {way}" for way in ways[1:]))
 
 
 def _conditions(state: State, key: Key, facts: PendingFacts) -> Iterator[str]:
