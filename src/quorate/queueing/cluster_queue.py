@@ -43,6 +43,7 @@ class Reservation:
     __slots__ = (
         "admission",
         "admitted",
+        "admitted_at",
         "assumed",
         "evicted",
         "is_preemption_target",
@@ -76,7 +77,9 @@ class Reservation:
         self.replaced_admission: Admission | None = None
         self.is_readable = True  # of its object; otherwise an eviction could not be carried out
         self.is_preemption_target = False  # a preemptor waits for the reservation to be observed
-        self.admitted = c.ADMITTED in held
+        admitted = held.get(c.ADMITTED)
+        self.admitted = admitted is not None
+        self.admitted_at = None if admitted is None else c.transition_time(admitted)  # epoch seconds
         self.ready = c.PODS_READY in held
         self.evicted = c.EVICTED in held
         # An assumed reservation counts as later than every stored one.

@@ -208,9 +208,10 @@ def _evaluation(
     entry: Entry,
     start: Sequence[Mapping[str, int]],
     nominated_flavors: NominatedFlavors | None,
+    preempts: bool = True,
 ) -> Callable[[Sequence[int]], _Choice]:
     """Return the function that evaluates some counts of pods."""
-    preemption = PreemptionSearch(state, queue, entry.workload, entry.order)
+    preemption = PreemptionSearch(state, queue, entry.workload, entry.order, is_allowed=preempts)
     search_input = _search_input(state, queue, entry, preemption, nominated_flavors)
 
     def evaluate(counts: Sequence[int]) -> _Choice:
@@ -228,6 +229,7 @@ class Supposition(msgspec.Struct, frozen=True):
     more_quota: Mapping[FlavorResource, int] = {}  # nominal, of the cluster queue
     flavors: Mapping[str, ResourceFlavor] = {}  # that do not exist
     covered: frozenset[str] = frozenset()  # resources that the first resource group covers in addition
+    preempts: bool = True  # with given counts only; otherwise it waits where it would preempt
 
 
 def evaluate_supposing(
@@ -253,7 +255,7 @@ def evaluate_supposing(
         try:
             if counts is None:
                 return _choose_counts(state, queue, entry, (), nominated_flavors)
-            return _evaluation(state, queue, entry, (), nominated_flavors)(counts)
+            return _evaluation(state, queue, entry, (), nominated_flavors, supposition.preempts)(counts)
         finally:
             queue.groups = groups
             for name in supposition.flavors:

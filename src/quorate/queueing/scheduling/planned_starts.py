@@ -13,21 +13,57 @@ A plan is a function of the state and the time, so a new process makes the same 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from quorate.api.meta import Key, find_condition
-from quorate.queueing import conditions as c
+from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.nodes.places import Places
 from quorate.queueing.pending.entry import Entry
-from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.nomination import Nomination, Supposition, evaluate_supposing
 from quorate.queueing.scheduling.reserving import shortages_at
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import fits
+from quorate.quota import tree
+from quorate.quota.amount import FlavorResource
+from quorate.quota.tree import Node
+
+_WITHOUT_PREEMPTION: Final = Supposition(preempts=False)  # of what has ended by then
+
+
+class Ended:
+    """The first of some reservations, which a plan counts as ended: the sum of their usage at each node."""
+
+    def __init__(self, ledger: Ledger, reservations: Sequence[Reservation]) -> None:
+        self.reservations = reservations
+        self._queues = ledger.cluster_queues
+        self._number = 0
+        self._usage: dict[Node, dict[FlavorResource, int]] = {}
+        self._placed = [item for item in enumerate(reservations) if item[1].places.all]
+
+    def set_number(self, number: int) -> None:
+        """Let as many of the reservations be ended; a sum, as there may be thousands of them."""
+        self._sum(self.reservations[self._number : number], 1)
+        self._sum(self.reservations[number : self._number], -1)
+        self._number = number
+
+    def _sum(self, reservations: Iterable[Reservation], sign: int) -> None:
+        for reservation in reservations:
+            node = self._queues[reservation.admission.cluster_queue].node
+            of_node = self._usage.setdefault(node, {})
+            for pair, amount in reservation.usage.items():
+                of_node[pair] = of_node.get(pair, 0) + sign * amount
+
+    def count(self, sign: int) -> None:
+        """Count the ended reservations (``sign`` 1), or leave them out (-1)."""
+        change = tree.add_usage if sign > 0 else tree.remove_usage
+        for node, usage in self._usage.items():
+            change(node, usage)
+        for index, reservation in self._placed:
+            if index < self._number:
+                reservation.places.count(sign)
 
 
 class PlannedStart(NamedTuple):
@@ -36,7 +72,7 @@ class PlannedStart(NamedTuple):
     entry: Entry
     at: float  # epoch seconds; infinite: a workload without a bound must end first
     assignment: Assignment
-    ending: tuple[Reservation, ...]  # those that end until then, or that it replaces
+    ended: Ended  # by then, or replaced by it
 
 
 class PlannedStarts:
@@ -106,7 +142,7 @@ class PlannedStarts:
             with (
                 self._at_planned_start(other, plan),
                 nullcontext()
-                if replaced is None or replaced in plan.ending
+                if replaced is None or replaced in plan.ended.reservations
                 else ledger.without_replaced_slice(replaced),
             ):
                 shortages = shortages_at(queue.node, assignment.usage)
@@ -119,18 +155,17 @@ class PlannedStarts:
     @contextmanager
     def _at_planned_start(self, queue: ClusterQueueState, plan: PlannedStart) -> Iterator[None]:
         """Count what is used at a planned start, the planned workload included."""
-        ledger = self._state.ledger
-        places = Places(ledger.topology, plan.assignment.placement.places())
-        with UsageSimulation() as simulation:
-            for reservation in plan.ending:
-                member = ledger.cluster_queues[reservation.admission.cluster_queue]
-                simulation.remove(reservation, member.node)
-            simulation.add(queue.node, plan.assignment.usage)
-            places.count(1)
-            try:
-                yield
-            finally:
-                places.count(-1)
+        usage = plan.assignment.usage
+        places = Places(self._state.ledger.topology, plan.assignment.placement.places())
+        plan.ended.count(-1)
+        tree.add_usage(queue.node, usage)
+        places.count(1)
+        try:
+            yield
+        finally:
+            places.count(-1)
+            tree.remove_usage(queue.node, usage)
+            plan.ended.count(1)
 
     def _plan(self, queue: ClusterQueueState, entry: Entry, now: float) -> PlannedStart | None:
         """Return when enough is free for ``entry``; None: it is not even if every workload has ended."""
@@ -139,26 +174,34 @@ class PlannedStarts:
         replaced = ledger.replaced_reservation(entry.workload, queue)  # which an evaluation leaves out
         ends = self._ends(queue, replaced, now)
 
-        with _LeftOut(ledger, [reservation for _, reservation in ends]) as left_out:
+        ended = Ended(ledger, [reservation for _, reservation in ends])
 
-            def assignment_after(number: int) -> Assignment:
-                left_out.leave_out(number)
-                return evaluate_supposing(self._state, queue, entry, Supposition(), counts)[0]
+        def assignment_after(number: int) -> Assignment:
+            ended.set_number(number)
+            ended.count(-1)
+            try:
+                return evaluate_supposing(self._state, queue, entry, _WITHOUT_PREEMPTION, counts)[0]
+            finally:
+                ended.count(1)
 
-            least, most = 0, len(ends)
-            best = assignment_after(most)
-            if best.mode is not AssignmentMode.FIT:
-                return None
-            while least < most:
-                middle = (least + most) // 2
-                assignment = assignment_after(middle)
-                if assignment.mode is AssignmentMode.FIT:
-                    most, best = middle, assignment
-                else:
-                    least = middle + 1
-        at = max([now, *(end for end, _ in ends[:most])])
-        ending = tuple(reservation for end, reservation in ends if end <= at)
-        return PlannedStart(entry, at, best, ending if replaced is None else (*ending, replaced))
+        least, most = 0, len(ends)
+        best = assignment_after(most)
+        if best.mode is not AssignmentMode.FIT:
+            return None
+        while least < most:
+            middle = (least + most) // 2
+            assignment = assignment_after(middle)
+            if assignment.mode is AssignmentMode.FIT:
+                most, best = middle, assignment
+            else:
+                least = middle + 1
+        at = max(now, ends[most - 1][0]) if most else now
+        until_then = [reservation for end, reservation in ends if end <= at]
+        if replaced is not None:
+            until_then.append(replaced)
+        ended = Ended(ledger, until_then)
+        ended.set_number(len(until_then))
+        return PlannedStart(entry, at, best, ended)
 
     def _ends(
         self, queue: ClusterQueueState, replaced: Reservation | None, now: float
@@ -171,30 +214,6 @@ class PlannedStarts:
             if reservation is not replaced
         ]
         return sorted(ends, key=lambda end: (end[0], end[1].order))
-
-
-class _LeftOut:
-    """The first of some reservations, left out of all sums and as candidates of preemption in a block."""
-
-    def __init__(self, ledger: Ledger, reservations: Sequence[Reservation]) -> None:
-        self._ledger = ledger
-        self._reservations = reservations
-        self._left_out = 0
-
-    def __enter__(self) -> "_LeftOut":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.leave_out(0)
-
-    def leave_out(self, number: int) -> None:
-        """Leave out the first ones, as many as ``number``, and count the others again."""
-        queues = self._ledger.cluster_queues
-        for reservation in self._reservations[self._left_out : number]:
-            self._ledger.uncount_reservation(queues[reservation.admission.cluster_queue], reservation)
-        for reservation in reversed(self._reservations[number : self._left_out]):
-            self._ledger.count_reservation(queues[reservation.admission.cluster_queue], reservation)
-        self._left_out = number
 
 
 def planned_start(state: State, key: Key) -> PlannedStart | None:
@@ -213,10 +232,9 @@ def ends_at(reservation: Reservation, now: float) -> float:
     """
     if reservation.evicted:
         return now
-    admitted = find_condition(reservation.workload.status.conditions, c.ADMITTED)
     limit_s = reservation.workload.spec.maximum_execution_time_seconds
     if limit_s is None:
         return math.inf
     past_s = reservation.workload.status.accumulated_past_execution_time_seconds or 0
-    since = now if admitted is None or admitted.status != "True" else c.transition_time(admitted)
+    since = now if reservation.admitted_at is None else reservation.admitted_at
     return max(now, since + limit_s - past_s)

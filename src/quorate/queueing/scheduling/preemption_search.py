@@ -21,7 +21,17 @@ _Request = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource
 class PreemptionSearch:
     """The search for preemption targets of one head, by the configured policy."""
 
-    def __init__(self, state: State, queue: ClusterQueueState, workload: Workload, order: QueueOrder) -> None:
+    def __init__(
+        self,
+        state: State,
+        queue: ClusterQueueState,
+        workload: Workload,
+        order: QueueOrder,
+        *,
+        is_allowed: bool = True,
+    ) -> None:
+        """If preemption is not ``is_allowed``, no search finds a target."""
+        self._is_allowed = is_allowed
         self._state = state
         self._queue = queue
         self._order = order
@@ -59,6 +69,8 @@ class PreemptionSearch:
         pairs_needing_preemption: frozenset[FlavorResource],
         has_places: Callable[[], bool] | None = None,
     ) -> tuple[Target, ...]:
+        if not self._is_allowed:
+            return ()
         configuration, ledger, node = self._state.configuration, self._state.ledger, self._queue.node
         fair_sharing, gates = configuration.fair_sharing, configuration.gates
         within_quota = not tree.borrows_any(node, usage)
