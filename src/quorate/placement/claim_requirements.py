@@ -50,7 +50,11 @@ class ClaimDemand:
 
 @dataclass(frozen=True, slots=True)
 class DeviceDemand:
-    """What the ResourceClaims of a pod require of its node; pods of one template have equal demands."""
+    """What the ResourceClaims of a pod require of its node.
+
+    Pods whose claims are made from one ResourceClaimTemplate and have no devices yet have equal demands, so
+    that nodes are filtered once for all of them.
+    """
 
     failure: FilterFailure | None = None  # rejects all nodes until the claims change
     nodes: tuple[NodeSelector, ...] = ()  # where the devices of allocated claims can be used

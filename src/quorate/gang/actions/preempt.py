@@ -8,11 +8,7 @@ holds for Volcano's name ``gangpreempt``, with which only gangs of lower priorit
 """
 
 from quorate.gang.actions.allocate import allocate_minimum, allocate_nominated
-from quorate.gang.actions.hyper_node_rooms import (
-    hard_limit,
-    is_pipelined,
-    may_have_victims,
-)
+from quorate.gang.actions.hyper_node_rooms import hard_limit, is_pipelined, may_have_victims
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.victim_search import VictimSearch, evict_tasks
 from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
@@ -41,7 +37,7 @@ def preempt(session: Session) -> None:
 
 
 def place_nominated(session: Session) -> None:
-    """Give the gangs for which pods were evicted the nodes, unless ``allocate`` has run.
+    """Place the gangs for which pods were evicted before, if ``allocate`` runs later in this session.
 
     Else an action that evicts might give these nodes to another gang, and evict again: that action, or
     another one that may evict for the gang.
