@@ -52,8 +52,8 @@ class ClaimDemand:
 class DeviceDemand:
     """What the ResourceClaims of a pod require of its node.
 
-    Pods whose claims are made from one ResourceClaimTemplate and have no devices yet have equal demands, so
-    that nodes are filtered once for all of them.
+    Pods with claims from one ResourceClaimTemplate have equal demands as long as no devices are allocated, so
+    that nodes are filtered once for all of these pods.
     """
 
     failure: FilterFailure | None = None  # rejects all nodes until the claims change
