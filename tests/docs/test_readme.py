@@ -1,14 +1,24 @@
 """The first screen of the README: how to get it, a picture, and numbers that were measured."""
 
+import os
 import re
+import shlex
+import subprocess
+from pathlib import Path
 
+import pytest
 from bench.limits import load
 
-from tests.e2e.commands import ROOT
+from tests.e2e.commands import QUORATE, ROOT
 
 README = (ROOT / "README.md").read_text()
 PERFORMANCE = (ROOT / "docs" / "reference" / "performance.md").read_text()
 FIRST_SCREEN = README.split("\n## ")[0]
+QUEUE = (
+    "quorate flavor create default",
+    "quorate queue create lab --nominal-quota 'default:cpu=8;memory=8Gi'",
+    "quorate queue create lq/lab -c lab",
+)
 HEAD = "| Measured with a kube-apiserver, all on two cores |"
 
 
@@ -42,3 +52,24 @@ def test_the_measurements_of_quorate_are_those_of_the_limits_and_of_the_page() -
     assert "| until all have finished | 180.0 s | 186.1 s " in PERFORMANCE
     assert f"{shown['pods of gangs bound in a second']} pods a second" in PERFORMANCE.replace(" and ", " to ")
     assert "pip install quorate" not in README
+
+
+@pytest.mark.slow
+def test_the_first_commands_for_a_laptop_follow_each_other(tmp_path: Path) -> None:
+    (row,) = (line for line in FIRST_SCREEN.splitlines() if line.startswith("| have jobs"))
+    up, *others = re.findall(r"`(quorate [^`]+)`", row)
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment.pop("KUBECONFIG", None)
+
+    def typed(command: str) -> str:
+        done = subprocess.run(
+            [*QUORATE, *shlex.split(command)[1:]],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    try:
+        assert "State:" in [typed(command) for command in (up, *QUEUE, *others)][-1]
+    finally:
+        typed("quorate local down --delete")
