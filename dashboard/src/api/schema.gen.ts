@@ -846,7 +846,9 @@ export interface components {
         };
         /**
          * Change
-         * @description One change of one object; fields that do not apply are empty.
+         * @description A step towards the start of a workload: something to change in one object, or to wait for.
+         *
+         *         Fields that ``action`` does not use are empty.
          */
         "quorate.api.explanation.Change": {
             /** @enum {unknown} */

@@ -19,8 +19,8 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 SUBRESOURCE: Final = "explanation"
 # Resources that can be listed.
 ESTIMATES: Final = "estimates"
-FEWEST_RUNS: Final = 3  # of an estimate with quantiles
 EXPLANATIONS: Final = "explanations"
+FEWEST_RUNS: Final = 3  # simulated, of an estimate with quantiles
 
 ExplainedState = Literal[
     "NotQueued",  # a job without a Workload
@@ -103,7 +103,10 @@ ChangeAction = Literal[
 
 
 class Change(Struct):
-    """One change of one object; fields that do not apply are empty."""
+    """A step towards the start of a workload: something to change in one object, or to wait for.
+
+    Fields that ``action`` does not use are empty.
+    """
 
     action: ChangeAction
     text: str
