@@ -1,10 +1,13 @@
-"""Summaries of the explanations of all workloads, or of all pod groups, of one namespace or of all.
+"""Lists that say of each workload, or of each pod group, why it waits or its pods do not run.
 
-    GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/explanations, or without a namespace
+    GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/explanations, of one namespace
+    GET /apis/visibility.quorate.dev/v1beta1/explanations, of all namespaces
 
-A summary has the state, the code and the message that the explanation of the same object has.  Pods are read
-of one namespace after another, and only of namespaces with admitted workloads.  Lists are computed in slices,
-between which the process does other work, and callers that ask at the same time share one list.
+Each item is a summary of the explanation of one object: its state, its code and its message.  Unlike the
+message of the explanation, that of a summary does not name the preemptor of a preempted workload.  Pods are
+read namespace by namespace, and only where workloads are admitted or pod groups exist.  A list is computed in
+slices, between which the process does other work, and callers that ask for the same list within ``KEEP_S``
+share it.
 """
 
 import asyncio
