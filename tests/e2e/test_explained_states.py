@@ -17,59 +17,39 @@ from quorate.sdk.blocking import run_blocking
 from quorate.sdk.cluster import Cluster
 from quorate.testing.server import ClusterServer, ClusterSettings
 from tests.e2e.commands import poll, quorate
+from tests.e2e.queue_manifests import FLAVOR, cpu_queue
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 WITHIN_S = 60.0
 ESTIMATED_S = 240.0  # ten seconds of waiting come first, then a process with a lower priority
-WORLD = """
+RESEARCH = cpu_queue(
+    "research", 8, "team/main", "others/main", field="preemption: {withinClusterQueue: LowerPriority}"
+)
+WORLD = f"""
 apiVersion: v1
 kind: Namespace
-metadata: {name: team}
+metadata: {{name: team}}
 ---
 apiVersion: v1
 kind: Namespace
-metadata: {name: others}
+metadata: {{name: others}}
 ---
 apiVersion: v1
 kind: ServiceAccount
-metadata: {name: tenant, namespace: team}
+metadata: {{name: tenant, namespace: team}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata: {name: tenant, namespace: team}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
-subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {name: default}
----
+metadata: {{name: tenant, namespace: team}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}}
+subjects: [{{kind: ServiceAccount, name: tenant, namespace: team}}]
+---{FLAVOR}---
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: WorkloadPriorityClass
-metadata: {name: high}
+metadata: {{name: high}}
 value: 100
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: research}
-spec:
-  namespaceSelector: {}
-  preemption: {withinClusterQueue: LowerPriority}
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 8}]}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: main, namespace: team}
-spec: {clusterQueue: research}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: main, namespace: others}
-spec: {clusterQueue: research}
-"""
+---{RESEARCH}"""
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from quorate.api.explanation import state_text
 from quorate.sdk.cluster import Cluster, NotWithin
 from quorate.testing.server import ClusterServer, ClusterSettings, LocalCluster
 from tests.e2e.commands import poll
+from tests.e2e.queue_manifests import cpu_queue
 from tests.e2e.test_explained_states import WORLD, a_job, bound_pods, report_image_failure, tenant_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
@@ -52,22 +53,6 @@ spec:
         restartPolicy: Never
         containers: [{name: main, image: x, resources: {requests: {cpu: 9}}}]
 """
-STOPPED = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: stopped}
-spec:
-  namespaceSelector: {}
-  stopPolicy: Hold
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 8}]}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: stopped, namespace: team}
-spec: {clusterQueue: stopped}
-"""
 
 
 @pytest.fixture
@@ -101,7 +86,7 @@ def states(cluster: Cluster) -> dict[str, tuple[str, str]]:
 
 def submit(cluster: Cluster) -> None:
     cluster.apply(WORLD.replace(QUOTA, "{name: cpu, nominalQuota: 200}"))
-    cluster.apply(STOPPED)
+    cluster.apply(cpu_queue("stopped", 8, "team/stopped", field="stopPolicy: Hold"))
     cluster.apply(a_job("too-small", cpu="12"))
     cluster.apply(a_job("picky", nodeSelector={"disk": "nvme"}))
     four = a_job("four", cpu="6", annotations=LONG)
