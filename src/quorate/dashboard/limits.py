@@ -59,6 +59,11 @@ ISSUER_TIMEOUT_S: Final = 10.0  # of a request to the issuer
 ISSUER_BYTES: Final = 256 * 1024  # of an answer of the issuer
 LINK_VALID_S: Final = 3600.0  # of a link that logs in once
 
+# Logs and manifests
+MOST_LOG_LINES: Final = 1000  # of a pod, the last ones
+LOG_BYTES: Final = 2**18  # of these lines
+MANIFEST_BYTES: Final = 2**18  # of an object as JSON, above which it is not shown as YAML
+
 # Explanations
 SHORTEST_EXPLAINED_S: Final = 2.0  # between two lists of explanations
 EXPLAINED_REST: Final = 9.0  # pause between two lists, in durations of the last one
@@ -74,9 +79,6 @@ NICENESS: Final = 10  # of the process of a simulation: the server has priority
 MEMORY_BYTES: Final = 2 * 2**30  # of the process of a simulation
 PROCESSOR_S: Final = 180.0  # of the process of a simulation
 MOST_LOGGED: Final = 2000  # characters of the errors of a simulation
-MOST_LOG_LINES: Final = 1000  # of a pod, the last ones
-LOG_BYTES: Final = 2**18  # of them
-MANIFEST_BYTES: Final = 2**18  # of an object as JSON, above which it is not shown as YAML
 COMPARED_BYTES: Final = 2**20  # of the manifests of a comparison
 MOST_WAITING: Final = 4  # comparisons: one runs at a time
 

@@ -111,7 +111,7 @@ async def run_dashboard(
             authorization,
             Reads(model, history, authorization, forecasts, clock),
             what_if,
-            Submissions(model, authorization, what_if, clock),
+            Submissions(model, authorization, what_if),
             EventStreams(model.changes.subscribe, recheck, clock, options.session_limits),
             StaticFiles(),
         )

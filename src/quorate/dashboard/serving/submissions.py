@@ -18,28 +18,23 @@ from quorate.dashboard.responses import Refused, bad_request, read_body
 from quorate.dashboard.serving import parameters as p
 from quorate.dashboard.serving.reads import Handler
 from quorate.dashboard.simulation.what_if import WhatIf
-from quorate.dashboard.views import queue_views
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import OwnerResolver
 from quorate.inspect.submitting import check_objects, create_job, in_queue, new_name
 from quorate.inspect.would_start import Outlook
-from quorate.kube.clock import Clock
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.log import logger
-from quorate.kube.resources import JOBS, PODS, WORKLOADS, Json, untyped
+from quorate.kube.resources import JOBS, PODS, WORKLOADS, Json, metadata_of, untyped
 from quorate.submission.objects import objects_of
 from quorate.submission.request import DEFAULT_IMAGE, InvalidRequest, JobRequest, parse_time
 
 
 class Submissions:
-    def __init__(
-        self, model: DashboardModel, authorization: Authorization, what_if: WhatIf, clock: Clock
-    ) -> None:
+    def __init__(self, model: DashboardModel, authorization: Authorization, what_if: WhatIf) -> None:
         self._model = model
         self._authorization = authorization
         self._what_if = what_if
-        self._clock = clock
 
     def handlers(self) -> dict[str, Handler]:
         return {
@@ -50,7 +45,7 @@ class Submissions:
         }
 
     async def _queues(self, request: web.Request, caller: Caller) -> tuple[s.SubmissionQueue, ...]:
-        queues = queue_views.local_queues(self._model.data, caller.viewer, self._clock.now())
+        queues = [key for key, _ in self._model.data.local_queues(caller.viewer)]
         user, may_create = caller.session.user, self._authorization.may_create
         namespaces = sorted({queue.namespace for queue in queues})
         if await may_create(user, JOBS, ""):
@@ -129,10 +124,9 @@ async def _manifests(request: web.Request, caller: Caller) -> tuple[s.Manifest, 
     client, names = caller.session.client, request.match_info
     namespace = names["namespace"]
     kind = untyped(WORKLOADS.group, WORKLOADS.version, WORKLOADS.plural, WORKLOADS.kind, True)
-    workload = await client.get(WORKLOADS, Key(namespace, names["name"]))
-    documents = [await client.get(kind, workload.metadata.key)]
-    owners = OwnerResolver(client)
-    for owner in workload.metadata.owner_references:
+    workload = await client.get(kind, Key(namespace, names["name"]))
+    documents, owners = [workload], OwnerResolver(client)
+    for owner in metadata_of(workload).owner_references:
         resource = await owners.resource_of(owner)
         if resource is not None:
             try:
