@@ -9,7 +9,7 @@ import { useNow } from "../hooks/useNow";
 import { Icon } from "./Icon";
 import { Panel } from "./Panel";
 import { StateBadge } from "./StateBadge";
-import { Message } from "./Text";
+import { Message, MessageList } from "./Text";
 import css from "./ExplanationPanel.module.css";
 
 export function ExplanationPanel({
@@ -49,13 +49,7 @@ export function ExplanationPanel({
             <h3>
               {explanation.enough!.length > 1 ? "Any of these would be enough" : "This would be enough"}
             </h3>
-            <ul className="list">
-              {explanation.enough!.map((each) => (
-                <li key={each}>
-                  <Message text={each} />
-                </li>
-              ))}
-            </ul>
+            <MessageList texts={explanation.enough!} />
           </div>
         )}
       </div>

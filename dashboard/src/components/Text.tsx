@@ -16,6 +16,19 @@ export function Message({ text }: { text: string }) {
   );
 }
 
+/** Messages as a list. */
+export function MessageList({ texts }: { texts: readonly string[] }) {
+  return (
+    <ul className="list">
+      {texts.map((text) => (
+        <li key={text}>
+          <Message text={text} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 /** How long ago a time was; the time itself is its title. */
 export function Ago({ at }: { at: string }) {
   const now = useNow();

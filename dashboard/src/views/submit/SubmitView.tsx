@@ -9,7 +9,7 @@ import type { SubmissionAnswer, SubmissionQueue, SubmissionRequest } from "../..
 import { CodeBlock } from "../../components/CodeBlock";
 import { Answered, Empty, ErrorState } from "../../components/PageState";
 import { Panel } from "../../components/Panel";
-import { Message } from "../../components/Text";
+import { Message, MessageList } from "../../components/Text";
 import css from "./SubmitView.module.css";
 
 const STARTS: Record<SubmissionAnswer["starts"], string> = {
@@ -85,7 +85,7 @@ function Form({ queues }: { queues: readonly SubmissionQueue[] }) {
     send(true);
   };
   return (
-    <div className={css.columns}>
+    <div className="columns-form">
       <Panel title="Job">
         <form className={css.form} onSubmit={submitted}>
           <Field label="Queue">
@@ -158,7 +158,7 @@ function Form({ queues }: { queues: readonly SubmissionQueue[] }) {
           </div>
         </form>
       </Panel>
-      <div aria-live="polite" className={css.result}>
+      <div aria-live="polite" className="answer">
         <Result
           answer={submission.data}
           request={submission.variables}
@@ -219,15 +219,7 @@ function Result({
           <p>
             <Message text={answer.message} />
           </p>
-          {answer.enough.length > 0 && (
-            <ul className="list">
-              {answer.enough.map((sentence) => (
-                <li key={sentence}>
-                  <Message text={sentence} />
-                </li>
-              ))}
-            </ul>
-          )}
+          {answer.enough.length > 0 && <MessageList texts={answer.enough} />}
           {answer.estimate && (
             <p>
               <Message text={answer.estimate} />

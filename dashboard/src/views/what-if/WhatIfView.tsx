@@ -6,7 +6,7 @@ import type { WhatIfAnswer, WhatIfRequest } from "../../api/types";
 import { Icon } from "../../components/Icon";
 import { Empty, ErrorState } from "../../components/PageState";
 import { Panel } from "../../components/Panel";
-import { Message } from "../../components/Text";
+import { MessageList } from "../../components/Text";
 import { ComparisonTables } from "./ComparisonTables";
 import css from "./WhatIfView.module.css";
 
@@ -52,7 +52,7 @@ export default function WhatIfView() {
           changed.
         </p>
       </div>
-      <div className={css.columns}>
+      <div className="columns-form">
         <Panel
           title="Manifests"
           aside={
@@ -114,7 +114,7 @@ export default function WhatIfView() {
             </div>
           </div>
         </Panel>
-        <div aria-live="polite" className={css.result}>
+        <div aria-live="polite" className="answer">
           <Result answer={comparison.data} error={comparison.error} running={comparison.isPending} />
         </div>
       </div>
@@ -157,13 +157,7 @@ function Result({
   if (!answer.comparison) {
     return (
       <Panel title="The manifests have mistakes">
-        <ul className="list">
-          {answer.findings.map((finding) => (
-            <li key={finding}>
-              <Message text={finding} />
-            </li>
-          ))}
-        </ul>
+        <MessageList texts={answer.findings} />
       </Panel>
     );
   }
@@ -171,13 +165,7 @@ function Result({
     <>
       {answer.findings.length > 0 && (
         <Panel title="Notes">
-          <ul className="list">
-            {answer.findings.map((finding) => (
-              <li key={finding}>
-                <Message text={finding} />
-              </li>
-            ))}
-          </ul>
+          <MessageList texts={answer.findings} />
         </Panel>
       )}
       <ComparisonTables comparison={answer.comparison} />
