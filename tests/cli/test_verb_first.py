@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.cli.verb_first import group_first
+from quorate.cli import group_first
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,30 @@ import asyncio
 import shutil
 import sys
 import textwrap
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import typer
 
 from quorate import __version__
 from quorate.cli.exit_codes import Exit
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
-from quorate.cli.verb_first import group_first
 from quorate.inspect.errors import user_message
+
+# Verbs that may come before the kind, as in kueuectl and kubectl: ``list cq``, ``get wl NAME``.
+_VERBS: Final = ("create", "delete", "describe", "get", "list", "resume", "stop")
+# By singular, plural and short name: the group of commands, and what selects the kind in it.
+_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("workload", "workloads", "wl", "kwl"), ("workload",)),
+    **dict.fromkeys(("clusterqueue", "clusterqueues", "cq"), ("queue",)),
+    **dict.fromkeys(("localqueue", "localqueues", "lq", "queue", "queues"), ("queue", "--local")),
+    **dict.fromkeys(("resourceflavor", "resourceflavors", "rf", "flavor", "flavors"), ("flavor",)),
+    **dict.fromkeys(("topology", "topologies"), ("topology",)),
+    **dict.fromkeys(("podgroup", "podgroups", "pg"), ("podgroup",)),
+    **dict.fromkeys(("vcjob", "vcjobs", "vj"), ("vcjob",)),
+    **dict.fromkeys(("vcqueue", "vcqueues", "q"), ("vcqueue",)),
+}
+_GET: Final = {"podgroup": "explain", "vcjob": "view", "vcqueue": "get"}
 
 
 class Commands(LazyGroup):
@@ -133,6 +148,28 @@ class Commands(LazyGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         return super().resolve_command(ctx, args if args[0] in self.commands else group_first(args))
+
+
+def group_first(args: Sequence[str]) -> list[str]:
+    """Return ``list cq`` as ``queue list``; without a verb and a kind return the arguments unchanged.
+
+    ``get`` lists the objects of a kind, or shows the object that is named directly after the kind.
+    """
+    match args:
+        case verb, "pods" | "pod", *rest if verb in ("get", "list"):
+            return ["workload", "pods", *(word.removeprefix("--for=") for word in rest if word != "--for")]
+        case verb, written, *rest if verb in _VERBS:
+            kind, slash, name = written.partition("/")
+            found = _KINDS.get(kind.lower().partition(".")[0])
+            if found is None:
+                return [*args]
+            group, *selection = found
+            names = [name] if slash else []
+            if verb == "get":
+                is_named = slash or (rest and not rest[0].startswith("-"))
+                verb = _GET.get(group, "describe") if is_named else "list"
+            return [group, verb, *selection, *names, *rest]
+    return [*args]
 
 
 app = typer.Typer(
