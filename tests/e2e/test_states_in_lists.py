@@ -119,6 +119,10 @@ def test_lists_say_why_jobs_that_were_admitted_cannot_run(cluster: LocalCluster,
     wide = run(tenant, "workload", "list", "-o", "wide").stdout
     assert "3 of 4 pods can ever have a node" in wide
 
+    (huge,) = (line for line in run(tenant, "status").stdout.splitlines() if line.startswith("huge "))
+    assert " never " in huge
+    assert " QuotaExceeded: request 100 less cpu of flavor default, or raise the quota of the queue" in huge
+
     forecast = run(cluster, "queue", "forecast", "--plays", "1").stdout.splitlines()
     rows = {line.split()[1]: line.split() for line in forecast if line.startswith("team ")}
     by_job = {name.removeprefix("job-").rpartition("-")[0]: row for name, row in rows.items()}

@@ -29,9 +29,11 @@ def format_quantity(amount: Quantity) -> str:
 
 
 def in_one_unit(amounts: Sequence[Quantity]) -> list[str]:
-    """Return the amounts of one resource in one unit, for a column: ``500m``, ``1.5Gi`` or a plain number.
+    """Format the amounts of one resource, all in the same unit so that a reader can compare them.
 
-    Amounts in binary form have at most one decimal, rounded up.
+    If an amount is in binary form, the unit is the largest power of 1024 that does not exceed the largest
+    amount, with at most one decimal, rounded up: ``0.5Gi``, ``2Gi``.  If an amount is a fraction, all are in
+    thousandths: ``500m``, ``2000m``.  Else they are plain numbers.
     """
     if any(amount.form is Form.BINARY_SI for amount in amounts):
         largest, power = max(amount.units for amount in amounts), 0
@@ -49,9 +51,10 @@ def in_one_unit(amounts: Sequence[Quantity]) -> list[str]:
 def amount_columns(
     used: Sequence[Resources], totals: Sequence[Resources | None]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the titles of a column for each resource of which there is some, and the cells of each row.
+    """Return the titles of the columns, and the cells of each row: a column for each resource that is not 0.
 
-    A cell is ``used/total``, or ``used`` if the total is None, in the unit of its column.
+    ``used`` and ``totals`` have an item for each row.  A cell is ``used/total``, or ``used`` if the total of
+    the row is None; all cells of a column are in the same unit.
     """
     amounts = [*used, *(total for total in totals if total is not None)]
     names = sorted({name for resources in amounts for name, amount in resources.items() if amount})
@@ -59,7 +62,7 @@ def amount_columns(
     for name in names:
         cells = in_one_unit([resources.get(name, _NOTHING) for resources in amounts])
         of_totals = iter(cells[len(used) :])
-        for row, cell, total in zip(rows, cells, totals, strict=False):
+        for row, cell, total in zip(rows, cells[: len(used)], totals, strict=True):
             row.append(cell if total is None else f"{cell}/{next(of_totals)}")
     return [name.upper() for name in names], rows
 

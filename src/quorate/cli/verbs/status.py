@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from quorate.api.core import Resources
+from quorate.api.explanation import NO_START
 from quorate.api.meta import epoch
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import is_structured, print_rows, print_value
@@ -57,8 +58,8 @@ def _print_jobs(jobs: Sequence[JobStatus], now: float, *, namespaces: bool) -> N
             job.state,
             f"{job.running_pods}/{job.requested_pods}",
             "" if job.since is None else format_duration(now - epoch(job.since)),
-            starts_in(job.estimate, now),
-            job.why,
+            NO_START.get(job.state) or starts_in(job.estimate, now),
+            _why(job),
         ]
         for job in jobs
     ]
@@ -66,6 +67,13 @@ def _print_jobs(jobs: Sequence[JobStatus], now: float, *, namespaces: bool) -> N
         print_rows(*_with_namespaces(titles, rows, jobs, namespaces))
     else:
         typer.echo("no jobs wait or run")
+
+
+def _why(job: JobStatus) -> str:
+    """Return why the job waits; if it cannot start without a change, return the first sufficient change."""
+    if job.state == "NeverFits" and job.enough:
+        return f"{job.code}: {job.enough[0].removeprefix('either ')}"
+    return job.why
 
 
 def _print_queues(queues: Sequence[QueueStatus], *, namespaces: bool) -> None:

@@ -2,16 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
 
 from quorate.api.core import Resources
-from quorate.api.core.pod import Pod
+from quorate.api.core.pod import ENDED_PHASES, Pod
 from quorate.api.core.pod_resources import sum_resources
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ACTIVE, ClusterQueue, FlavorUsage, LocalQueue, ResourceFlavor
 from quorate.api.meta import Struct, find_condition, is_true
-
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 class QueueStatus(Struct, omit_defaults=False):
@@ -81,7 +78,7 @@ def nodes_status(
     if pods is not None:
         requests: defaultdict[str, list[Resources]] = defaultdict(list)
         for pod in pods:
-            if pod.node_name and pod.status.phase not in _ENDED:
+            if pod.node_name and pod.status.phase not in ENDED_PHASES:
                 requests[pod.node_name].append(pod.requests)
         used = {name: sum_resources(of_node) for name, of_node in requests.items()}
     return tuple(_nodes(name, of_flavor, used) for name, of_flavor in _by_flavor(nodes, flavors) if of_flavor)

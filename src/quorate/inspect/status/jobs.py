@@ -9,7 +9,7 @@ from quorate.api.batch import Job as BatchJob
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplainedState, ExplanationSummary, StartEstimate
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, Struct, Uid, find_condition
+from quorate.api.meta import Key, Struct, Uid, is_true, true_condition
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
@@ -34,6 +34,8 @@ class JobStatus(Struct, omit_defaults=False):
     requested_pods: int
     since: datetime | None
     why: str
+    code: str = ""  # of the reason that decides the state
+    enough: tuple[str, ...] = ()  # what would let it start, one sentence each
     estimate: StartEstimate | None = None
 
     @property
@@ -78,6 +80,7 @@ def of_workload(
     state = summary.state
     if state == "Admitted" and count:  # the summary does not know the pods
         state = "Running" if count >= requested else "RunningInPart"
+    has_reason = state not in ("Running", "Finished")
     return JobStatus(
         namespace=metadata.namespace,
         name=metadata.name if owner is None else owner.name,
@@ -87,7 +90,9 @@ def of_workload(
         running_pods=count,
         requested_pods=requested,
         since=_since(workload),
-        why="" if state in ("Running", "Finished") else summary.message,
+        why=summary.message if has_reason else "",
+        code=summary.code if has_reason else "",
+        enough=summary.enough if has_reason else (),
         estimate=estimates.get(metadata.key),
     )
 
@@ -95,8 +100,8 @@ def of_workload(
 def _since(workload: Workload) -> datetime | None:
     """Return when the workload finished, was admitted or was queued."""
     for type_ in (c.FINISHED, c.ADMITTED, c.REQUEUED):
-        condition = find_condition(workload.status.conditions, type_)
-        if condition is not None and condition.status == "True":
+        condition = true_condition(workload.status.conditions, type_)
+        if condition is not None:
             return condition.last_transition_time
     return workload.metadata.creation_timestamp
 
@@ -105,15 +110,19 @@ def without_workload(
     batch_jobs: Iterable[BatchJob],
     volcano_jobs: Iterable[VolcanoJob],
     groups: Iterable[PodGroup],
-    known: frozenset[Uid],
+    with_workload: frozenset[Uid],
 ) -> Iterator[JobStatus]:
-    """Yield the jobs and gangs that no workload has; ``known`` are the UIDs of jobs that one has."""
+    """Yield the status of each job that neither has a Workload nor belongs to another job.
+
+    ``with_workload``: the UIDs of the jobs that have a Workload.  ``groups``: the pod groups, which hold the
+    states of Volcano Jobs.
+    """
     for job in batch_jobs:
-        if job.metadata.uid not in known and job.metadata.controller is None:
+        if job.metadata.uid not in with_workload and job.metadata.controller is None:
             yield _batch_job(job)
     by_owner = {owner.uid: group for group in groups for owner in group.metadata.owner_references}
     for volcano_job in volcano_jobs:
-        if volcano_job.metadata.uid not in known and volcano_job.metadata.controller is None:
+        if volcano_job.metadata.uid not in with_workload and volcano_job.metadata.controller is None:
             yield _volcano_job(volcano_job, by_owner.get(volcano_job.metadata.uid))
 
 
@@ -121,7 +130,7 @@ def _batch_job(job: BatchJob) -> JobStatus:
     requested, ready, metadata = job.spec.parallelism, job.status.ready, job.metadata
     state: ExplainedState = "Running" if ready >= requested else "RunningInPart" if ready else "Admitted"
     why = ""
-    if any(condition.type in _ENDED and condition.status == "True" for condition in job.status.conditions):
+    if any(is_true(job.status.conditions, ended) for ended in _ENDED):
         state = "Finished"
     elif job.spec.suspend:
         state = "NotQueued"
@@ -141,11 +150,14 @@ def _batch_job(job: BatchJob) -> JobStatus:
 
 def _volcano_job(job: VolcanoJob, group: PodGroup | None) -> JobStatus:
     metadata, phase = job.metadata, job.status.state.phase
-    state: ExplainedState = "Finished" if phase in _ENDED_PHASES else "Queued"
-    why = job.status.state.message
-    if state != "Finished" and group is not None:
+    state: ExplainedState = "Running" if phase == "Running" else "Queued"
+    why, code, enough = job.status.state.message, "", tuple[str, ...]()
+    if phase in _ENDED_PHASES:
+        state = "Finished"
+    elif group is not None:
         explanation = explain_group(group)
-        state, why = explanation.state, "" if explanation.state == "Running" else explanation.message
+        state, code, enough = explanation.state, explanation.code, explanation.enough
+        why = "" if state == "Running" else explanation.message
     return JobStatus(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -156,4 +168,6 @@ def _volcano_job(job: VolcanoJob, group: PodGroup | None) -> JobStatus:
         requested_pods=sum(task.replicas for task in job.spec.tasks),
         since=job.status.state.last_transition_time or metadata.creation_timestamp,
         why=why,
+        code=code,
+        enough=enough,
     )
