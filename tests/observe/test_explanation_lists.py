@@ -19,8 +19,15 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, waiting_group
+from quorate.kube.errors import Unreachable
 from quorate.observe.custom_labels import CustomLabels
-from quorate.observe.explanation_lists import Page, encoded_list, pod_group_summaries, workload_summaries
+from quorate.observe.explanation_lists import (
+    ExplanationLists,
+    Page,
+    encoded_list,
+    pod_group_summaries,
+    workload_summaries,
+)
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.explain import pending_facts, run
@@ -116,6 +123,32 @@ def test_a_list_has_no_names_of_workloads_that_the_caller_may_not_read() -> None
 
     assert "default/unready" in message(UNLIMITED_SCOPE)
     assert "unready" not in message(Scope(frozenset(), cluster_queues=False))
+
+
+def test_a_list_that_fails_after_its_callers_have_left_is_no_error_of_the_process() -> None:
+    async def story() -> list[Json]:
+        unhandled: list[Json] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+        answered = asyncio.Event()
+
+        class Refusing(Objects):
+            async def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
+                await answered.wait()
+                raise Unreachable("GET /podgroups", "https://cluster", "no answer")
+
+        lists = ExplanationLists(Refusing())
+        caller = asyncio.create_task(lists.pod_group_list("", Page()))
+        await asyncio.sleep(0)
+        caller.cancel()
+        await asyncio.wait({caller})
+        answered.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return unhandled
+
+    unhandled = asyncio.run(story())
+    gc.collect()  # a task says that its exception was not retrieved when it is freed
+    assert unhandled == []
 
 
 PHASES = ("", "Pending", "Inqueue", "Running", "Unknown", "Completed")

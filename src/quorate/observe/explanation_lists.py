@@ -102,9 +102,13 @@ class ExplanationLists:
         task: asyncio.Task[T] | None = self._latest.get(key)
         if task is None:
             task = self._latest[key] = asyncio.create_task(compute())
-            loop = asyncio.get_running_loop()
-            task.add_done_callback(lambda _: loop.call_later(KEEP_S, self._latest.pop, key))
+            task.add_done_callback(lambda done: self._keep(key, done))
         return await asyncio.shield(task)
+
+    def _keep(self, key: Hashable, done: asyncio.Task[Any]) -> None:
+        done.get_loop().call_later(KEEP_S, self._latest.pop, key)
+        if not done.cancelled():
+            done.exception()  # retrieved although all callers may have been cancelled
 
 
 async def workload_summaries(
