@@ -41,30 +41,32 @@ class Authorization:
         access = ResourceAccess("patch", resource.group, resource.plural, "", key.namespace, key.name)
         return await self._auth.is_allowed(user, access)
 
-    async def may_create(self, user: User, resource: Resource[Any], namespace: str) -> bool:
-        """Return whether ``user`` may create objects in a namespace; in all if it is empty."""
-        return await self._auth.is_allowed(
-            user, ResourceAccess("create", resource.group, resource.plural, "", namespace)
-        )
+    async def creatable(
+        self, user: User, resource: Resource[Any], namespaces: Iterable[str]
+    ) -> frozenset[str] | None:
+        """Return those of ``namespaces`` in which ``user`` may create objects of a kind; None: in all."""
+        return await self._allowed(user, "create", resource.group, resource.plural, lambda: namespaces)
 
     async def _reviewed(self, user: User) -> Viewer:
         workloads, groups, cluster_queues, nodes = await asyncio.gather(
-            self._readable(user, kueue.GROUP, "workloads"),
-            self._readable(user, volcano.GROUP, "podgroups"),
-            self._may_list(user, kueue.GROUP, "clusterqueues"),
-            self._may_list(user, "", "nodes"),
+            self._allowed(user, "list", kueue.GROUP, "workloads", self._namespaces),
+            self._allowed(user, "list", volcano.GROUP, "podgroups", self._namespaces),
+            self._may(user, "list", kueue.GROUP, "clusterqueues"),
+            self._may(user, "list", "", "nodes"),
         )
         return Viewer(Scope(workloads, cluster_queues), nodes, groups)
 
-    async def _readable(self, user: User, group: str, resource: str) -> frozenset[str] | None:
-        """Return the namespaces in which ``user`` may list objects of a kind; None: in all."""
-        if await self._may_list(user, group, resource):
+    async def _allowed(
+        self, user: User, verb: str, group: str, resource: str, namespaces: Callable[[], Iterable[str]]
+    ) -> frozenset[str] | None:
+        """Return those of ``namespaces`` in which ``user`` may do ``verb`` with a kind; None: in all."""
+        if await self._may(user, verb, group, resource):
             return None
-        namespaces = sorted(set(self._namespaces()))
+        reviewed = sorted(set(namespaces()))
         answers = await asyncio.gather(
-            *(self._may_list(user, group, resource, namespace) for namespace in namespaces)
+            *(self._may(user, verb, group, resource, namespace) for namespace in reviewed)
         )
-        return frozenset(namespace for namespace, may in zip(namespaces, answers, strict=True) if may)
+        return frozenset(namespace for namespace, may in zip(reviewed, answers, strict=True) if may)
 
-    async def _may_list(self, user: User, group: str, resource: str, namespace: str = "") -> bool:
-        return await self._auth.is_allowed(user, ResourceAccess("list", group, resource, "", namespace))
+    async def _may(self, user: User, verb: str, group: str, resource: str, namespace: str = "") -> bool:
+        return await self._auth.is_allowed(user, ResourceAccess(verb, group, resource, "", namespace))

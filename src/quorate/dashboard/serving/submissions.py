@@ -46,17 +46,12 @@ class Submissions:
 
     async def _queues(self, request: web.Request, caller: Caller) -> tuple[s.SubmissionQueue, ...]:
         queues = [key for key, _ in self._model.data.local_queues(caller.viewer)]
-        user, may_create = caller.session.user, self._authorization.may_create
-        namespaces = sorted({queue.namespace for queue in queues})
-        if await may_create(user, JOBS, ""):
-            allowed = set(namespaces)
-        else:
-            answers = await asyncio.gather(*(may_create(user, JOBS, namespace) for namespace in namespaces))
-            allowed = {namespace for namespace, may in zip(namespaces, answers, strict=True) if may}
+        namespaces = {queue.namespace for queue in queues}
+        allowed = await self._authorization.creatable(caller.session.user, JOBS, namespaces)
         return tuple(
             s.SubmissionQueue(namespace=queue.namespace, name=queue.name)
             for queue in queues
-            if queue.namespace in allowed
+            if allowed is None or queue.namespace in allowed
         )
 
     async def _submit(self, request: web.Request, caller: Caller) -> s.SubmissionAnswer:
