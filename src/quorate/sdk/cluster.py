@@ -247,13 +247,12 @@ class Cluster:
         neither in the cluster nor among the manifests, and ``InvalidFiles`` with all refusals.
         """
         objects = _manifests(manifests)
-        for manifest in objects if queue else ():
-            if (manifest.api_version, manifest.kind) in _JOB_KINDS:
-                manifest.body["metadata"].setdefault("labels", {}).setdefault(QUEUE_NAME, queue)
+        if queue:
+            set_default_queue(objects, queue)
 
         async def submit() -> tuple[str, ...]:
             async with self.connect() as (client, own):
-                await _check_queues(client, objects, namespace or own)
+                await check_queues(client, objects, namespace or own)
                 stored = await apply_manifests(client, objects, namespace or own)
             kinds = [(obj["apiVersion"], obj["kind"]) for obj in stored]
             return tuple(
@@ -308,17 +307,28 @@ class Cluster:
             yield client, self.namespace or config.namespace
 
 
-async def _check_queues(client: Client, objects: Sequence[Manifest], namespace: str) -> None:
+def set_default_queue(manifests: Sequence[Manifest], queue: str) -> None:
+    """Set the LocalQueue of the jobs that name none, unless the API server refuses their labels."""
+    for manifest in manifests:
+        metadata = manifest.body["metadata"]
+        labels = metadata.get("labels") or {}
+        if (manifest.api_version, manifest.kind) in _JOB_KINDS and isinstance(labels, dict):
+            metadata["labels"] = {QUEUE_NAME: queue, **labels}
+
+
+async def check_queues(client: Client, objects: Sequence[Manifest], namespace: str) -> None:
     """Raise ``UnknownQueue`` if a job names a queue that neither exists nor is applied with it."""
     own = defaultdict[str, set[str]](set)  # queues among the manifests, by namespace
     named = dict[tuple[str, str], None]()
     for manifest in objects:
-        kind, metadata = (manifest.api_version, manifest.kind), manifest.body["metadata"]
-        where = metadata.get("namespace") or namespace
+        kind, where = (manifest.api_version, manifest.kind), manifest.namespace or namespace
+        labels = manifest.body["metadata"].get("labels")
         if manifest.kind == LOCAL_QUEUES.kind and manifest.api_version.startswith(f"{LOCAL_QUEUES.group}/"):
-            own[where].add(metadata["name"])
-        elif kind in _JOB_KINDS and (queue := (metadata.get("labels") or {}).get(QUEUE_NAME)):
-            named[where, queue] = None
+            own[where].add(manifest.name)
+        elif kind in _JOB_KINDS and isinstance(labels, dict):
+            queue = labels.get(QUEUE_NAME)
+            if queue and isinstance(queue, str):  # the API server refuses other values
+                named[where, queue] = None
     for where, queue in named:
         if queue in own[where]:
             continue
