@@ -231,19 +231,15 @@ def _local_queues(live: LiveCluster, written: str) -> frozenset[Key] | None:
 
 def _hours(answer: Answer, now: datetime) -> Iterator[tuple[str, ...]]:
     """Yield for equal steps of time how many have started in half and in nine of ten runs."""
-    halves, most = (
-        [(moment - now).total_seconds() for moment in moments if moment is not None]
-        for moments in (
-            [start.p50 for start in answer.workloads], [start.p90 for start in answer.workloads],
-        )
-    )  # fmt: skip
-    last_s = max((*halves, *most), default=0.0)
+    p50 = [(start.p50 - now).total_seconds() for start in answer.workloads if start.p50 is not None]
+    p90 = [(start.p90 - now).total_seconds() for start in answer.workloads if start.p90 is not None]
+    last_s = max((*p50, *p90), default=0.0)
     step_s = next((step for step in _STEPS_S if last_s <= step * _MOST_STEPS), _STEPS_S[-1])
     for number in range(1, min(_MOST_STEPS, int(last_s // step_s) + 1) + 1):
         until_s = number * step_s
-        started = sum(seconds <= until_s for seconds in halves)
-        surely = sum(seconds <= until_s for seconds in most)
-        yield format_duration(until_s), str(started), str(surely), str(len(answer.workloads) - started)
+        half = sum(seconds <= until_s for seconds in p50)
+        most = sum(seconds <= until_s for seconds in p90)
+        yield format_duration(until_s), str(half), str(most), str(len(answer.workloads) - half)
 
 
 def _cells(start: Start, now: datetime) -> tuple[str, ...]:

@@ -55,8 +55,8 @@ def headline(name: str, summary: Summary) -> str:
     """Return the outcome of a run in one sentence."""
     ended = summary.outcomes["succeeded"] + summary.outcomes["failed"]
     return (
-        f"{name}: {plural(summary.jobs.jobs, 'job')} in {_duration(summary.duration_s)}, {ended} ended, "
-        f"{summary.outcomes['running']} running, {summary.outcomes['waiting']} waiting, "
+        f"{name}: {plural(summary.jobs.jobs, 'job')} in {format_duration(summary.duration_s)}, "
+        f"{ended} ended, {summary.outcomes['running']} running, {summary.outcomes['waiting']} waiting, "
         f"{summary.outcomes['deactivated']} deactivated"
     )
 
@@ -128,9 +128,9 @@ def _cells(waits: Waits) -> tuple[str, ...]:
     return (
         str(waits.jobs),
         str(waits.admitted),
-        _duration(waits.p50_s),
-        _duration(waits.p90_s),
-        _duration(waits.p99_s),
+        format_duration(waits.p50_s),
+        format_duration(waits.p90_s),
+        format_duration(waits.p99_s),
         f"{waits.slowdown:.2f}",
         str(waits.preemptions),
         str(waits.evictions),
@@ -159,9 +159,9 @@ def _change_cells(change: Change) -> tuple[str, ...]:
     return (
         "-" if change.sooner is None else str(change.sooner),
         "-" if change.later is None else str(change.later),
-        _arrow(_duration(before.p50_s), _duration(after.p50_s)),
-        _arrow(_duration(before.p90_s), _duration(after.p90_s)),
-        _arrow(_duration(before.p99_s), _duration(after.p99_s)),
+        _arrow(format_duration(before.p50_s), format_duration(after.p50_s)),
+        _arrow(format_duration(before.p90_s), format_duration(after.p90_s)),
+        _arrow(format_duration(before.p99_s), format_duration(after.p99_s)),
         _arrow(f"{before.slowdown:.2f}", f"{after.slowdown:.2f}"),
         _arrow(str(before.preemptions), str(after.preemptions)),
     )
@@ -173,7 +173,3 @@ def _arrow(before: str, after: str) -> str:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
-
-
-def _duration(seconds: float) -> str:
-    return format_duration(seconds)
