@@ -113,15 +113,14 @@ class QuotaTrees:
     def kept_of(self, root: Holder, of: FlavorResource) -> dict[Holder, dict[Holder, Kept]]:
         """Return, by holder in the tree, what those below it do not lend, if it is more than nothing."""
         quotas = self._tree_quotas(root, of)
-        kept = {
-            holder: Kept(amount, self.queues_below(holder))
-            for holder, quota in quotas.items()
-            if (amount := self._kept(holder, of, quota))
-        }
-        return {
-            holder: {below: kept[below] for below in self._subtree(holder)[1:] if below in kept}
-            for holder in quotas
-        }
+        kept: dict[Holder, dict[Holder, Kept]] = {}
+        for holder in quotas:  # children before parents
+            below = kept[holder] = {}
+            for child in self._nodes[holder].children:
+                below |= kept[child]
+                if amount := self._kept(child, of, quotas[child]):
+                    below[child] = Kept(amount, self.queues_below(child))
+        return kept
 
     def _subtree(self, root: Holder) -> list[Holder]:
         """Return a holder and all below it, parents before children; a tree can have thousands of levels."""
@@ -133,7 +132,7 @@ class QuotaTrees:
         return holders
 
     def _tree_quotas(self, root: Holder, of: FlavorResource) -> dict[Holder, int]:
-        """Return the quota of each holder in the tree."""
+        """Return the quota of each holder in the tree, children before parents."""
         quotas: dict[Holder, int] = {}
         for holder in reversed(self._subtree(root)):
             node = self._nodes[holder]
