@@ -179,10 +179,7 @@ class StartEstimateList(Struct):
 
 
 class ExplanationSummary(Struct):
-    """The parts of an explanation that lists show; ``metadata`` is that of the explained object.
-
-    Its resource version is that of the object that was explained.
-    """
+    """The parts of an explanation that lists show; ``metadata`` names the explained version."""
 
     metadata: ObjectMeta
     state: ExplainedState
@@ -197,7 +194,7 @@ class ListMeta(Struct):
 
 
 class ExplanationSummaryList(Struct):
-    """The summaries of a namespace, or of all, by key; ``continue`` names what follows, if there is more."""
+    """A page of summaries, sorted by namespace and name; ``continue`` is empty on the last page."""
 
     items: tuple[ExplanationSummary, ...] = ()
     metadata: ListMeta = ListMeta()

@@ -51,13 +51,16 @@ class NamespaceReader(Protocol):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """At most ``limit`` objects that follow ``after`` in order; all if it is 0."""
+    """A part of a sorted list: at most ``limit`` objects after ``after``; all of these if ``limit`` is 0."""
 
     limit: int = 0
     after: Key | None = None
 
     def of(self, keys: list[Key]) -> tuple[list[Key], str]:
-        """Return the keys of the page, of all that are sorted, and the token of the next page, if any."""
+        """Return those of the sorted ``keys`` that are on the page, and the token of the next page.
+
+        The token is empty if there is no next page.
+        """
         first = 0 if self.after is None else bisect_right(keys, self.after)
         page = keys[first : first + self.limit] if self.limit else keys[first:]
         return page, str(page[-1]) if first + len(page) < len(keys) else ""

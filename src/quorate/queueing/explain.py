@@ -251,7 +251,7 @@ def _holders(
 
 
 def _preemptor(state: State, workload: Workload) -> Steps[Key | None]:
-    """Return the workload for which ``workload`` was preempted; None if it was not, or that one is gone."""
+    """Return the preemptor of ``workload``; None if it was not preempted, or its preemptor does not exist."""
     evicted = find_condition(workload.status.conditions, c.EVICTED)
     preempted = stored_preemption(workload)
     if preempted is None or evicted is None or evicted.status != "True" or evicted.reason != c.PREEMPTED:

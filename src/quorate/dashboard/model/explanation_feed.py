@@ -16,7 +16,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 
-_NOT_USED_S: Final = 1.0  # until it is looked at again whether the dashboard is used
+_NOT_USED_S: Final = 1.0  # between two checks whether the dashboard is used
 
 
 class ExplanationFeed:

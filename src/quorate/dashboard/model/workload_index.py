@@ -137,7 +137,7 @@ class WorkloadIndex:
                 del self.groups[old.group]
 
     def set_summaries(self, summaries: Mapping[Key, ExplanationSummary]) -> list[Key]:
-        """Use ``summaries`` from now on; return the workloads of which there was another one or none."""
+        """Use ``summaries`` from now on; return the workloads with another summary than before."""
         before, self._summaries = self._summaries, summaries
         return [key for key in self.by_key if before.get(key) != summaries.get(key)]
 

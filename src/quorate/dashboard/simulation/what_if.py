@@ -53,7 +53,7 @@ class WhatIf:
         return outcome.answer
 
     async def outlook(self, namespace: str, job: Json, caller: Caller) -> Outlook:
-        """Return whether and when a job would start, to a caller that may see what decides."""
+        """Return whether and when a job would start; ``Unknown`` if ``caller`` may not read all objects."""
         if not _reads_all(caller):
             return Outlook(starts="Unknown", message=f"whether it would start is not evaluated: {_NEEDED}")
         outcome = await self._outcome(OutlookTask(cluster=self._cluster, namespace=namespace, job=job))
@@ -61,7 +61,10 @@ class WhatIf:
         return outcome.outlook
 
     async def _outcome(self, task: WhatIfTask | OutlookTask) -> Outcome:
-        """Return the answer of a process.  Raises ``Refused`` if others wait or it fails."""
+        """Return what the process of a simulation answers.
+
+        Raises ``Refused`` if too many simulations wait, or if the process fails.
+        """
         if self._waiting >= self._most_waiting:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS,

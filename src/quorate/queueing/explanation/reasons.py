@@ -166,7 +166,7 @@ def _alternatives(ways: Sequence[str]) -> Sequence[str]:
 
 
 def _conditions(state: State, key: Key, facts: PendingFacts) -> Iterator[str]:
-    """Yield what remedies depend on, and the change that is no remedy although it is the first idea."""
+    """Yield what the remedies depend on, and whether a higher priority cannot be a remedy."""
     rivals = facts.remedies.rivals
     if rivals:
         others = "other workload" if rivals == 1 else f"{rivals} other workloads"

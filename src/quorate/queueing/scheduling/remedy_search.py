@@ -45,7 +45,7 @@ _MAX_EVALUATIONS: Final = 8  # of one flavor, each with the changes that the one
 
 
 class _Attempt(msgspec.Struct, frozen=True):
-    """Changes so far: those of objects, and the workload with its own."""
+    """The changes supposed so far; ``workload`` has its own, ``supposition`` those of other objects."""
 
     workload: Workload
     supposition: Supposition = Supposition()
@@ -53,7 +53,7 @@ class _Attempt(msgspec.Struct, frozen=True):
 
 
 class RemedySearch:
-    """The search for one pending workload in one cluster queue, which may be another than its own."""
+    """The search for one pending workload, in the cluster queue of its local queue, which may be inactive."""
 
     def __init__(self, state: State, queue: ClusterQueueState, entry: Entry) -> None:
         shapes, workload = state.ledger.shapes, entry.workload
@@ -83,7 +83,7 @@ class RemedySearch:
     # Choices.
 
     def _counts(self) -> list[list[int]]:
-        """Return all the pods, and the fewest that may start."""
+        """Return the counts of the pod sets to try: all pods, and with partial admission the minimum."""
         pod_sets = self._entry.shape.pod_sets
         full, fewest = [each.count for each in pod_sets], [each.min_count for each in pod_sets]
         is_partial = self._state.configuration.gates.partial_admission and fewest != full
