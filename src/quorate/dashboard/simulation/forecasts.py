@@ -22,7 +22,6 @@ from quorate.dashboard.simulation.simulations import simulate
 from quorate.inspect.explain.served import served_estimates
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import Unreachable
 from quorate.kube.log import logger
 
 _NONE: Final = Forecast(at=None, plays=0, horizon_s=None, took_s=0.0, problem="", starts=())
@@ -65,18 +64,12 @@ class Forecasts:
             await self._clock.sleep_until(begin + period_s)
 
     async def _refresh(self) -> None:
-        served = await self._served()
+        served = await served_estimates(self._client, "")
         if served:
             self._replace(self._forecast_of(served))
         else:
             await self._compute()
         self._announce()
-
-    async def _served(self) -> Mapping[Key, ServedEstimate]:
-        try:
-            return await served_estimates(self._client, "")
-        except Unreachable:
-            return {}
 
     def _forecast_of(self, served: Mapping[Key, ServedEstimate]) -> Forecast:
         at = max(estimate.computed_at for estimate in served.values())

@@ -66,12 +66,12 @@ async def served_summaries(client: Client, kind: str, namespace: str) -> dict[Ke
 
 
 async def served_estimates(client: Client, namespace: str) -> dict[Key, StartEstimate]:
-    """Return when pending workloads of a namespace, or of all, start; none if it is not served."""
+    """Return when pending workloads of a namespace, or of all, start; no estimates if they are not served."""
     try:
-        answer = await client.request("GET", estimates_path(namespace))
-    except ApiError:
+        answer = await _read(client, StartEstimateList, estimates_path(namespace), {}, "list estimates")
+    except NotServed:
         return {}
-    return {item.metadata.key: item.estimate for item in codec.decode(StartEstimateList, answer).items}
+    return {item.metadata.key: item.estimate for item in answer.items}
 
 
 async def _ask(client: Client, plural: str, key: Key, query: dict[str, str]) -> Explanation:
