@@ -1,5 +1,6 @@
 """The modules of a command are imported when the command is used."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -69,6 +70,14 @@ print(os.environ["SSL_CERT_FILE"])
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert done.stdout.split() == [os.devnull, "/own/authorities"]
+
+
+def test_a_failed_import_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with pytest.raises(ModuleNotFoundError):
+        LazyCommand("absent", "quorate.cli.verbs.absent:absent", "").load()
+    assert "SSL_CERT_FILE" not in os.environ
+    assert gc.isenabled()
 
 
 def deferred(group: object) -> Iterator[LazyCommand]:
