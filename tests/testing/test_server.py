@@ -112,3 +112,7 @@ def _answers(cluster: LocalCluster) -> bool:
         return bool(cluster.list("nodes"))
     except Unreachable:
         return False
+
+
+def test_without_its_kubeconfig_a_cluster_tells_nothing_of_its_workloads(tmp_path: Path) -> None:
+    assert LocalCluster(tmp_path / "absent").unstarted() == []

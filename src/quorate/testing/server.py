@@ -15,6 +15,7 @@ import msgspec
 
 from quorate.inspect.explain.summaries import unstarted
 from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.rest.kubeconfig import InvalidKubeconfig
 from quorate.sdk.blocking import run_blocking
 from quorate.sdk.cluster import Cluster
 from quorate.testing.protocol import Failed, Request, Response, Start, Started, Stop
@@ -48,7 +49,7 @@ class LocalCluster(Cluster):
     def unstarted(self) -> list[str]:
         """Return a line for each workload and pod group that does not run, with the reason.
 
-        Return none if the cluster does not answer.
+        Return no lines if the cluster does not answer, or if the test has changed its kubeconfig.
         """
 
         async def read() -> list[str]:
@@ -57,7 +58,7 @@ class LocalCluster(Cluster):
 
         try:
             return run_blocking(read)
-        except (ApiError, Unreachable):
+        except (ApiError, Unreachable, InvalidKubeconfig):
             return []
 
 
