@@ -1,17 +1,23 @@
 """States and reasons of the summaries that the controllers serve, in lists and in the overview."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from quorate.api.configuration import default_configuration
 from quorate.api.explanation import ExplanationSummary
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, Uid, at_epoch
+from quorate.dashboard.model.explanation_feed import ExplanationFeed
+from quorate.dashboard.model.model import DashboardModel
 from quorate.dashboard.model.workload_index import Listed
 from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, Estimates, WorkloadQuery
 from quorate.dashboard.views import overview, workload_views
+from quorate.kube.clock import WallClock
 from tests.dashboard.objects import NOW, Cluster, a_cluster_queue, a_condition, a_workload
+from tests.kube.fake_server import Answer, FakeServer, Request
 
 ADMITTED = a_condition("Admitted", second=20)
 WAITING = a_condition("quorate.dev/Waiting", reason="QuotaShort", message="cpu: short by 2")
@@ -111,3 +117,26 @@ def test_workloads_of_a_queue_that_admits_nothing_are_held_before_a_summary_says
         assert [row.name for row in page.items] == names
     cluster.put_cluster_queue(a_cluster_queue("q"))
     assert overview.overview(cluster.data, ADMINISTRATOR, NOW).counts.held == 0
+
+
+def test_each_time_that_the_controllers_stop_to_answer_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served = False
+
+    def answer(request: Request) -> Answer:
+        return Answer(200, {"items": []}) if served else Answer(404)
+
+    async def story() -> list[int]:
+        nonlocal served
+        lines = []
+        async with FakeServer(answer) as server, server.client() as client:
+            model = DashboardModel(WallClock(), default_configuration(), lambda informers, data: None)
+            feed = ExplanationFeed(model, client, WallClock(), lambda: True)
+            for is_served in (False, False, True, False):
+                served = is_served
+                await feed.refresh()
+                lines.append(len(caplog.records))
+        return lines
+
+    assert asyncio.run(story()) == [1, 1, 1, 2]

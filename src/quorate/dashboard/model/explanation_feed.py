@@ -48,6 +48,8 @@ class ExplanationFeed:
                 self._problem = str(problem)
                 logger(__name__).warning("states are those of the stored objects", problem=self._problem)
             workloads, pod_groups = {}, {}
+        else:
+            self._problem = ""
         data, note = self._model.data, self._model.changes.note
         for number, key in enumerate(data.workloads.set_summaries(workloads), start=1):
             if data.workloads.refresh(key):
