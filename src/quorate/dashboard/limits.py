@@ -59,6 +59,9 @@ ISSUER_TIMEOUT_S: Final = 10.0  # of a request to the issuer
 ISSUER_BYTES: Final = 256 * 1024  # of an answer of the issuer
 LINK_VALID_S: Final = 3600.0  # of a link that logs in once
 
+# Refreshed data
+UNUSED_S: Final = 1.0  # between two checks whether the dashboard is used
+
 # Logs and manifests
 MOST_LOG_LINES: Final = 1000  # of a pod, the last ones
 LOG_BYTES: Final = 2**18  # of these lines

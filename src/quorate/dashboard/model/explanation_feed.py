@@ -6,17 +6,15 @@ views show the states and reasons in the status of the objects.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from quorate.dashboard.limits import EXPLAINED_REST, EXPLAINED_SLICE, SHORTEST_EXPLAINED_S
 from quorate.dashboard.model.changes import Changed
 from quorate.dashboard.model.model import DashboardModel
+from quorate.dashboard.refreshing import refresh_while_used
 from quorate.inspect.explain.served import NotServed, served_summaries
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
-
-_NOT_USED_S: Final = 1.0  # between two checks whether the dashboard is used
 
 
 class ExplanationFeed:
@@ -31,12 +29,9 @@ class ExplanationFeed:
 
     async def run(self) -> None:
         """Read the summaries until cancelled."""
-        while True:
-            begin, period_s = self._clock.now(), _NOT_USED_S
-            if self._is_used():
-                await self.refresh()
-                period_s = max(SHORTEST_EXPLAINED_S, (self._clock.now() - begin) * (1 + EXPLAINED_REST))
-            await self._clock.sleep_until(begin + period_s)
+        await refresh_while_used(
+            self.refresh, self._is_used, self._clock, SHORTEST_EXPLAINED_S, EXPLAINED_REST
+        )
 
     async def refresh(self) -> None:
         """Read the summaries of all workloads and pod groups, and show them."""

@@ -16,6 +16,7 @@ from quorate.api.explanation import StartEstimate as ServedEstimate
 from quorate.api.meta import Key
 from quorate.dashboard.limits import BUDGET_S, DEADLINE_S, FORECAST_REST, SHORTEST_PERIOD_S
 from quorate.dashboard.queries import NO_ESTIMATES, Estimates, Viewer
+from quorate.dashboard.refreshing import refresh_while_used
 from quorate.dashboard.schema import Forecast, StartEstimate
 from quorate.dashboard.simulation.simulation_process import Cluster, Failure, Forecasted, ForecastTask
 from quorate.dashboard.simulation.simulations import simulate
@@ -54,14 +55,7 @@ class Forecasts:
 
     async def run(self) -> None:
         """Compute forecasts until cancelled."""
-        while True:
-            begin = self._clock.now()
-            if self._is_used():
-                await self._refresh()
-                period_s = max(SHORTEST_PERIOD_S, (self._clock.now() - begin) * (1 + FORECAST_REST))
-            else:
-                period_s = 1.0
-            await self._clock.sleep_until(begin + period_s)
+        await refresh_while_used(self._refresh, self._is_used, self._clock, SHORTEST_PERIOD_S, FORECAST_REST)
 
     async def _refresh(self) -> None:
         served = await served_estimates(self._client, "")
