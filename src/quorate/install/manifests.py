@@ -102,7 +102,7 @@ def witness_installation(namespace: str, image: str) -> Mapping[PurePosixPath, s
 def monitoring_files(namespace: str) -> Mapping[PurePosixPath, str]:
     """Return alerts and dashboards, which need the Prometheus operator and Grafana."""
     return {
-        MONITORING / "kustomization.yaml": _text([monitoring.kustomization()]),
+        MONITORING / "kustomization.yaml": _kustomization(["alerts.yaml"], monitoring.config_map_generator()),
         MONITORING / "alerts.yaml": _text([monitoring.alerts(namespace)]),
         **{MONITORING / name: text for name, text in monitoring.dashboards().items()},
     }
@@ -117,8 +117,9 @@ def _separate_installation(
     return files
 
 
-def _kustomization(resources: list[str]) -> str:
-    return _text([{"apiVersion": KUSTOMIZE, "kind": "Kustomization", "resources": resources}])
+def _kustomization(resources: list[str], generators: Json | None = None) -> str:
+    fields = {"resources": resources, **(generators or {})}
+    return _text([{"apiVersion": KUSTOMIZE, "kind": "Kustomization", **fields}])
 
 
 def chart() -> Mapping[PurePosixPath, str]:

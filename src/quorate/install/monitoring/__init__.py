@@ -39,12 +39,9 @@ def dashboards() -> dict[str, str]:
     }
 
 
-def kustomization() -> Json:
-    """Return a kustomization of the alerts, and of a ConfigMap that the sidecar of Grafana's chart loads."""
+def config_map_generator() -> Json:
+    """Return the fields of a kustomization that make a ConfigMap for the sidecar of Grafana's chart."""
     return {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": ["alerts.yaml"],
         "configMapGenerator": [{"name": "quorate-dashboards", "files": sorted(dashboards())}],
         "generatorOptions": {"disableNameSuffixHash": True, "labels": {"grafana_dashboard": "1"}},
     }
