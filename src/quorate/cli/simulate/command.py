@@ -148,7 +148,9 @@ def simulate(
 def _world(scenario: Path | None, runs: str, cluster: ClusterOptions) -> tuple[str, World]:
     """Return the world to play, and its name; $KUBECONFIG names the cluster if nothing else is named."""
     names_cluster = cluster.kubeconfig is not None or bool(cluster.context)
-    if names_cluster if scenario is not None else not (names_cluster or os.environ.get("KUBECONFIG")):
+    if scenario is None:
+        names_cluster = names_cluster or bool(os.environ.get("KUBECONFIG"))
+    if names_cluster == (scenario is not None):
         raise UsageError(
             "name either a SCENARIO or the cluster to play (--kubeconfig FILE, --context NAME or $KUBECONFIG)"
         )

@@ -5,7 +5,7 @@ from datetime import datetime
 from quorate.api.explanation import NO_START, Explanation, PodCounts, StartEstimate
 from quorate.api.meta import Key, epoch
 from quorate.cli.verbs.printing import Fields, ListSection, Section, TableSection
-from quorate.inspect.formatting import format_duration
+from quorate.inspect.formatting import format_duration, plural
 
 
 def explanation_sections(explanation: Explanation, now: float) -> tuple[Section, ...]:
@@ -88,10 +88,9 @@ def _estimated(estimate: StartEstimate | None, now: float) -> str:
     """Return the age of the estimate, the number of runs, and how far it can be relied on."""
     if estimate is None:
         return ""
-    runs = "1 run" if estimate.runs == 1 else f"{estimate.runs} runs"
     confidence = f", {estimate.confidence} confidence" if estimate.confidence else ""
     age = format_duration(now - epoch(estimate.computed_at))
-    return f"{age} ago, {runs}{confidence}, run times of {estimate.run_times}"
+    return f"{age} ago, {plural(estimate.runs, 'run')}{confidence}, run times of {estimate.run_times}"
 
 
 def _moment(moment: datetime | None) -> str:
