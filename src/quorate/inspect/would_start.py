@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import Workload
@@ -23,8 +23,7 @@ from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.workload import explain_workload
 from quorate.simulate.estimates.forecast import StartTime, forecast
 from quorate.simulate.estimates.snapshot import run_times, snapshot_world
-
-ASSUMED_S: Final = 3600.0  # how long jobs run of which no kind has finished
+from quorate.simulate.limits import ASSUMED_RUN_S
 
 
 class Outlook(Struct, omit_defaults=False):
@@ -54,7 +53,7 @@ async def outlook_of(connection: Connection, config: Path | None, document: Json
         return Outlook(starts="Never", message=explanation.message, enough=explanation.enough)
     waits = partial(Outlook, message=f"it would wait: {explanation.message}", enough=explanation.enough)
     try:
-        start = await estimated_start(client, config, workload, ASSUMED_S)
+        start = await estimated_start(client, config, workload, ASSUMED_RUN_S)
     except UsageError as error:
         return waits(starts="Later", estimate=f"when it would start is not known: {error}")
     return waits(starts="Later", estimate=_estimate(start))
