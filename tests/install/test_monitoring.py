@@ -1,7 +1,6 @@
 """Alerts fire on recorded series; queries of alerts and dashboards name series that are served."""
 
 import copy
-import json
 import re
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from quorate.observe.queueing_metrics import metrics
 from quorate.witness import metrics as witness_metrics
 from tests.e2e.commands import ROOT
 from tests.e2e.world import World, run_story
+from tests.install import dashboard_queries
 from tests.observe.listening import listening
 
 PROMTOOL: Final = shutil.which("promtool")
@@ -32,7 +32,6 @@ FAMILIES: Final = {
 }
 RECORDED: Final = yaml.safe_load(Path(__file__).with_name("recorded_alerts.yaml").read_text())
 OF_PROMETHEUS: Final = {"up": {"job"}}
-_SERIES: Final = re.compile(r"\b((?:kueue|quorate|volcano)_\w+|up)\b(?:\{([^}]*)\})?")
 _BY: Final = re.compile(r"\b(?:by|on) \(([^)]*)\)")
 
 
@@ -46,14 +45,7 @@ def rules() -> Iterator[dict[str, Any]]:
 
 def queries() -> Iterator[str]:
     yield from (rule["expr"] for rule in rules())
-    for text in monitoring.dashboards().values():
-        board = json.loads(text)
-        yield from (target["expr"] for panel in board["panels"] for target in panel["targets"])
-        yield from (
-            variable["query"]["query"]
-            for variable in board["templating"]["list"]
-            if variable["type"] == "query"
-        )
+    yield from dashboard_queries.queries()
 
 
 def family_of(name: str) -> str:
@@ -64,7 +56,7 @@ def family_of(name: str) -> str:
 def test_queries_name_series_and_labels_that_exist() -> None:
     known = FAMILIES | OF_PROMETHEUS
     for query in queries():
-        named = _SERIES.findall(query)
+        named = dashboard_queries.SERIES.findall(query)
         assert named, query
         labels: set[str] = set()
         for name, matchers in named:
@@ -78,12 +70,11 @@ def test_queries_name_series_and_labels_that_exist() -> None:
 
 
 def test_legends_name_labels_that_the_query_keeps() -> None:
-    for text in monitoring.dashboards().values():
-        for panel in json.loads(text)["panels"]:
-            for target in panel["targets"]:
-                legend = {*re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])}
-                kept = {label.strip() for part in _BY.findall(target["expr"]) for label in part.split(",")}
-                assert legend == kept - {"le"}, target
+    for _, panel in dashboard_queries.panels():
+        for target in panel["targets"]:
+            legend = {*re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])}
+            kept = {label.strip() for part in _BY.findall(target["expr"]) for label in part.split(",")}
+            assert legend == kept - {"le"}, target
 
 
 def test_each_alert_has_a_recording_in_which_it_fires_and_one_in_which_not() -> None:
@@ -141,7 +132,9 @@ def test_the_controllers_of_a_local_cluster_serve_the_series_of_their_alerts() -
             session.get(f"{url}/metrics") as answer,
         ):
             served = {*re.findall(r"^# TYPE (\S+) ", await answer.text(), re.MULTILINE)}
-        named = {family_of(name) for query in queries() for name, _ in _SERIES.findall(query)}
+        named = {
+            family_of(name) for query in queries() for name, _ in dashboard_queries.SERIES.findall(query)
+        }
         ours = {name for name in named if name in {family.name for family in families.FAMILIES}}
         assert {
             name for name in ours if name not in served and name.removesuffix("_total") not in served
