@@ -48,6 +48,7 @@ from quorate.kube.log import configure
 from quorate.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.local.cluster import Settings
 from quorate.local.directory import DESCRIPTION, ClusterDirectory, LockedDirectory
+from quorate.local.server.registry.feature_gates import GATES, InvalidGate, disabled_gates
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.local.cluster_description import (
     ClusterDescription,
@@ -145,6 +146,14 @@ def up(
         int,
         typer.Option(min=0, max=65535, help="The port of the dashboard; 0 takes any free port."),
     ] = DEFAULT_DASHBOARD_PORT,
+    feature_gates: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME=BOOL,...",
+            help=f"Feature gates of Kubernetes' own pod groups: {', '.join(sorted(GATES))}. "
+            "All except WorkloadWithJob are on by default.",
+        ),
+    ] = "",
 ) -> None:
     """Start the cluster and keep it running until Ctrl-C, or in the background.
 
@@ -160,6 +169,10 @@ def up(
         raise UsageError("--config has no effect with --without-controllers (drop one of the two)")
     if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
         raise UsageError("--scheduler-conf has no effect with --scheduling plain (drop one of the two)")
+    try:
+        gates_off = disabled_gates(feature_gates)
+    except InvalidGate as error:
+        raise UsageError(f"--feature-gates: {error}") from error
     in_force = None if without_controllers else _configuration(config)
     gang_scheduler = _gang_scheduler_settings(scheduling, scheduler_conf)
     if detach and not in_background:
@@ -174,7 +187,8 @@ def up(
         described = described or earlier
         description = options.override(described)
         pools, process_runtime = runtime_options.nodes(options, described)
-        settings = Settings(pools, port, speed, scheduling is not Scheduling.GANG, process_runtime)
+        plain_scheduler = scheduling is not Scheduling.GANG
+        settings = Settings(pools, port, speed, plain_scheduler, process_runtime, gates_off)
 
         async def serve() -> None:
             async with run_queueing_cluster(

@@ -23,6 +23,7 @@ from quorate.local.runtime.supervisor import DIRECTORY, ProcessRuntime, run_kube
 from quorate.local.server.apiserver import NO_CHECKS, ApiServer
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.discovery.nonresource import Check
+from quorate.local.server.registry.feature_gates import OFF_BY_DEFAULT
 from quorate.local.server.registry.version_conversion import Converter
 from quorate.local.server.storage.store import Key, Store
 
@@ -38,6 +39,7 @@ class Settings:
     speed: float = 1.0  # how much faster than real time simulated pods run
     plain_scheduler: bool = True  # run a scheduler for pods of "default-scheduler"
     runtime: ProcessRuntime | None = None  # the node of this machine, on which pods run as processes
+    disabled_gates: frozenset[str] = OFF_BY_DEFAULT  # feature gates of Kubernetes that are off
 
 
 class AddressUnusable(Exception):
@@ -77,7 +79,16 @@ async def run_cluster(
             await this_machine.wait()
 
     async with (
-        run_server(directory, settings.port, clock, new_uid, converters, ready_checks, DEFAULT_OBJECTS),
+        run_server(
+            directory,
+            settings.port,
+            clock,
+            new_uid,
+            converters,
+            ready_checks,
+            DEFAULT_OBJECTS,
+            settings.disabled_gates,
+        ),
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
         asyncio.TaskGroup() as parts,
     ):
@@ -107,6 +118,7 @@ async def run_server(
     converters: Mapping[str, Converter],
     ready_checks: Mapping[str, Check] = NO_CHECKS,
     required_objects: Sequence[Key] = (),
+    disabled_gates: frozenset[str] = frozenset(),
 ) -> AsyncIterator[str]:
     """Run only the API server, and publish its address in ``directory``; yield its URL.
 
@@ -120,7 +132,10 @@ async def run_server(
     kubelet = directory.path / DIRECTORY / SOCKET
     store = Store(directory.database)
     required = {"default-objects": lambda: all(store.get(key) is not None for key in required_objects)}
-    server = ApiServer(store, tokens, clock, new_uid, converters, keys, {**required, **ready_checks}, kubelet)
+    checks = {**required, **ready_checks}
+    server = ApiServer(
+        store, tokens, clock, new_uid, converters, keys, checks, kubelet, disabled_gates=disabled_gates
+    )
     try:
         try:
             await server.start(HOST, port, credentials.tls)

@@ -64,7 +64,8 @@ def too_long(field: str, value: object, limit: int) -> Cause:
 
 
 def too_many(field: str, count: int, limit: int) -> Cause:
-    return Cause(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
+    noun = "item" if limit == 1 else "items"
+    return Cause(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} {noun}")
 
 
 def format_value(value: object) -> str:

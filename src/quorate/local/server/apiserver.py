@@ -57,8 +57,8 @@ from quorate.local.server.handlers import (
     watch,
 )
 from quorate.local.server.kubelet_client import KubeletClient
-from quorate.local.server.registry.builtin import KINDS
 from quorate.local.server.registry.custom_resources import CustomResourceController
+from quorate.local.server.registry.feature_gates import served_kinds
 from quorate.local.server.registry.kinds import SCALE, Kind, Registry
 from quorate.local.server.registry.strategies import SUBRESOURCE_STRATEGIES
 from quorate.local.server.registry.version_conversion import Converter, converter_for
@@ -99,6 +99,7 @@ class ApiServer:
         keys: ServerKeys | None = None,
         ready_checks: Mapping[str, nonresource.Check] = NO_CHECKS,
         kubelet_socket: Path | None = None,
+        disabled_gates: Iterable[str] = (),
     ) -> None:
         """``tokens``: bearer tokens of users that are not service accounts.
 
@@ -106,6 +107,7 @@ class ApiServer:
         ``keys``: without them, service account tokens become invalid when the server stops.
         ``ready_checks``: what else than this server has to hold before /readyz answers with 200, by name.
         ``kubelet_socket``: of the kubelet of this machine, which serves logs and exec of its pods.
+        ``disabled_gates``: the feature gates of ``feature_gates.GATES`` that are off.
         """
         keys = keys or new_server_keys(clock.now())
         self._kubelet = KubeletClient(kubelet_socket)
@@ -121,7 +123,7 @@ class ApiServer:
             TokenAuthenticator(tokens, ServiceAccountTokens(keys.tokens, store, clock, new_uid)),
             usage=partial(pod_streams.usage_of, store, self._kubelet) if kubelet_socket else simulated_usage,
         )
-        self._server.registry.register(*KINDS)
+        self._server.registry.register(*served_kinds(disabled_gates))
         self._custom_resources = CustomResourceController(
             store,
             self._server.registry,

@@ -42,6 +42,16 @@ def _name_with_default(obj: Json, annotation: str) -> str:
     return f"{metadata['name']} (default)" if is_default else str(metadata["name"])
 
 
+def pod_group_state(obj: Json) -> str:
+    """Return the reason of a disruption, else whether the group is scheduled."""
+    conditions = {condition["type"]: condition for condition in _status(obj).get("conditions") or ()}
+    if "DisruptionTarget" in conditions:
+        return str(conditions["DisruptionTarget"]["reason"])
+    if "PodGroupScheduled" not in conditions:
+        return "Pending"
+    return "Scheduled" if conditions["PodGroupScheduled"]["status"] == "True" else "Unschedulable"
+
+
 def node_states(obj: Json) -> str:
     ready = [c for c in _status(obj).get("conditions") or [] if c["type"] == "Ready"]
     states = ["Ready" if ready[0]["status"] == "True" else "NotReady"] if ready else ["Unknown"]
@@ -341,6 +351,7 @@ CELLS: Mapping[str, Callable[[Json], Any]] = {
     "node_states": node_states,
     "parameter_kind": parameter_kind,
     "parameter_reference": parameter_reference,
+    "pod_group_state": pod_group_state,
     "phase": lambda obj: (
         "Terminating" if "deletionTimestamp" in obj["metadata"] else value_at(obj, "status.phase", "")
     ),
@@ -351,6 +362,7 @@ CELLS: Mapping[str, Callable[[Json], Any]] = {
     "requested_duration": requested_duration,
     "role": lambda obj: f"{obj['roleRef']['kind']}/{obj['roleRef']['name']}",
     "scale_target": scale_target,
+    "scheduling_policy": lambda obj: "Gang" if value_at(obj, "spec.schedulingPolicy.gang", None) else "Basic",
     "selected_labels": lambda obj: labels_text(_spec(obj).get("selector")),
     "selector": selector,
     "service_accounts": lambda obj: _subjects(obj, "ServiceAccount"),

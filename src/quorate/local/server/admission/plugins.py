@@ -5,12 +5,11 @@ import ipaddress
 from quorate.api.codec import Json
 from quorate.api.quantity import parse_quantity
 from quorate.local.objects.errors import Cause, forbidden, not_found
-from quorate.local.server.admission import limit_ranger
+from quorate.local.server.admission import limit_ranger, pod_groups, priority
 from quorate.local.server.registry.defaults.pods import add_default_tolerations
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry, Key
 
-PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
@@ -39,10 +38,13 @@ def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
     """Run the mutating plugins of the kind.  Raises StatusError(403)."""
     if context.kind.resource == "pods":
         _service_account(context, obj)
-        _priority(context, obj)
+        priority.set_pod_priority(context, obj)
         add_default_tolerations(obj["spec"])
         limit_ranger.set_defaults(obj, limit_ranger.limit_ranges_of(context))
         apply_runtime_class(context, obj)
+    elif context.kind.resource == pod_groups.POD_GROUPS:
+        pod_groups.protect(obj)
+        priority.set_pod_group_priority(context, obj)
     elif context.kind.resource == "persistentvolumeclaims":
         _storage_class(context, obj["spec"])
     elif context.kind.resource == "nodes":
@@ -56,6 +58,14 @@ def run_validating_plugins(context: RequestContext, obj: Json) -> None:
     if context.kind.resource == "pods":
         limit_ranger.check_bounds(obj, limit_ranger.limit_ranges_of(context))
         check_overhead(context, obj)
+    elif context.kind.resource == pod_groups.POD_GROUPS:
+        pod_groups.check_template(context, obj)
+
+
+def run_update_plugins(context: RequestContext, new: Json, old: Json) -> None:
+    """Run the validating plugins of an update of the kind.  Raises StatusError(403)."""
+    if context.kind.resource == pod_groups.JOBS and not context.info.subresource:
+        pod_groups.check_parallelism(context, new, old)
 
 
 def run_status_plugins(context: RequestContext, new: Json, old: Json) -> None:
@@ -102,45 +112,6 @@ def _service_account(context: RequestContext, pod: Json) -> None:
         where = f"{context.namespace}/{name}"
         message = f'error looking up service account {where}: serviceaccount "{name}" not found'
         raise context.forbidden(pod, message)
-
-
-def _priority(context: RequestContext, pod: Json) -> None:
-    """Set priority and preemption policy from the priority class, or from the default class."""
-    spec = pod["spec"]
-    name = spec.get("priorityClassName", "")
-    if name:
-        entry = context.server.store.get(Key(PRIORITY_CLASSES, "", name))
-        if entry is None:
-            raise context.forbidden(pod, f"no PriorityClass with name {name} was found")
-        priority_class = entry.decode()
-    else:
-        priority_class = _default_class(context)
-        if priority_class:
-            spec["priorityClassName"] = priority_class["metadata"]["name"]
-    value = priority_class.get("value", 0)
-    if spec.get("priority", value) != value:
-        message = (
-            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec;"
-            f" priority admission controller computed {value} from the given PriorityClass name"
-        )
-        raise context.forbidden(pod, message)
-    spec["priority"] = value
-    spec.setdefault("preemptionPolicy", priority_class.get("preemptionPolicy", "PreemptLowerPriority"))
-
-
-def _default_class(context: RequestContext) -> Json:
-    """Return the default priority class with the lowest value; an empty object if there is no default."""
-    classes = context.server.store.usable(PRIORITY_CLASSES, _default_priority, "Priority")
-    _, _, default = min(filter(None, classes), key=lambda ranked: ranked[:2], default=(0, "", {}))
-    return default
-
-
-def _default_priority(entry: Entry) -> tuple[int, str, Json] | None:
-    """Return value, name and object of a default class; None for any other class."""
-    priority_class = entry.decode()
-    if not priority_class.get("globalDefault"):
-        return None
-    return int(priority_class["value"]), entry.key.name, priority_class
 
 
 def _storage_class(context: RequestContext, spec: Json) -> None:

@@ -93,6 +93,7 @@ async def guaranteed_update(
             new = await webhooks.mutate(context, "UPDATE", new, old)
         updated = await context.check(size, prepare_update, context, new, old)
         check_escalation(context, updated, old)
+        plugins.run_update_plugins(context, updated, old)
         if not fields_tracked:
             await context.compute(size, field_tracking.track_fields, context, updated, old)
         if not admitted:

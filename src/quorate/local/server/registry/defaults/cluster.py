@@ -150,6 +150,14 @@ def _alternatives(request: Json) -> Iterator[Json]:
     yield from request.get("firstAvailable", ())
 
 
+def keep_metadata(new: Json, old: Json) -> None:
+    """Restore the metadata that users set."""
+    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+        new["metadata"].pop(name, None)
+        if name in old["metadata"]:
+            new["metadata"][name] = old["metadata"][name]
+
+
 def keep_request(new: Json, old: Json) -> None:
     """Restore the spec of a certificate request, which never changes."""
     new["spec"] = old["spec"]

@@ -50,6 +50,7 @@ CONSTANTS: Mapping[str, Mapping[str, Any]] = {
     },
     "PersistentVolumeClaim": {"spec.volumeMode": "Filesystem", "status.phase": "Pending"},
     "PodDisruptionBudget": {"spec": {}},
+    "PodGroup": {"spec.disruptionMode": "Pod"},
     "PriorityClass": {"value": 0, "preemptionPolicy": "PreemptLowerPriority"},
     "StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
     "ValidatingAdmissionPolicy": {

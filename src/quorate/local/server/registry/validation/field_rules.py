@@ -93,6 +93,7 @@ class FieldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     max_bytes: int | None = None
     enum: tuple[str, ...] = ()
     minimum: int | None = None
+    maximum: int | None = None
     positive: bool = False
     range: tuple[int, int] | None = None
     equals: Any = msgspec.UNSET
@@ -106,6 +107,7 @@ class FieldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     immutable: bool | str = False
     frozen: str = ""
     once_set: bool = False
+    hidden: bool = False
     at: str | None = None
     no_index: bool = False
     include: str = ""
@@ -236,7 +238,10 @@ def check_update(type_name: str, new: Json, old: Json, path: str = "") -> Causes
             if rule.frozen:
                 yield forbidden_field(where, rule.frozen)
             else:
-                yield invalid_value(where, now, IMMUTABLE if rule.immutable is True else str(rule.immutable))
+                value = None if rule.hidden else now
+                yield invalid_value(
+                    where, value, IMMUTABLE if rule.immutable is True else str(rule.immutable)
+                )
 
 
 def _value_at(obj: Json, field: str) -> Any:
@@ -293,6 +298,8 @@ def _bounds(rule: FieldRule) -> Iterator[Check]:
         )
     if (minimum := rule.minimum) is not None:
         yield _invalid_if(lambda value: value < minimum, f"must be greater than or equal to {minimum}")
+    if (maximum := rule.maximum) is not None:
+        yield _invalid_if(lambda value: value > maximum, f"must be less than or equal to {maximum}")
     if rule.positive:
         yield _invalid_if(lambda value: value <= 0, "must be greater than zero")
     if rule.range is not None:

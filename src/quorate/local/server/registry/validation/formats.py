@@ -28,6 +28,7 @@ LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 QUALIFIED_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+CONDITION_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 ENVIRONMENT_NAME = re.compile(r"[\x20-\x3c\x3e-\x7e]+")
@@ -39,6 +40,7 @@ def _regex_note(example: str, regex: str) -> str:
     return f"(e.g. {example}, regex used for validation is '{regex}')"
 
 
+_KEY_NOTE = _regex_note("'MyName',  or 'my.name',  or '123-abc'", QUALIFIED_PART.pattern)
 Format = Callable[[Any], Iterator[str]]
 
 
@@ -60,12 +62,21 @@ subdomain = _pattern(
     " start and end with an alphanumeric character " + _regex_note("'example.com'", SUBDOMAIN.pattern),
     253,
 )
-label = _pattern(
+_label = _pattern(
     LABEL,
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and"
     " end with an alphanumeric character " + _regex_note("'my-name',  or '123-abc'", LABEL.pattern),
     63,
 )
+
+
+def label(value: str) -> Iterator[str]:
+    """Check a DNS label."""
+    is_subdomain = not LABEL.fullmatch(value) and SUBDOMAIN.fullmatch(value)
+    for message in _label(value):
+        yield "must not contain dots" if is_subdomain and "RFC" in message else message
+
+
 label_value = _pattern(
     LABEL_VALUE,
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must"
@@ -102,8 +113,9 @@ def qualified(value: str) -> Iterator[str]:
         yield "prefix part must be non-empty"
     if "/" in prefix:
         yield (
-            "a qualified name must consist of alphanumeric characters, '-', '_' or '.'"
-            " with an optional DNS subdomain prefix and '/'"
+            "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and"
+            f" end with an alphanumeric character {_KEY_NOTE} with an optional DNS subdomain prefix and '/'"
+            " (e.g. 'example.com/MyName')"
         )
         return
     if prefix:
@@ -115,10 +127,7 @@ def qualified(value: str) -> Iterator[str]:
     if not QUALIFIED_PART.fullmatch(name):
         yield (
             "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with"
-            " an alphanumeric character "
-            + _regex_note(
-                "'MyName',  or 'my.name',  or '123-abc'", "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-            )
+            f" an alphanumeric character {_KEY_NOTE}"
         )
 
 
@@ -306,6 +315,15 @@ FORMATS: Mapping[str, Format] = {
     "celName": _pattern(CEL_NAME, "name is not a valid CEL identifier"),
     "certificateBundle": certificate_bundle,
     "certificateRequest": certificate_request,
+    "conditionReason": _pattern(
+        CONDITION_REASON,
+        "a condition reason must start with alphabetic character, optionally followed by a string of"
+        " alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' "
+        + _regex_note(
+            "'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB'",
+            CONDITION_REASON.pattern,
+        ),
+    ),
     "cronSchedule": cron_schedule,
     "dataKey": data_key,
     "distinctKeys": _holds(lambda keys: len(set(keys)) == len(keys), "must not name a key twice"),

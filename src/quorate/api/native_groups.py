@@ -1,0 +1,139 @@
+"""scheduling.k8s.io/v1alpha2: Kubernetes' own Workloads and PodGroups, as of 1.36.
+
+All that differs between the versions of this API is in this module.  Kubernetes 1.37 serves ``v1beta1``.
+"""
+
+from typing import Final
+
+from quorate.api.meta import Condition, Int32, ObjectMeta, Struct, always_encoded
+
+GROUP: Final = "scheduling.k8s.io"
+VERSION: Final = "v1alpha2"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
+"""Keeps a pod group until no active pod refers to it."""
+
+# Feature gates of Kubernetes.
+GENERIC_WORKLOAD: Final = "GenericWorkload"
+WORKLOAD_WITH_JOB: Final = "WorkloadWithJob"
+
+# Condition types of a pod group.
+POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+# Reasons of these conditions.
+SCHEDULED: Final = "Scheduled"
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
+PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
+
+# How a group is disrupted.
+BY_POD: Final = "Pod"
+AS_A_WHOLE: Final = "PodGroup"
+
+
+class BasicPolicy(Struct):
+    """Every pod is placed on its own."""
+
+
+class GangPolicy(Struct):
+    """At least ``min_count`` pods are placed, or none."""
+
+    min_count: Int32 = always_encoded(int)
+
+
+class SchedulingPolicy(Struct):
+    """One of two policies."""
+
+    basic: BasicPolicy | None = None
+    gang: GangPolicy | None = None
+
+
+class TopologyConstraint(Struct):
+    """All pods run on nodes with the same value of the label ``key``."""
+
+    key: str = ""
+
+
+class SchedulingConstraints(Struct):
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class PodGroupResourceClaim(Struct):
+    """A claim that the pods of a group share: an existing claim, or a claim made from a template."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class WorkloadTemplateReference(Struct):
+    workload_name: str = ""
+    pod_group_template_name: str = ""
+
+
+class TemplateReference(Struct):
+    workload: WorkloadTemplateReference | None = None
+
+
+class PodGroupTemplate(Struct):
+    name: str = ""
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    scheduling_constraints: SchedulingConstraints | None = None
+    resource_claims: tuple[PodGroupResourceClaim, ...] = ()
+    disruption_mode: str = ""
+    priority_class_name: str = ""
+    priority: Int32 | None = None
+
+
+class ControllerReference(Struct):
+    """The object in the same namespace for which a workload was made."""
+
+    kind: str
+    name: str
+    api_group: str = ""
+
+
+class WorkloadSpec(Struct):
+    controller_ref: ControllerReference | None = None
+    pod_group_templates: tuple[PodGroupTemplate, ...] = ()
+
+
+class Workload(Struct):
+    metadata: ObjectMeta
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class PodGroupSpec(Struct):
+    pod_group_template_ref: TemplateReference | None = None
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    scheduling_constraints: SchedulingConstraints | None = None
+    resource_claims: tuple[PodGroupResourceClaim, ...] = ()
+    disruption_mode: str = ""
+    priority_class_name: str = ""
+    priority: Int32 | None = None
+
+    @property
+    def topology_key(self) -> str:
+        """The label with the same value on all nodes of the group; empty without a constraint."""
+        constraints = self.scheduling_constraints
+        return constraints.topology[0].key if constraints is not None and constraints.topology else ""
+
+
+class PodGroupClaimStatus(Struct):
+    """The claim that was made for a group from a template; None: the group needs none."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PodGroupStatus(Struct):
+    conditions: tuple[Condition, ...] = ()
+    resource_claim_statuses: tuple[PodGroupClaimStatus, ...] = ()
+
+
+class PodGroup(Struct):
+    """The pods of a namespace that name this group in ``spec.schedulingGroup``."""
+
+    metadata: ObjectMeta
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
