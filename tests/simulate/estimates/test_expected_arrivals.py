@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.kueue import Workload
 from quorate.api.meta import at_epoch
+from quorate.queueing.planning.work_kinds import WorkKind
 from quorate.simulate.estimates.expected_arrivals import ArrivalStore, arrivals_of
-from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind
+from quorate.simulate.estimates.run_time_store import RunTimeStore
 from quorate.simulate.inputs.distributions import Choice, Exponential
 from quorate.simulate.limits import FEWEST_EXPECTED, HORIZON_S
 

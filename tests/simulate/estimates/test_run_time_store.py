@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.kueue import Workload
-from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind, name_pattern, ran_s
+from quorate.queueing.planning.work_kinds import WorkKind, name_pattern
+from quorate.simulate.estimates.run_time_store import RunTimeStore, ran_s
 
 QUEUE = ("team", "training")
 NIGHTLY = WorkKind(QUEUE, "Job", "nightly-#")

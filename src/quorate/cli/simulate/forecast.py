@@ -23,9 +23,10 @@ from quorate.inspect.formatting import format_duration
 from quorate.inspect.live_cluster import LiveCluster, MissingPermission, read_cluster
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from quorate.queueing.planning.work_kinds import kind_of
 from quorate.simulate.estimates import forecast as forecasts
 from quorate.simulate.estimates.forecast import StartTime, confidence_of
-from quorate.simulate.estimates.run_time_store import kind_of, learned_from
+from quorate.simulate.estimates.run_time_store import learned_from
 from quorate.simulate.estimates.snapshot import snapshot_world, with_expected
 from quorate.simulate.limits import PLAYS
 

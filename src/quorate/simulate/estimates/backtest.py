@@ -14,12 +14,13 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.kube.resources import WORKLOADS
+from quorate.queueing.planning.work_kinds import WorkKind, kind_of, queue_of
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.records import NEVER, JobRecords
 from quorate.simulate.engine.simulated_job import SimulatedJob
 from quorate.simulate.estimates.expected_arrivals import ArrivalStore
 from quorate.simulate.estimates.forecast import forecast
-from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind, kind_of, queue_of
+from quorate.simulate.estimates.run_time_store import RunTimeStore
 from quorate.simulate.estimates.snapshot import run_times, with_expected, with_run_times
 from quorate.simulate.inputs.submissions import MS, number_of_jobs
 from quorate.simulate.inputs.world import World

@@ -16,7 +16,8 @@ from quorate.api.core.pod_templates import PlaceableTemplate
 from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import epoch
-from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind, kind_of
+from quorate.queueing.planning.work_kinds import WorkKind, kind_of
+from quorate.simulate.estimates.run_time_store import RunTimeStore
 from quorate.simulate.inputs.distributions import Choice, Distribution, Exponential
 from quorate.simulate.inputs.scenario import Arrivals, JobClass, PodSetShape
 from quorate.simulate.limits import FEWEST_EXPECTED, HORIZON_S, LEAST_SEEN_S, MAX_KINDS, MAX_RUN_TIMES

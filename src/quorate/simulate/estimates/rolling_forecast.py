@@ -19,6 +19,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.queueing.conditions import is_finished
+from quorate.queueing.planning.work_kinds import kind_of
 from quorate.simulate.estimates.expected_arrivals import ArrivalStore, can_be_played
 from quorate.simulate.estimates.forecast import (
     confidence_of,
@@ -26,7 +27,7 @@ from quorate.simulate.estimates.forecast import (
     quantile,
     waiting_workloads,
 )
-from quorate.simulate.estimates.run_time_store import RunTimeStore, kind_of
+from quorate.simulate.estimates.run_time_store import RunTimeStore
 from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_world, with_expected
 from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS, REPEATED
 

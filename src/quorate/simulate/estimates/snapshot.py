@@ -34,8 +34,9 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.queueing import conditions as c
+from quorate.queueing.planning.work_kinds import WorkKind, kind_of, queue_of
 from quorate.simulate.estimates.expected_arrivals import Expected, can_be_played, equally_likely
-from quorate.simulate.estimates.run_time_store import RunTimeStore, WorkKind, kind_of, learned_from, queue_of
+from quorate.simulate.estimates.run_time_store import RunTimeStore, learned_from
 from quorate.simulate.inputs.scenario import API_VERSION, CLASS_ANNOTATION, Arrivals, JobClass, Scenario
 from quorate.simulate.inputs.world import World
 from quorate.simulate.limits import FEWEST_RUN_TIMES, HORIZON_S, MAX_RUN_TIMES
