@@ -19,7 +19,7 @@ from rich.table import Table
 
 from bench.limits import check_limits
 from quorate.kube.resources import CLUSTER_QUEUES
-from quorate.queueing.cluster_queue import BACKFILL, EASY
+from quorate.queueing.planning.rules import BACKFILL
 from quorate.simulate.engine.player import play
 from quorate.simulate.inputs.world import World, read_world
 from quorate.simulate.results.summary import summarize
@@ -30,10 +30,10 @@ SEEDS: Final = range(1, 6)
 SETTINGS: Final[dict[str, tuple[str, str, float | None]]] = {
     "BestEffortFIFO": ("BestEffortFIFO", "", None),
     "StrictFIFO": ("StrictFIFO", "", None),
-    "EASY, exact": ("BestEffortFIFO", EASY, 1),
-    "EASY, twice": ("BestEffortFIFO", EASY, 2),
-    "EASY, five times": ("BestEffortFIFO", EASY, 5),
-    "EASY, nothing declared": ("BestEffortFIFO", EASY, None),
+    "EASY, exact": ("BestEffortFIFO", "EASY", 1),
+    "EASY, twice": ("BestEffortFIFO", "EASY", 2),
+    "EASY, five times": ("BestEffortFIFO", "EASY", 5),
+    "EASY, nothing declared": ("BestEffortFIFO", "EASY", None),
 }
 EXAMPLE: Final = Path("examples/simulate/supercomputer.yaml")
 

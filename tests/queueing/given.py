@@ -34,7 +34,6 @@ from quorate.controllers.jobframework.construct_workload import Priority, resolv
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing import conditions as c
-from quorate.queueing.cluster_queue import BACKFILL
 from quorate.queueing.nodes.node_fit import NODE_FIT
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.cycle import AdmissionCycle
@@ -197,8 +196,10 @@ class GivenWorld:
         if "admissionMode" in queue:
             spec["admissionScope"] = {"admissionMode": queue["admissionMode"]}
         metadata: Json = {"name": name}
-        if "backfill" in queue:
-            metadata["annotations"] = {BACKFILL: queue["backfill"]}
+        if "annotations" in queue:
+            metadata["annotations"] = {
+                f"quorate.dev/{key}": text for key, text in queue["annotations"].items()
+            }
         self.state.put_cluster_queue(codec.convert(ClusterQueue, {"metadata": metadata, "spec": spec}))
 
     def put_admission_check(self, name: str, given: Json) -> None:

@@ -151,7 +151,7 @@ class History:
         if self._is(20):
             queue["strategy"] = "StrictFIFO"
         if self._kind == "backfilling" and self._is(80):
-            queue["backfill"] = "EASY"
+            queue["annotations"] = {"backfill": "EASY"}
         if self._is(20):
             queue["namespaceSelector"] = {"team": "x"}
         if self._is(20 if self._kind == "searching" else 60):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorate.api.configuration.planned_starts import PlannedStartRules
 from quorate.api.kueue import (
     Admission,
     RequeueState,
@@ -334,6 +335,18 @@ QUEUE_INACTIVE = "not QuotaReserved Inadmissible, quorate.dev/Waiting QueueInact
             RUNNING,
             "DeactivationTarget MaximumExecutionTimeExceeded",
             id="past execution time counts",
+        ),
+        pytest.param(
+            a_workload(RESERVED, is_(c.ADMITTED, at=900)),
+            queues(planned_start_rules=PlannedStartRules(default_maximum_s=90, enforces_default=True)),
+            "DeactivationTarget MaximumExecutionTimeExceeded",
+            id="the default maximum of the queue is enforced",
+        ),
+        pytest.param(
+            a_workload(RESERVED, is_(c.ADMITTED, at=900)),
+            queues(planned_start_rules=PlannedStartRules(default_maximum_s=90)),
+            "wake 1200",
+            id="the default maximum of the queue is not enforced",
         ),
     ],
 )

@@ -12,13 +12,14 @@ from quorate.queueing.conditions import has_quota_reservation
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.reasons import remedies
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
+from quorate.queueing.planning.work_kinds import WorkKind
 from quorate.queueing.scheduling.planned_starts import PlannedStarts
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
 
 def queue(cpu: int, **others: Any) -> Json:
-    return {"quota": [{"default": {"cpu": cpu}}], "backfill": "EASY", **others}
+    return {"quota": [{"default": {"cpu": cpu}}], "annotations": {"backfill": "EASY"}, **others}
 
 
 def job(name: str, cpu: int, created: int, maximum_s: int | None = None, **others: Any) -> Json:
@@ -246,3 +247,40 @@ def test_the_heads_of_other_queues_keep_to_a_plan_of_the_same_round() -> None:
     world.run({"cycle": 12})
     assert started(world) == {"first"}
     assert planned(world) == ("large", float("inf"))
+
+
+def test_annotations_without_effect_are_shown_on_their_queue_alone() -> None:
+    world = World(
+        {
+            "flavors": ["default"],
+            "clusterQueues": {"q": queue(8, annotations={"backfill": "easy"}), "other": queue(8)},
+            "workloads": [],
+        }
+    )
+    (active,) = world.state.cluster_queue_status("q", 0.0).conditions
+    assert (active.status, active.message) == (
+        "True",
+        "Can admit new workloads; without effect: metadata.annotations[quorate.dev/backfill]: 'easy' is not "
+        "allowed here (write None, EASY, Conservative)",
+    )
+    (active,) = world.state.cluster_queue_status("other", 0.0).conditions
+    assert active.message == "Can admit new workloads"
+
+
+def test_a_learned_bound_lets_a_workload_pass_and_gives_the_planned_start() -> None:
+    world = a_world(job("first", 4, 0), LARGE, job("later", 4, 2))
+    assert planned(world) == ("large", float("inf"))
+    world.state.set_learned_bounds({WorkKind(("default", "q")): 50.0})
+    world.run({"cycle": 12})
+    assert planned(world) == ("large", 60)
+    assert started(world) == {"first", "later"}
+    world.now = 61.0  # both have run longer than expected
+    world.state.set_learned_bounds({WorkKind(("default", "q")): 51.0})
+    assert planned(world) == ("large", 110)
+
+
+def test_the_default_of_its_queue_lets_a_workload_pass() -> None:
+    annotations = {"backfill": "EASY", "default-maximum-execution-time": "100s"}
+    world = a_world(FIRST, LARGE, job("later", 4, 2), q=queue(8, annotations=annotations))
+    assert started(world) == {"first", "later"}
+    assert planned(world) == ("large", 110)

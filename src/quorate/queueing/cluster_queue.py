@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import islice
-from typing import Final
 
 import msgspec
 
@@ -30,11 +29,10 @@ from quorate.queueing.pending.effective_requests import held_count, needed_count
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.queue import PendingQueue
+from quorate.queueing.planning.bounds import BoundInputs, RunBound, run_bound
+from quorate.queueing.planning.rules import annotated_rules
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
-
-BACKFILL: Final = "quorate.dev/backfill"  # an annotation of cluster queues
-EASY: Final = "EASY"  # its only value; with another one, or without, nothing is planned
 
 
 class Reservation:
@@ -134,6 +132,7 @@ class ClusterQueueState:
     """A cluster queue with its pending workloads and its reservations."""
 
     __slots__ = (
+        "_bound_inputs",
         "findings",
         "generation",
         "groups",
@@ -144,25 +143,33 @@ class ClusterQueueState:
         "object",
         "outside",
         "pending",
+        "planned_start_findings",
+        "planned_start_rules",
         "reservations",
         "spec",
         "totals",
     )
 
     def __init__(
-        self, object_: ClusterQueue, node: Node, parked: dict[Key, None], version: Callable[[], int]
+        self,
+        object_: ClusterQueue,
+        node: Node,
+        parked: dict[Key, None],
+        version: Callable[[], int],
+        bound_inputs: BoundInputs,
     ) -> None:
         """Collect in ``parked`` the workloads that become inadmissible without an evaluation.
 
         ``version``: see ``QueueTrees.version``.
         """
         self.name = object_.metadata.name
+        self._bound_inputs = bound_inputs
         self.put_object(object_)
         self.node = node
         self.groups = flavor_groups(object_.spec)
         self.findings = spec_findings(object_.spec)
         self.inactive_reasons: tuple[InactiveReason, ...] = ()  # by precedence; empty: it may admit
-        self.pending = PendingQueue(version, parked)
+        self.pending = PendingQueue(version, parked, lambda entry: self.bound(entry.workload).seconds)
         # The usage of ``node`` is exactly that of these reservations, and what pods use outside of quota, by
         # workload.
         self.reservations: dict[Key, Reservation] = {}
@@ -175,11 +182,18 @@ class ClusterQueueState:
         self.object = object_
         self.spec = object_.spec
         self.is_strict = object_.spec.queueing_strategy == "StrictFIFO"
+        self.planned_start_rules, self.planned_start_findings = annotated_rules(
+            object_.metadata.annotations, self._bound_inputs.defaults
+        )
 
     @property
     def backfills(self) -> bool:
-        """Return True if the first workload that does not fit gets a planned start, see ``PlannedStarts``."""
-        return self.object.metadata.annotations.get(BACKFILL) == EASY
+        """Return True if workloads that do not fit get planned starts, see ``PlannedStarts``."""
+        return self.planned_start_rules.backfill != "None"
+
+    def bound(self, workload: Workload) -> RunBound:
+        """Return how long ``workload`` runs at most in this queue."""
+        return run_bound(workload, self.planned_start_rules, self._bound_inputs.learned)
 
     @property
     def uses_admission_fair_sharing(self) -> bool:

@@ -25,6 +25,7 @@ from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry, LastAssignment, RequeueReason
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
+from quorate.queueing.planning.bounds import BoundInputs
 from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.reservation_places import ReservationPlaces
 from quorate.queueing.workload_slices import replaced_slice
@@ -47,6 +48,7 @@ class Ledger(ReservationPlaces):
         self.progress = 0
         # By cluster queue: the first workload that waits for quota or places, with a planned start.
         self.planned: dict[str, Entry] = {}
+        self.bound_inputs = BoundInputs(configuration.planned_starts)
         self.reservation_changes = 0  # how often one was added or removed
         self.unready = UnreadyWorkloads()  # exactly the reservations of unready workloads
         self.now = 0.0  # the latest time that a caller passed, epoch seconds

@@ -114,9 +114,9 @@ class QueueObjects:
         ledger, name = self.ledger, cluster_queue.metadata.name
         queue = ledger.cluster_queues.get(name)
         if queue is not None:
-            old, backfilled = queue.object, queue.backfills
+            old, rules = queue.object, queue.planned_start_rules
             queue.put_object(cluster_queue)
-            if queue.backfills != backfilled:
+            if queue.planned_start_rules != rules:
                 ledger.end_plan(queue)
                 ledger.schedule_requeue(queue.node)
             if old.spec == cluster_queue.spec and is_terminating(old) == is_terminating(cluster_queue):
@@ -145,7 +145,7 @@ class QueueObjects:
     def _add_cluster_queue(self, cluster_queue: ClusterQueue, node: Node) -> ClusterQueueState:
         ledger, name = self.ledger, cluster_queue.metadata.name
         ledger.cluster_queues[name] = queue = ClusterQueueState(
-            cluster_queue, node, ledger.parked, partial(ledger.version, node)
+            cluster_queue, node, ledger.parked, partial(ledger.version, node), ledger.bound_inputs
         )
         for reservation in ledger.reservations.values():
             if reservation.admission.cluster_queue == name:

@@ -109,7 +109,8 @@ def _consumed_usage(consumed_usage: ConsumedUsage) -> LocalQueueFairSharingStatu
 
 def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, str, str]:
     if not queue.inactive_reasons:
-        return "True", "Ready", "Can admit new workloads"
+        findings = (f"; without effect: {finding}" for finding in queue.planned_start_findings)
+        return "True", "Ready", "".join(("Can admit new workloads", *findings))
     first = queue.inactive_reasons[0]
     if isinstance(first, Terminating):
         return (

@@ -26,6 +26,7 @@ from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueVi
 from quorate.queueing.outside_quota import ANNOTATION, recorded_use
 from quorate.queueing.pending.ordering import may_queue, queue_order
 from quorate.queueing.pending.second_pass_queue import second_pass_need
+from quorate.queueing.planning.bounds import LearnedBounds
 from quorate.queueing.pods_ready import queue_overrides
 from quorate.queueing.queue_objects import QueueObjects
 
@@ -66,6 +67,7 @@ class State(QueueObjects):
         self.nodes.ledger = ledger
         self.request_updates.take_over(fresh.request_updates)
         ledger.now = max(ledger.now, old.now)
+        ledger.bound_inputs.learned = old.bound_inputs.learned
         ledger.second_pass.take_over(old.second_pass)
         for key, queue in old.local_queues.items():
             if key in ledger.local_queues:
@@ -89,6 +91,14 @@ class State(QueueObjects):
                 for reservation in ledger.reservations.values()
                 if not reservation.evicted
             }
+
+    def set_learned_bounds(self, bounds: LearnedBounds) -> None:
+        """Take over until when workloads run at most, as learned from finished ones of their kinds."""
+        ledger = self.ledger
+        if ledger.bound_inputs.learn(bounds):
+            for queue in ledger.cluster_queues.values():
+                if queue.backfills:
+                    ledger.schedule_requeue(queue.node)
 
     # Workloads.
 
@@ -310,6 +320,7 @@ class State(QueueObjects):
             active=self.ledger.is_active(queue),
             stop_policy=queue.spec.stop_policy,
             checks=queue.checks_for(admission),
+            planned_start_rules=queue.planned_start_rules,
             overrides=queue_overrides(queue.spec, queue.object.metadata.annotations),
         )
 

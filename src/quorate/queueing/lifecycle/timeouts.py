@@ -148,9 +148,17 @@ def _on_pods_ready_timeout(context: WorkloadContext, timeout: RunningTimeout) ->
     return replace(eviction, status=replace(eviction.status, requeue_state=action.state))
 
 
+def _maximum_execution_time_s(context: WorkloadContext) -> float | None:
+    """Return the declared maximum execution time, or that of the queue; None if there is none to enforce."""
+    declared_s = context.workload.spec.maximum_execution_time_seconds
+    queue = context.queues.cluster_queue
+    if declared_s is not None or queue is None or not queue.planned_start_rules.enforces_default:
+        return declared_s
+    return queue.planned_start_rules.default_maximum_s
+
+
 def _remaining_execution_time_s(context: WorkloadContext) -> float | None:
-    workload = context.workload
-    limit_s = workload.spec.maximum_execution_time_seconds
+    workload, limit_s = context.workload, _maximum_execution_time_s(context)
     admitted = find_condition(workload.status.conditions, c.ADMITTED)
     if (
         limit_s is None
@@ -167,10 +175,10 @@ def _remaining_execution_time_s(context: WorkloadContext) -> float | None:
 def _on_execution_time_exceeded(context: WorkloadContext) -> Transition:
     if is_true(context.workload.status.conditions, c.DEACTIVATION_TARGET):
         return Transition()
-    limit_s = context.workload.spec.maximum_execution_time_seconds
+    limit_s = _maximum_execution_time_s(context)
     target = _deactivation_target(context, c.MAXIMUM_EXECUTION_TIME_EXCEEDED)
     assert target.status is not None, "a deactivation target is written to the status"
-    text = f"The maximum execution time ({limit_s}s) exceeded"
+    text = f"The maximum execution time ({limit_s:.0f}s) exceeded"
     return Transition(
         replace(target.status, accumulated_past_execution_time_seconds=None),
         events=(Event("Warning", "MaximumExecutionTimeExceeded", text),),

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.planned_starts import PlannedStartRules
 from quorate.api.kueue import StopPolicy, Workload, WorkloadStatus
 from quorate.queueing.inadmissible_reasons import Misconfiguration
 from quorate.queueing.lifecycle.statuses import evict_status
@@ -26,6 +27,7 @@ class ClusterQueueView(msgspec.Struct, frozen=True):
     stop_policy: StopPolicy = "None"
     checks: tuple[str, ...] = ()  # that apply to the workload as it is, sorted
     overrides: TimeoutOverrides = TimeoutOverrides()
+    planned_start_rules: PlannedStartRules = PlannedStartRules()
 
 
 class QueueView(msgspec.Struct, frozen=True):

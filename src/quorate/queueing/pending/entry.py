@@ -5,7 +5,6 @@ item.  Stale items are dropped when they reach the top, or when they outnumber t
 amortized.
 """
 
-import math
 from collections.abc import Iterator
 from enum import Enum
 from heapq import heappop, heappush
@@ -111,14 +110,6 @@ class Entry:
         self.is_explained = (
             False  # an outcome, its own or that of its shape, was reported since it was queued
         )
-
-    @property
-    def bound_s(self) -> float:
-        """Return how long the workload runs at most once it is admitted, seconds; infinite: not declared."""
-        limit_s = self.workload.spec.maximum_execution_time_seconds
-        if limit_s is None:
-            return math.inf
-        return max(0.0, limit_s - (self.workload.status.accumulated_past_execution_time_seconds or 0))
 
     @property
     def local_queue(self) -> Key:

@@ -10,6 +10,7 @@ A pending workload is in exactly one place: active (in the ``active`` heap of it
 (the head that is being decided on).
 """
 
+import math
 from collections.abc import Callable, Container
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
@@ -21,6 +22,7 @@ from quorate.queueing.pending.entry import Entry, EntryHeap
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.shape import Shape
 
+BoundOf = Callable[[Entry], float]  # how long a workload runs at most, seconds
 ShapeQueueKey = tuple[Shape, Key | None]  # the local queue only with admission fair sharing
 
 
@@ -34,8 +36,8 @@ class ShapeOutcome(NamedTuple):
     hold: Hold | None
     least_bound_s: float = 0.0
 
-    def holds_for(self, entry: Entry) -> bool:
-        return self.order <= entry.order and (not self.least_bound_s or self.least_bound_s <= entry.bound_s)
+    def holds_for(self, entry: Entry, bound_s: BoundOf) -> bool:
+        return self.order <= entry.order and (not self.least_bound_s or self.least_bound_s <= bound_s(entry))
 
 
 class ShapeQueue:
@@ -69,7 +71,13 @@ class PendingQueue:
 
     _SLACK: Final = 32
 
-    def __init__(self, version: Callable[[], int], parked: dict[Key, None] | None = None) -> None:
+    def __init__(
+        self,
+        version: Callable[[], int],
+        parked: dict[Key, None] | None = None,
+        bound_s: BoundOf = lambda entry: math.inf,
+    ) -> None:
+        self._bound_s = bound_s
         self._version = version  # of the tree of the queue: an outcome of another version is void
         # Workloads that became inadmissible with the outcome of another one, which no decision reports.
         self._parked: dict[Key, None] = {} if parked is None else parked
@@ -157,7 +165,7 @@ class PendingQueue:
         A workload that precedes it may preempt newer workloads that it may not.
         """
         outcome = self._outcome(entry.shape)
-        return outcome is not None and outcome.holds_for(entry)
+        return outcome is not None and outcome.holds_for(entry, self._bound_s)
 
     def _outcome(self, shape: Shape) -> ShapeOutcome | None:
         if self._outcomes and self._outcomes_version != self._version():
@@ -167,7 +175,11 @@ class PendingQueue:
     def hold_of(self, entry: Entry) -> Hold | None:
         """Return why ``entry`` is pending: the outcome recorded for its shape, or its own last one."""
         outcome = self._outcome(entry.shape)
-        if outcome is None or outcome.hold is None or not (outcome.holds_for(entry) or entry.hold is None):
+        if (
+            outcome is None
+            or outcome.hold is None
+            or not (outcome.holds_for(entry, self._bound_s) or entry.hold is None)
+        ):
             return entry.hold
         return outcome.hold
 
@@ -249,9 +261,10 @@ class PendingQueue:
         """
         own = self.add_inadmissible(entry)
         known = self._outcome(entry.shape)
-        if known is None or (known.least_bound_s and known.least_bound_s > entry.bound_s):
+        bound_s = self._bound_s(entry)
+        if known is None or (known.least_bound_s and known.least_bound_s > bound_s):
             self._outcomes_version = self._version()
-            self._outcomes[entry.shape] = ShapeOutcome(entry.order, entry.hold, max(entry.bound_s, 1.0))
+            self._outcomes[entry.shape] = ShapeOutcome(entry.order, entry.hold, max(bound_s, 1.0))
         for queue in self._with_shape_of(own):
             for other in [other for other in queue.active if self.is_inadmissible_shape(other)]:
                 queue.active.discard(other)

@@ -135,7 +135,7 @@ class PlannedStarts:
             ):
                 continue
             plan = self.of_queue(other, now)
-            ends = now + entry.bound_s
+            ends = now + queue.bound(entry.workload).seconds
             if plan is None or (ends <= plan.at and math.isfinite(ends)):
                 continue
             replaced = ledger.replaced_reservation(entry.workload, queue)
@@ -208,7 +208,7 @@ class PlannedStarts:
     ) -> list[tuple[float, Reservation]]:
         """Return the reservations of the tree of ``queue``, with the times until which they last at most."""
         ends = [
-            (ends_at(reservation, now), reservation)
+            (ends_at(member, reservation, now), reservation)
             for member in self._state.ledger.queues_below(queue.node.root)
             for reservation in member.reservations.values()
             if reservation is not replaced
@@ -225,16 +225,12 @@ def planned_start(state: State, key: Key) -> PlannedStart | None:
     return PlannedStarts(state).of_queue(queue, state.ledger.now)
 
 
-def ends_at(reservation: Reservation, now: float) -> float:
-    """Return until when a workload with quota runs at most, epoch seconds; infinite: without a bound.
+def ends_at(queue: ClusterQueueState, reservation: Reservation, now: float) -> float:
+    """Return until when a workload with quota in ``queue`` runs at most, epoch seconds; infinite: no bound.
 
-    One that is being evicted, or has run longer than its bound, ends at any moment.
+    One that is being evicted ends at any moment.
     """
     if reservation.evicted:
         return now
-    limit_s = reservation.workload.spec.maximum_execution_time_seconds
-    if limit_s is None:
-        return math.inf
-    past_s = reservation.workload.status.accumulated_past_execution_time_seconds or 0
     since = now if reservation.admitted_at is None else reservation.admitted_at
-    return max(now, since + limit_s - past_s)
+    return queue.bound(reservation.workload).ends_at(since, now)

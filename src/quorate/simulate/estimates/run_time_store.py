@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, find_condition
 from quorate.queueing import conditions as c
+from quorate.queueing.planning.bounds import granted_part
 from quorate.queueing.planning.work_kinds import WorkKind, kind_of
-from quorate.simulate.inputs.existing import granted_part
 from quorate.simulate.limits import FEWEST_RUN_TIMES, MAX_KINDS, MAX_RUN_TIMES
 
 

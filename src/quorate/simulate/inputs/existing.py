@@ -14,6 +14,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, true_condition
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing import conditions as c
+from quorate.queueing.planning.bounds import granted_part
 from quorate.simulate.inputs.distributions import draw, draw_above
 from quorate.simulate.inputs.scenario import OTHERS, ClassesOfExisting, JobClass
 from quorate.simulate.inputs.submissions import MS, Submission
@@ -78,17 +79,6 @@ def _existing(
     metadata = msgspec.structs.replace(workload.metadata, resource_version="1")
     stored = msgspec.structs.replace(workload, metadata=metadata)
     return ExistingJob(stored, submission, admitted_ms, ready_ms)
-
-
-def granted_part(workload: Workload) -> float:
-    """Return the part of the requested pods that was admitted: the work takes longer in proportion."""
-    wanted, admission = sum(pod_set.count for pod_set in workload.spec.pod_sets), workload.status.admission
-    if admission is None or not wanted:
-        return 1.0
-    granted = [
-        assignment.count for assignment in admission.pod_set_assignments if assignment.count is not None
-    ]
-    return sum(granted) / wanted if len(granted) == len(workload.spec.pod_sets) else 1.0
 
 
 def _since_ms(workload: Workload, condition: str, begins_s: float) -> int | None:

@@ -1,0 +1,46 @@
+"""Configuration of planned starts: the defaults of cluster queues without annotations about them."""
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from quorate.api.decoding.strict import Section, boolean, choice, duration, integer
+
+BackfillMode = Literal["None", "EASY", "Conservative"]
+BACKFILL_MODES: Final = get_args(BackfillMode)
+OnOverrun = Literal["Revise", "Evict"]
+ON_OVERRUN: Final = get_args(OnOverrun)
+MAX_DEPTH: Final = 100
+LEAST_MAXIMUM_S: Final = 1.0  # as ``maximumExecutionTimeSeconds``
+
+
+class PlannedStartRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Which workloads of a cluster queue get a planned start, and how long its workloads run at most.
+
+    ``EASY`` plans for the first workload that does not fit, ``Conservative`` for the first ``depth`` ones.
+    """
+
+    backfill: BackfillMode = "None"
+    depth: int = 10  # of Conservative
+    reserve_after_s: float = 0.0  # of waiting, before a workload gets a planned start
+    default_maximum_s: float | None = None  # of workloads that declare no maximum execution time
+    enforces_default: bool = False
+    on_overrun: OnOverrun = "Revise"  # of a learned bound, by a workload that passed a planned one
+
+    @property
+    def planned_workloads(self) -> int:
+        """Return how many workloads may have a planned start at once."""
+        return {"None": 0, "EASY": 1, "Conservative": self.depth}[self.backfill]
+
+
+def decode_planned_starts(fields: Section) -> PlannedStartRules:
+    return PlannedStartRules(
+        backfill=fields.take("backfill", choice(BACKFILL_MODES), "None"),
+        depth=fields.take("depth", integer(1, MAX_DEPTH), 10),
+        reserve_after_s=fields.take("reserveAfter", duration(), 0.0),
+        default_maximum_s=fields.take(
+            "defaultMaximumExecutionTime", duration(minimum_s=LEAST_MAXIMUM_S), None
+        ),
+        enforces_default=fields.take("enforceDefault", boolean, False),
+        on_overrun=fields.take("onOverrun", choice(ON_OVERRUN), "Revise"),
+    )
