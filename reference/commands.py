@@ -27,10 +27,16 @@ _TYPE: Final = re.compile(r" <(list\[)?(path|str)\]?>$")  # repeats the name of 
 
 def page() -> str:
     """Return the page as Markdown."""
-    return "\n".join([_HEAD, *_commands(typer.main.get_command(app), ("quorate",))])
+    sections = (line for path, command in commands() for line in _section(("quorate", *path), command))
+    return "\n".join([_HEAD, *sections])
 
 
-def _commands(command: object, path: tuple[str, ...]) -> Iterator[str]:
+def commands() -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
+    """Yield every command with the words that name it, such as ``("queue", "list")``."""
+    return _commands(typer.main.get_command(app), ())
+
+
+def _commands(command: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
     if isinstance(command, LazyCommand):
         command = command.load()
     if isinstance(command, TyperGroup):
@@ -38,6 +44,10 @@ def _commands(command: object, path: tuple[str, ...]) -> Iterator[str]:
             yield from _commands(inner, (*path, name))
         return
     assert isinstance(command, TyperCommand), f"{path} is not a typer command"
+    yield path, command
+
+
+def _section(path: tuple[str, ...], command: TyperCommand) -> Iterator[str]:
     context = typer.Context(command, info_name=" ".join(path))
     yield f"## {' '.join(path)}\n"
     usage = " ".join([*path, *command.collect_usage_pieces(context)])

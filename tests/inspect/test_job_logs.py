@@ -51,9 +51,9 @@ def followed(*looks: tuple[StartedPod, ...]) -> list[Line]:
 
 def test_a_pod_that_gets_a_name_for_its_lines_is_not_shown_again() -> None:
     assert followed((pod("a", "1"),), (pod("a", "1"), pod("b", "2"))) == [
-        Line("", "a runs"), Line("b", "b runs")
+        Line("", "a", "main", "a runs"), Line("b", "b", "main", "b runs")
     ]  # fmt: skip
 
 
 def test_a_pod_that_replaces_another_of_its_name_is_shown_too() -> None:
-    assert followed((pod("a", "1"),), (pod("a", "2"),)) == [Line("", "a runs")] * 2
+    assert followed((pod("a", "1"),), (pod("a", "2"),)) == [Line("", "a", "main", "a runs")] * 2

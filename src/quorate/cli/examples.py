@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import is_structured, print_rows, print_value
 from quorate.inspect.errors import UsageError
 from quorate.inspect.formatting import plural
 
@@ -22,18 +22,17 @@ examples = typer.Typer(
 
 
 @examples.command("list")
-def list_examples() -> None:
+def list_examples(output: o.Format = o.Output.TABLE) -> None:
     """List the examples and the first command of each.
 
     [b]Example:[/b] quorate examples list
     """
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("NAME", no_wrap=True)
-    table.add_column("ABOUT")
     with as_file(files("quorate") / "examples") as root:
-        for name in _names(root):
-            table.add_row(name, _title(root / name))
-    Console().print(table)
+        titles = {name: _title(root / name) for name in _names(root)}
+    if is_structured(output):
+        print_value(titles, output)
+        return
+    print_rows(("NAME", "ABOUT"), [*titles.items()])
     typer.echo("\nquorate examples copy NAME writes one to examples/NAME; its README.md says what to run.")
 
 

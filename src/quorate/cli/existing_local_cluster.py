@@ -2,19 +2,23 @@
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 import uvloop
-from rich.console import Console
-from rich.table import Table
+import yaml
 
+from quorate.api import codec
+from quorate.api.meta import at_epoch
 from quorate.cli.local_background import print_log, stop
 from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, remove_merged_kubeconfig
 from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import is_structured, print_result
 from quorate.inspect.errors import UsageError
-from quorate.inspect.formatting import plural
+from quorate.inspect.formatting import format_duration, plural
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import JOBS, NODES, PODS
@@ -24,6 +28,8 @@ from quorate.local.runtime.supervisor import delete_runtime, end_runtime
 from quorate.processes.local.cluster_snapshot import read_cluster_snapshot
 from quorate.processes.local.local_import import import_snapshot
 
+TOTAL: Final = "total"
+
 
 def down(
     name: Name = DEFAULT_NAME,
@@ -31,6 +37,7 @@ def down(
     delete: Annotated[
         bool, typer.Option("--delete", help="Also delete the state, without confirmation, as reset does.")
     ] = False,
+    output: o.Format = o.Output.TABLE,
 ) -> None:
     """Stop the cluster.
 
@@ -39,15 +46,18 @@ def down(
     directory = cluster_directory(name, data_dir)
     stopped = stop(directory)
     left = 0 if stopped is not None else end_runtime(directory.path)
-    if left:
-        typer.echo(f"ended {plural(left, 'container')} of a cluster that was killed")
-    elif stopped is None and not delete:
+    if not (left or delete) and stopped is None:
         raise UsageError(f"{directory.path}: no cluster runs here (quorate local up starts one)")
+    lines = [f"ended {plural(left, 'container')} of a cluster that was killed"] if left else []
+    value = {"directory": str(directory.path), "process": None, "endedContainers": left}
     if stopped is not None:
         kept = "" if delete else f"; the state stays in {directory.path}"
-        typer.echo(f"stopped process {stopped.pid}{kept}")
+        lines.append(f"stopped process {stopped.pid}{kept}")
+        value["process"] = stopped.pid
     if delete:
-        _delete(directory)
+        deleted_lines, deleted = _delete(directory)
+        lines, value = [*lines, *deleted_lines], value | deleted
+    print_result(lines, value, output)
 
 
 def logs(
@@ -59,6 +69,7 @@ def logs(
     tail: Annotated[
         int | None, typer.Option(min=0, metavar="LINES", help="Print the last lines only. Default: all.")
     ] = None,
+    output: o.LineFormat = "text",
 ) -> None:
     """Print the log of a cluster that was started in the background.
 
@@ -72,32 +83,51 @@ def logs(
         )
     if not directory.log.exists():
         raise UsageError(f"{directory.log}: does not exist (quorate local up --detach writes it)")
-    print_log(directory.log, tail, (lambda: directory.running() is not None) if follow else None)
+    is_running = (lambda: directory.running() is not None) if follow else None
+    print_log(directory.log, tail, is_running, _print_text if output == "text" else _print_json_lines)
 
 
-def status(name: Name = DEFAULT_NAME, data_dir: DataDir = None) -> None:
+def _print_text(text: str) -> None:
+    typer.echo(text, nl=False)
+
+
+def _print_json_lines(text: str) -> None:
+    for line in text.splitlines():
+        typer.echo(codec.encode({"text": line}).decode())
+
+
+def status(name: Name = DEFAULT_NAME, data_dir: DataDir = None, output: o.Format = o.Output.TABLE) -> None:
     """Show whether the cluster runs, its server, and its numbers of objects. Exit code 1 if it is stopped.
 
     [b]Example:[/b] quorate local status
     """
     directory = cluster_directory(name, data_dir)
     running = directory.running()
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_row("directory", str(directory.path))
+    rows = {"directory": str(directory.path), "cluster": "stopped"}
+    value: dict[str, Any] = {**rows}
+    if running is not None:
+        rows["cluster"] = "running" if running.is_ready else "starting"
+        rows |= {"server": running.server, "process": str(running.pid)}
+        rows["up for"] = format_duration(WallClock().now() - running.since)
+        rows["kubeconfig"] = str(directory.kubeconfig)
+        rows["log"] = str(directory.log) if running.in_background else "on the terminal of the process"
+        counts = uvloop.run(_object_counts(directory.kubeconfig)) if running.server else {}
+        value = {
+            **rows, "process": running.pid, "started": at_epoch(running.since), "objects": counts,
+            "log": str(directory.log) if running.in_background else None,
+        }  # fmt: skip
+        del value["up for"]
+        rows |= {kind: _total_text(by_phase) for kind, by_phase in counts.items()}
+    width = max(map(len, rows)) + 2
+    print_result((f"{title:<{width}}{text}" for title, text in rows.items()), value, output)
     if running is None:
-        table.add_row("cluster", "stopped")
-        Console().print(table)
         raise typer.Exit(1)
-    table.add_row("cluster", "running" if running.is_ready else "starting")
-    table.add_row("server", running.server)
-    table.add_row("process", str(running.pid))
-    table.add_row("up for", f"{WallClock().now() - running.since:.0f} s")
-    table.add_row("kubeconfig", str(directory.kubeconfig))
-    table.add_row("log", str(directory.log) if running.in_background else "on the terminal of the process")
-    if running.server:
-        for kind, count in uvloop.run(_object_counts(directory.kubeconfig)):
-            table.add_row(kind, count)
-    Console().print(table)
+
+
+def _total_text(by_phase: Mapping[str, int]) -> str:
+    """Return ``3 (1 pending, 2 running)``, or only the number of objects that have no phase."""
+    phases = ", ".join(f"{count} {phase.lower()}" for phase, count in by_phase.items() if phase != TOTAL)
+    return f"{by_phase[TOTAL]} ({phases})" if phases else str(by_phase[TOTAL])
 
 
 def import_(
@@ -109,6 +139,7 @@ def import_(
     quotas: Annotated[
         bool, typer.Option("--quotas", help="Import ResourceQuotas and LimitRanges as well.")
     ] = False,
+    output: o.Format = o.Output.TABLE,
 ) -> None:
     """Import nodes, queues, flavors, cohorts, topologies and priority classes of a real cluster.
 
@@ -131,9 +162,11 @@ def import_(
         async with Client(await load_rest_config(directory.kubeconfig), random.Random()) as client:
             return await import_snapshot(client, snapshot)
 
-    typer.echo(f"imported: {_counts(uvloop.run(store()))}")
+    imported = uvloop.run(store())
+    lines = [f"imported: {_counts(imported)}"]
     if snapshot.skipped:
-        typer.echo(f"skipped: {_counts(snapshot.skipped)}")
+        lines.append(f"skipped: {_counts(snapshot.skipped)}")
+    print_result(lines, {"imported": imported, "skipped": snapshot.skipped}, output)
     for check in (obj for obj in snapshot.objects if obj.resource.kind == "AdmissionCheck"):
         controller = check.body["spec"]["controllerName"]
         typer.echo(
@@ -151,6 +184,7 @@ def kubeconfig(
     remove: Annotated[
         bool, typer.Option("--remove", help="Remove the context from your kubeconfig.")
     ] = False,
+    output: o.Format = o.Output.TABLE,
 ) -> None:
     """Print the kubeconfig of the cluster, or merge it into yours ([b]$KUBECONFIG[/b] or ~/.kube/config).
 
@@ -161,22 +195,27 @@ def kubeconfig(
     if merge and remove:
         raise UsageError("--merge has no effect with --remove (drop one of the two)")
     if merge:
-        typer.echo(f"{merge_kubeconfig(directory)}: context {context} added and made current")
+        merged = merge_kubeconfig(directory)
+        line = f"{merged}: context {context} added and made current"
+        print_result([line], {"added": context, "kubeconfig": str(merged)}, output)
     elif remove:
         removed = remove_merged_kubeconfig(directory)
         if removed is None:
             raise UsageError(f"{context}: no kubeconfig has it (quorate local kubeconfig --merge adds it)")
-        typer.echo(f"{removed}: context {context} removed")
+        line = f"{removed}: context {context} removed"
+        print_result([line], {"removed": context, "kubeconfig": str(removed)}, output)
     elif not directory.kubeconfig.exists():
         raise UsageError(f"{directory.kubeconfig}: does not exist (quorate local up starts a cluster)")
     else:
-        typer.echo(directory.kubeconfig.read_text(), nl=False)
+        text = directory.kubeconfig.read_text()
+        print_result(text.splitlines(), yaml.safe_load(text), output)
 
 
 def reset(
     name: Name = DEFAULT_NAME,
     data_dir: DataDir = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    output: o.Format = o.Output.TABLE,
 ) -> None:
     """Delete the state of a stopped cluster: objects, certificates, token, kubeconfig.
 
@@ -186,30 +225,32 @@ def reset(
     if (running := directory.running()) is not None:
         raise DirectoryInUse(directory.path, running)
     if not yes:
-        typer.confirm(f"delete the cluster in {directory.path}?", abort=True)
-    _delete(directory)
+        typer.confirm(f"delete the cluster in {directory.path}?", abort=True, err=is_structured(output))
+    lines, deleted = _delete(directory)
+    print_result(lines, {"directory": str(directory.path), **deleted}, output)
 
 
 def _counts(kinds: Counter[str]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in kinds.items())
 
 
-def _delete(directory: ClusterDirectory) -> None:
+def _delete(directory: ClusterDirectory) -> tuple[list[str], dict[str, Any]]:
+    """Delete the state and a merged context; return what was done as lines and as values."""
     merged = remove_merged_kubeconfig(directory)
-    if merged is not None:
-        typer.echo(f"{merged}: context {context_name(directory)} removed")
+    lines = [] if merged is None else [f"{merged}: context {context_name(directory)} removed"]
     delete_runtime(directory.path)
     removed = directory.remove(WallClock().now())
-    typer.echo(f"{directory.path}: {plural(len(removed), 'file')} deleted")
+    lines.append(f"{directory.path}: {plural(len(removed), 'file')} deleted")
+    return lines, {"deletedFiles": len(removed), "kubeconfig": None if merged is None else str(merged)}
 
 
-async def _object_counts(kubeconfig: Path) -> list[tuple[str, str]]:
+async def _object_counts(kubeconfig: Path) -> dict[str, dict[str, int]]:
+    """Return the numbers of nodes, jobs and pods; those of pods also by phase."""
     async with Client(await load_rest_config(kubeconfig), random.Random()) as client:
         nodes, jobs, pods = [await client.list(resource) for resource in (NODES, JOBS, PODS)]
-        phases = [pod.status.phase for pod in pods.items]
-        by_phase = ", ".join(f"{phases.count(phase)} {phase.lower()}" for phase in sorted(set(phases)))
-        return [
-            ("nodes", str(len(nodes.items))),
-            ("jobs", str(len(jobs.items))),
-            ("pods", f"{len(phases)} ({by_phase})" if by_phase else "0"),
-        ]
+        phases = sorted(pod.status.phase for pod in pods.items)
+        return {
+            "nodes": {TOTAL: len(nodes.items)},
+            "jobs": {TOTAL: len(jobs.items)},
+            "pods": {TOTAL: len(phases), **Counter(phases)},
+        }

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import typer
 from rich.console import Console
@@ -113,19 +113,17 @@ def stop(directory: ClusterDirectory) -> RunningCluster | None:
     return stopped
 
 
-def print_log(path: Path, tail: int | None, is_running: Callable[[], bool] | None) -> None:
-    """Print the last ``tail`` lines of a log (None: all), then what follows while ``is_running``."""
+def print_log(
+    path: Path, tail: int | None, is_running: Callable[[], bool] | None, show: Callable[[str], None]
+) -> None:
+    """Show the last ``tail`` lines of a log (None: all), then what follows while ``is_running``."""
     with path.open() as log:
         lines = log.readlines()
-        typer.echo("".join(lines if tail is None else lines[max(len(lines) - tail, 0) :]), nl=False)
+        show("".join(lines if tail is None else lines[max(len(lines) - tail, 0) :]))
         while is_running is not None:
             was_running = is_running()  # before the read: nothing is written after the end
-            _copy(log)
+            if text := log.read():
+                show(text)
             if not was_running:
                 return
             time.sleep(_POLL_S * 4)
-
-
-def _copy(log: IO[str]) -> None:
-    if text := log.read():
-        typer.echo(text, nl=False)

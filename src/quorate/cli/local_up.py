@@ -4,7 +4,7 @@ import asyncio
 import random
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 import uvloop
@@ -39,6 +39,8 @@ from quorate.cli.run.process_runtime import (
     RuntimeChoice,
     RuntimeOptions,
 )
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import print_result
 from quorate.inspect.configuration_files import read_configuration_text, read_scheduler_configuration_text
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
@@ -47,7 +49,7 @@ from quorate.kube.errors import Invalid
 from quorate.kube.log import configure
 from quorate.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.local.cluster import Settings
-from quorate.local.directory import DESCRIPTION, ClusterDirectory, LockedDirectory
+from quorate.local.directory import CONTEXT, DESCRIPTION, ClusterDirectory, LockedDirectory
 from quorate.local.server.registry.feature_gates import GATES, InvalidGate, disabled_gates
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.local.cluster_description import (
@@ -154,6 +156,7 @@ def up(
             "All except WorkloadWithJob are on by default.",
         ),
     ] = "",
+    output: o.Format = o.Output.TABLE,
 ) -> None:
     """Start the cluster and keep it running until Ctrl-C, or in the background.
 
@@ -176,8 +179,10 @@ def up(
     in_force = None if without_controllers else _configuration(config)
     gang_scheduler = _gang_scheduler_settings(scheduling, scheduler_conf)
     if detach and not in_background:
-        _start_in_background(place, options_text(name, data_dir), wait, dashboard, merge)
+        _start_in_background(place, options_text(name, data_dir), wait, dashboard, merge, output)
         return
+    if in_background:
+        output = o.Output.TABLE  # its log is read by the process that started it
     configure("console")
     clock = WallClock()
     port = (DEFAULT_PORT if name == DEFAULT_NAME else 0) if port is None else port
@@ -203,11 +208,12 @@ def up(
                     merge_kubeconfig(place)
                 else:
                     update_merged_kubeconfig(place)
-                typer.echo(_next_steps(client.config.server, place, merge))
+                lines = [*_next_steps(client.config.server, place, merge)]
                 if in_force is None:
-                    typer.echo(f"{_SEPARATE_CONTROLLERS}{directory.kubeconfig}")
+                    lines.append(f"{_SEPARATE_CONTROLLERS}{directory.kubeconfig}")
                 if not in_background:
-                    typer.echo("# Ctrl-C stops the cluster; its state is kept")
+                    lines.append("# Ctrl-C stops the cluster; its state is kept")
+                print_result(lines, _connection(client.config.server, place, merge), output)
                 directory.publish_ready()
                 if dashboard:
                     await _serve_dashboard(client, directory.kubeconfig, config, dashboard_port)
@@ -221,18 +227,19 @@ def up(
 
 
 def _start_in_background(
-    directory: ClusterDirectory, options: str, wait_s: float, dashboard: bool, merged: bool
+    directory: ClusterDirectory, options: str, wait_s: float, dashboard: bool, merged: bool, output: o.Output
 ) -> None:
     """Start this command line in the background, and print what to type next once it is ready."""
     running, log = start_in_background(
         directory, wait_s, lambda text: not dashboard or DASHBOARD_LINK in text
     )
-    typer.echo(_next_steps(running.server, directory, merged))
-    for line in log.splitlines():
-        if line.startswith((_SEPARATE_CONTROLLERS, DASHBOARD_LINK)):
-            typer.echo(line)
+    further = [line for line in log.splitlines() if line.startswith((_SEPARATE_CONTROLLERS, DASHBOARD_LINK))]
     commands = ("status", "logs --follow", "down")
-    typer.echo(f"# then: {', '.join(f'quorate local {command}{options}' for command in commands)}")
+    then = f"# then: {', '.join(f'quorate local {command}{options}' for command in commands)}"
+    links = [word for line in further for word in line.split() if word.startswith("http://")]
+    value = {**_connection(running.server, directory, merged), "process": running.pid}
+    value["dashboard"] = links[0] if links else None
+    print_result((*_next_steps(running.server, directory, merged), *further, then), value, output)
 
 
 def _earlier_description(directory: LockedDirectory) -> ClusterDescription:
@@ -277,12 +284,17 @@ async def _apply_topology(client: Client, topology: NodeTopology) -> None:
         ) from refusal
 
 
-def _next_steps(server: str, directory: ClusterDirectory, merged: bool) -> str:
+def _next_steps(server: str, directory: ClusterDirectory, merged: bool) -> tuple[str, ...]:
     """Return lines for a shell: where the cluster is, and what to type next."""
     if merged:
         current = f"context {context_name(directory)} is current"
-        return f"# the cluster listens at {server}; {current}: kubectl get nodes"
+        return (f"# the cluster listens at {server}; {current}: kubectl get nodes",)
     return (
-        f"export KUBECONFIG={directory.kubeconfig}\n"
-        f"# the cluster listens at {server}; in a terminal, after the line above: kubectl get nodes"
+        f"export KUBECONFIG={directory.kubeconfig}",
+        f"# the cluster listens at {server}; in a terminal, after the line above: kubectl get nodes",
     )
+
+
+def _connection(server: str, directory: ClusterDirectory, merged: bool) -> dict[str, Any]:
+    context = context_name(directory) if merged else CONTEXT
+    return {"server": server, "kubeconfig": str(directory.kubeconfig), "context": context}

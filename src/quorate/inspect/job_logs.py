@@ -18,6 +18,8 @@ _INDEXES: Final = ("batch.kubernetes.io/job-completion-index", "volcano.sh/task-
 
 class Line(NamedTuple):
     source: str  # the index or name of the pod, if the job has several, and the container likewise
+    pod: str
+    container: str
     text: str
 
 
@@ -98,14 +100,18 @@ async def _show(
 ) -> None:
     path, rest = PODS.path(log.key.namespace, log.key.name, "log"), b""
     query = {"container": log.container, **query}
+
+    def line_of(text: str) -> Line:
+        return Line(source, log.key.name, log.container, text)
+
     try:
         async for chunk in connection.client.chunks("GET", path, query, silence_s=None):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                show(Line(source, line.decode(errors="replace")))
+                show(line_of(line.decode(errors="replace")))
         if rest:
-            show(Line(source, rest.decode(errors="replace")))
+            show(line_of(rest.decode(errors="replace")))
     except NotFound:
         pass  # the pod was deleted meanwhile
     except ApiError as error:
-        show(Line(source, f"(no log: {error})"))
+        show(line_of(f"(no log: {error})"))

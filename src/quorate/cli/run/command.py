@@ -34,8 +34,10 @@ from quorate.cli.run.process_runtime import (
     RuntimeChoice,
     RuntimeOptions,
 )
-from quorate.cli.run.report import print_outcome
+from quorate.cli.run.report import outcome_value, print_outcome
 from quorate.cli.run.screen import open_console, open_screen
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import is_structured, print_value
 from quorate.inspect.configuration_files import InvalidFiles, read_configuration_text
 from quorate.inspect.formatting import plural
 from quorate.kube.clock import WallClock
@@ -76,10 +78,12 @@ def run(
             "the gang scheduler serves the names quorate and volcano.",
         ),
     ] = "",
+    output: o.Format = o.Output.TABLE,
 ) -> None:
     """Run the manifests of a directory on a temporary cluster until every job has ended.
 
-    Options override the nodes that cluster.yaml in the directory describes.
+    Options override the nodes that cluster.yaml in the directory describes. With [b]-o json[/b] progress goes
+    to standard error.
 
     [b]Exit code:[/b]
     0 every job completed
@@ -91,12 +95,15 @@ def run(
     [b]Example:[/b] quorate local run examples/all-or-nothing --config examples/all-or-nothing/with-pods-ready.yaml
     """  # noqa: E501  the example is one line, to be copied
     options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
-    console = open_console()
+    console = open_console(to_stderr=is_structured(output))
     runtime_options = RuntimeOptions(runtime, node_name, node, image or ())
     outcome = run_directory(
         directory, config, options, speed, timeout, console, scheduler_name, runtime_options=runtime_options
     )
-    print_outcome(console, outcome)
+    if is_structured(output):
+        print_value(outcome_value(outcome), output)
+    else:
+        print_outcome(console, outcome)
     raise typer.Exit(outcome.ending.exit)
 
 

@@ -12,13 +12,15 @@ from rich.text import Text
 from quorate.api.meta import epoch
 from quorate.cli.local_option import DEFAULT_DASHBOARD_PORT
 from quorate.cli.run.command import run_directory
-from quorate.cli.run.estimate import EstimateOfLast, estimate_table
+from quorate.cli.run.estimate import EstimateOfLast, estimate_table, estimate_value
 from quorate.cli.run.follow import OnObserved, ignore
 from quorate.cli.run.outcome import Completed, Deadlocked, Outcome
 from quorate.cli.run.process_runtime import Runtime, RuntimeOptions, why_no_pod_networks
-from quorate.cli.run.report import first_submission, outcome_lines, print_outcome
+from quorate.cli.run.report import first_submission, outcome_lines, outcome_value, print_outcome
 from quorate.cli.run.screen import open_console
-from quorate.cli.run.what_if import what_if
+from quorate.cli.run.what_if import what_if, what_if_table
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import is_structured, print_value
 from quorate.inspect.errors import UsageError
 from quorate.inspect.formatting import plural
 from quorate.kube.client import Client
@@ -49,6 +51,7 @@ def demo(
             "Default: where that is permitted, and without --speed.",
         ),
     ] = None,
+    output: o.Format = o.Output.TABLE,
 ) -> None:
     """Run two jobs into a deadlock, then the same jobs to completion in two ways.
 
@@ -57,11 +60,11 @@ def demo(
     admitted when the first is ready; with pod groups the pods of a job are scheduled together. At the end
     a forecast says when a job starts that waits for quota, and the simulator when the jobs would end with two
     more nodes. Where the kernel permits it, the pods of the second run are processes: Python servers that
-    call each other by name.
+    call each other by name. With [b]-o json[/b] all of this goes to standard error.
 
     [b]Example:[/b] quorate demo
     """
-    console = open_console()
+    console = open_console(to_stderr=is_structured(output))
     began = time.monotonic()
     runtime = _runtime(console, real, speed)
     _heading(console, "1. Quota alone: both jobs are admitted at once")
@@ -80,7 +83,8 @@ def demo(
     console.print(estimate_table(estimate, queued))
     console.print("quorate queue forecast answers this for what waits in your queues.", highlight=False)
     _heading(console, "What if there were two more nodes? The same jobs in the simulator")
-    console.print(what_if())
+    ends = what_if()
+    console.print(what_if_table(ends))
     console.print(
         "quorate simulate answers this for your queues: quorate snapshot writes them to a file.",
         highlight=False,
@@ -91,7 +95,20 @@ def demo(
         highlight=False,
     )
     console.print(f"{time.monotonic() - began:.0f} s in all", style="dim", highlight=False)
-    if not as_documented(without, ready, grouped):
+    is_documented = as_documented(without, ready, grouped)
+    if is_structured(output):
+        runs = {"quotaAlone": without, "waitForPodsReady": ready, "podGroups": grouped}
+        value = {
+            "runs": {name: outcome_value(outcome) for name, outcome in runs.items()},
+            "forecast": estimate_value(estimate, queued),
+            "withMoreNodes": [
+                {"job": job, "endsSeconds": as_it_is, "endsWithTwoMoreNodesSeconds": more}
+                for job, as_it_is, more in ends
+            ],
+            "asDocumented": is_documented,
+        }
+        print_value(value, output)
+    if not is_documented:
         raise typer.Exit(1)
 
 

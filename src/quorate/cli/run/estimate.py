@@ -1,5 +1,7 @@
 """The estimate of the demo: when a job that waits starts, and when it did."""
 
+from typing import Any
+
 from rich.table import Table
 
 from quorate.api.configuration import default_configuration
@@ -42,6 +44,17 @@ class EstimateOfLast:
 
 def _is_admitted(job: ObservedJob) -> bool:
     return job.workload is not None and c.is_admitted(job.workload)
+
+
+def estimate_value(estimate: EstimateOfLast, outcome: Outcome) -> dict[str, Any]:
+    """Return the forecast and the start in seconds after the forecast, for JSON; None: not."""
+    began = next((record.admitted for record in outcome.records if record.name == estimate.job), None)
+    return {
+        "job": estimate.job,
+        "startsP50Seconds": None if estimate.start is None else estimate.start.p50_s,
+        "startsP90Seconds": None if estimate.start is None else estimate.start.p90_s,
+        "startedSeconds": None if began is None else epoch(began) - estimate.made_at,
+    }
 
 
 def estimate_table(estimate: EstimateOfLast, outcome: Outcome) -> Table:

@@ -1,7 +1,7 @@
 """The output at the end of a run: the table of its jobs, and why it ended."""
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Any, assert_never
 
 from rich.console import Console
 from rich.table import Table
@@ -38,6 +38,16 @@ def records_table(records: Sequence[JobRecord]) -> Table:
         evicted = f"{record.evictions} x" if record.evictions else "-"
         table.add_row(Text(record.name), *lines, evicted, _seconds(record.waited_s), result)
     return table
+
+
+def outcome_value(outcome: Outcome) -> dict[str, Any]:
+    """Return the end of the run and its jobs with all moments, for JSON."""
+    return {
+        "ending": type(outcome.ending).__name__,
+        "exitCode": int(outcome.ending.exit),
+        "messages": outcome_lines(outcome),
+        "jobs": outcome.records,
+    }
 
 
 def first_submission(records: Sequence[JobRecord]) -> float:

@@ -50,10 +50,10 @@ class Screen(Protocol):
     ) -> None: ...
 
 
-def open_console() -> Console:
-    """Return standard output: as wide as the terminal, or wide enough for tables if it is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_LOG_WIDTH)
+def open_console(*, to_stderr: bool = False) -> Console:
+    """Return standard output or error: as wide as the terminal, or wide enough for tables if it is none."""
+    console = Console(stderr=to_stderr)
+    return console if console.is_terminal else Console(stderr=to_stderr, width=_LOG_WIDTH)
 
 
 def open_screen(console: Console) -> Screen:

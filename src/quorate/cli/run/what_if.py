@@ -1,7 +1,8 @@
 """The end of the demo: its jobs in the simulator, as they are and with more nodes."""
 
+from collections.abc import Sequence
 from importlib.resources import as_file, files
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.table import Table
 
@@ -16,26 +17,40 @@ WORLD: Final = "all-or-nothing.yaml"
 CHANGE: Final = "two-more-nodes.yaml"
 
 
-def what_if() -> Table:
-    """Return a table of when each job of the demo ends, with its nodes and with two more."""
+class JobEnds(NamedTuple):
+    """When a job of the demo ends, seconds after the start; None: never."""
+
+    job: str
+    as_it_is: float | None
+    with_two_more_nodes: float | None
+
+
+def what_if() -> tuple[JobEnds, ...]:
+    """Play the jobs of the demo with its nodes and with two more."""
     with as_file(files("quorate") / EXAMPLES) as directory:
         world = read_world(directory / WORLD)
-        runs = play(world), play(changed(world, directory / CHANGE))
+        before = _ends(play(world))
+        after = _ends(play(changed(world, directory / CHANGE)))
+    return tuple(JobEnds(name, end_s, after[name]) for name, end_s in before.items())
+
+
+def what_if_table(ends: Sequence[JobEnds]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("JOB", "AS IT IS", "WITH TWO MORE NODES"):
         table.add_column(heading)
-    before, after = map(_ends, runs)
-    for name, text in before.items():
-        table.add_row(name, text, after[name])
+    for job, *moments in ends:
+        table.add_row(
+            job, *("does not end" if end_s is None else f"ends after {end_s:.0f} s" for end_s in moments)
+        )
     return table
 
 
-def _ends(run: Run) -> dict[str, str]:
-    """Return by class when its job ends."""
+def _ends(run: Run) -> dict[str, float | None]:
+    """Return by class when its job ends, seconds; None: never."""
     jobs = run.jobs
     return {
         run.world.classes[jobs.class_index[at]].name: (
-            "does not end" if jobs.ended_ms[at] == NEVER else f"ends after {jobs.ended_ms[at] / 1000:.0f} s"
+            None if jobs.ended_ms[at] == NEVER else float(jobs.ended_ms[at]) / 1000
         )
         for at in range(len(jobs))
     }

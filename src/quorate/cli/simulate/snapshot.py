@@ -1,13 +1,15 @@
 """``quorate snapshot``: write a world that ``quorate simulate`` plays, from a live cluster."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+import yaml
 
 from quorate.cli.configuration_options import Config
 from quorate.cli.simulate.run_times import Runs, report_origins
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import json_text
 from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import UsageError
 from quorate.inspect.live_cluster import read_cluster
@@ -31,6 +33,10 @@ def snapshot(
     file: File = None,
     pseudonyms: Pseudonyms = False,
     runs: Runs = "1h",
+    output: Annotated[
+        Literal["yaml", "json"],
+        typer.Option("--output", "-o", help="Documents that simulate reads, or one List in JSON."),
+    ] = "yaml",
     config: Config = None,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
@@ -45,7 +51,12 @@ def snapshot(
     """  # noqa: E501  the example is one line, to be copied
     live = read_cluster(ClusterOptions(kubeconfig, context), config, runs)
     parts = documents(live.objects, live.times, live.now, live.effective.text)
-    text = "---\n".join(pseudonymised(parts) if pseudonyms else parts)
+    texts = pseudonymised(parts) if pseudonyms else list(parts)
+    if output == "json":
+        items = [yaml.safe_load(text) for text in texts]
+        text = json_text({"apiVersion": "v1", "kind": "List", "items": items})
+    else:
+        text = "---\n".join(texts)
     if file is None:
         typer.echo(text, nl=False)
     else:

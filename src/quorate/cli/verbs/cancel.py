@@ -7,7 +7,7 @@ import typer
 
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.printing import qualified_name
+from quorate.cli.verbs.writing import Results, identity
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.job_names import named_job
 from quorate.kube.errors import NotFound
@@ -23,6 +23,7 @@ def cancel(
         ),
     ],
     namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
@@ -34,12 +35,12 @@ def cancel(
     """
 
     async def delete(connection: Connection) -> None:
-        for written in jobs:
-            job = await named_job(connection, written)
-            with suppress(NotFound):  # another client was faster
-                await connection.client.delete(
-                    job.resource, job.metadata.key, uid=job.metadata.uid, propagation="Background"
-                )
-            typer.echo(f"{qualified_name(job.resource, job.metadata.name)} cancelled")
+        with Results(output) as results:
+            for written in jobs:
+                job = await named_job(connection, written)
+                key, uid = job.metadata.key, job.metadata.uid
+                with suppress(NotFound):  # another client was faster
+                    await connection.client.delete(job.resource, key, uid=uid, propagation="Background")
+                results.add(job.resource, identity(key, uid), "cancelled")
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace), delete)

@@ -14,7 +14,8 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.options import SomeWorkloads
-from quorate.cli.verbs.printing import qualified_name
+from quorate.cli.verbs.printing import is_structured, qualified_name
+from quorate.cli.verbs.writing import Results, identity
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import OwnerResolver, named_workloads
@@ -45,6 +46,7 @@ def delete(
     yes: o.Yes = False,
     namespace: o.Namespace = "",
     dry_run: o.DryRunOption = o.DryRun.NONE,
+    output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
@@ -70,16 +72,18 @@ def delete(
     deletions = with_cluster(cluster_options, find)
     jobs = [deletion for deletion in deletions if deletion.is_job]
     if jobs and not yes and dry_run is o.DryRun.NONE:
-        typer.echo("This also deletes:")
+        to_stderr = is_structured(output)
+        typer.echo("This also deletes:", err=to_stderr)
         for job in jobs:
-            typer.echo(f"- {job}, with workload {job.workload}")
-        typer.confirm("Do you want to proceed?", abort=True)
+            typer.echo(f"- {job}, with workload {job.workload}", err=to_stderr)
+        typer.confirm("Do you want to proceed?", abort=True, err=to_stderr)
 
     async def delete_all(connection: Connection) -> None:
-        for deletion in deletions:
-            await _delete(connection, deletion, dry_run)
+        with Results(output, dry_run) as results:
+            for deletion in deletions:
+                await _delete(connection, deletion, results)
 
-    if deletions:
+    if deletions or is_structured(output):
         with_cluster(cluster_options, delete_all)
 
 
@@ -103,15 +107,14 @@ async def _deletions(connection: Connection, workloads: Iterable[Workload]) -> S
     return (*deletions.values(),)
 
 
-async def _delete(connection: Connection, deletion: Deletion, dry_run: o.DryRun) -> None:
-    dry_run_suffix = "" if dry_run is o.DryRun.NONE else f" ({dry_run} dry run)"
-    if dry_run is not o.DryRun.CLIENT:
+async def _delete(connection: Connection, deletion: Deletion, results: Results) -> None:
+    if results.dry_run is not o.DryRun.CLIENT:
         try:
             await connection.client.delete(
                 deletion.resource, deletion.key, uid=deletion.uid, propagation="Background",
-                dry_run=dry_run is o.DryRun.SERVER,
+                dry_run=results.dry_run is o.DryRun.SERVER,
             )  # fmt: skip
         except NotFound:
-            typer.echo(f"{deletion} not found, already deleted")
+            typer.echo(f"{deletion} not found, already deleted", err=True)
             return
-    typer.echo(f"{deletion} deleted{dry_run_suffix}")
+    results.add(deletion.resource, identity(deletion.key, deletion.uid), "deleted")

@@ -9,7 +9,7 @@ from quorate.cli.verbs import options as o
 from quorate.cli.verbs.listing import list_objects
 from quorate.cli.verbs.printing import Column, age, print_objects
 from quorate.cli.verbs.quota_options import pairs, taints, tolerations
-from quorate.cli.verbs.writing import create_object
+from quorate.cli.verbs.writing import Results, create_object
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import RESOURCE_FLAVORS
@@ -88,6 +88,7 @@ def create(
     spec = {field: value for field, value in fields.items() if value}
 
     async def write(connection: Connection) -> None:
-        await create_object(connection, RESOURCE_FLAVORS, name, spec, dry_run, output)
+        with Results(output, dry_run) as results:
+            await create_object(connection, RESOURCE_FLAVORS, name, spec, results)
 
     with_cluster(ClusterOptions(kubeconfig, context), write)

@@ -1,9 +1,11 @@
 """``quorate logs``: what the containers of a job have written."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
+from quorate.api import codec
 from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
@@ -31,24 +33,28 @@ def logs(
         int | None, typer.Option("--tail", metavar="LINES", min=0, help="Only the last lines of each pod.")
     ] = None,
     namespace: o.Namespace = "",
+    output: o.LineFormat = "text",
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
     """Show the output of the pods of a job.
 
     If the job has several, each line follows the index of its pod.  With [b]--follow[/b] the exit code is
-    that of the job: 0 if it succeeded, 1 if not.
+    that of the job: 0 if it succeeded, 1 if not. [b]-o json[/b] has the pod, the container and the text of
+    each line.
 
     [b]Example:[/b] quorate logs train --follow
     """
     if follow and tail is not None:
         raise typer.BadParameter("excludes --follow, which shows all lines", param_hint="--tail")
 
+    show_line = print_line if output == "text" else print_json_line
+
     async def show(connection: Connection) -> bool:
         named = await named_job(connection, job)
         if follow:
-            return await follow_job(connection, named)
-        if await show_logs(connection, frozenset((named.metadata.uid,)), _print, tail) == 0:
+            return await follow_job(connection, named, show_line)
+        if await show_logs(connection, frozenset((named.metadata.uid,)), show_line, tail) == 0:
             typer.echo(f"no container of {job} has started (quorate explain says why)", err=True)
         return True
 
@@ -56,8 +62,8 @@ def logs(
         raise typer.Exit(Exit.FAILED)
 
 
-async def follow_job(connection: Connection, job: NamedJob) -> bool:
-    """Print the output of the job until it ends; return True if it succeeded."""
+async def follow_job(connection: Connection, job: NamedJob, show: Callable[[Line], object]) -> bool:
+    """Show the output of the job until it ends; return True if it succeeded."""
     outcome: tuple[bool, str] | None = None
 
     async def has_ended() -> bool:
@@ -65,7 +71,7 @@ async def follow_job(connection: Connection, job: NamedJob) -> bool:
         outcome = await outcome_of(connection, job)
         return outcome is not None
 
-    await follow_logs(connection, frozenset((job.metadata.uid,)), has_ended, _print)
+    await follow_logs(connection, frozenset((job.metadata.uid,)), has_ended, show)
     assert outcome is not None, "what was awaited"
     return outcome[0]
 
@@ -84,5 +90,10 @@ async def outcome_of(connection: Connection, job: NamedJob) -> tuple[bool, str] 
     return ending(document)
 
 
-def _print(line: Line) -> None:
+def print_line(line: Line) -> None:
     typer.echo(f"[{line.source}] {line.text}" if line.source else line.text)
+
+
+def print_json_line(line: Line) -> None:
+    value = {"pod": line.pod, "container": line.container, "text": line.text}
+    typer.echo(codec.encode(value).decode())

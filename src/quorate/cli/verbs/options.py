@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -55,6 +55,10 @@ _ARGUMENT: Any = typer.Argument(
 )
 Workloads = Annotated[list[str], _ARGUMENT]
 SomeWorkloads = Annotated[list[str] | None, _ARGUMENT]
+LineFormat = Annotated[
+    Literal["text", "json"],
+    typer.Option("--output", "-o", help="Lines as they are, or each as a JSON object in a line of its own."),
+]
 DryRunOption = Annotated[
     DryRun,
     typer.Option(

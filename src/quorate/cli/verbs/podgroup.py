@@ -25,7 +25,7 @@ from quorate.cli.verbs.printing import (
     is_structured,
     print_objects,
     print_sections,
-    print_value,
+    print_values,
 )
 from quorate.gang.actions.eviction_plans import EvictionPlan
 from quorate.gang.cache.model import Model
@@ -157,13 +157,15 @@ def explain(
         members = {key: len(gang.tasks) for key, gang in model.gangs.items()}
         outlooks = _outlooks(model, settings, now)
         typer.echo(f"evaluated with {origin}", err=True)
+        explanations = []
         for group in chosen:
             key = group.metadata.key
-            explanation = explain_group(group, members.get(key, 0), outlooks.get(key), settings)
-            if is_structured(output):
-                print_value(explanation, output)
-            else:
-                print_sections(explanation_sections(explanation))
+            explanations.append(explain_group(group, members.get(key, 0), outlooks.get(key), settings))
+        if is_structured(output):
+            print_values(explanations, output)
+            return
+        for explanation in explanations:
+            print_sections(explanation_sections(explanation))
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
 

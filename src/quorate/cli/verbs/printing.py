@@ -3,7 +3,7 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar, assert_never
@@ -19,6 +19,7 @@ from quorate.inspect.formatting import format_duration
 from quorate.kube.resources import HasMetadata, Json, Resource, untyped
 
 T = TypeVar("T", bound=HasMetadata)
+Value = msgspec.Struct | Mapping[str, Any]
 
 _GAP: Final = 3
 _NO_COLOURS: Final[Mapping[str, str]] = {}
@@ -79,18 +80,41 @@ def print_documents(resource: Resource[Any], documents: Sequence[Json], output: 
         for document in documents:
             typer.echo(qualified_name(resource, document["metadata"]["name"]))
         return
-    items = [_with_type_meta(resource, document) for document in documents]
-    _dump({"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}, output)
+    _dump(_as_list([_with_type_meta(resource, document) for document in documents]), output)
 
 
 def print_document(resource: Resource[Any], document: Json, output: Output) -> None:
-    """Print one whole object."""
-    _dump(_with_type_meta(resource, document), output)
+    """Print one whole object, or its name."""
+    print_objects_as_one([(resource, document)], output)
 
 
-def print_value(value: msgspec.Struct | Mapping[str, str], output: Output) -> None:
+def print_objects_as_one(objects: Sequence[tuple[Resource[Any], Json]], output: Output) -> None:
+    """Print the objects that arguments name: one as it is, several as one List, or their names."""
+    if output is Output.NAME:
+        for resource, document in objects:
+            typer.echo(qualified_name(resource, document["metadata"]["name"]))
+        return
+    items = [_with_type_meta(resource, document) for resource, document in objects]
+    _dump(items[0] if len(items) == 1 else _as_list(items), output)
+
+
+def print_value(value: Value, output: Output) -> None:
     """Print a value that is no API object."""
-    _dump(codec.to_builtins(value), output)
+    _dump(value, output)
+
+
+def print_result(lines: Iterable[str], value: Value, output: Output) -> None:
+    """Print what a command did: as lines, or as a value that is no API object."""
+    if is_structured(output):
+        print_value(value, output)
+        return
+    for line in lines:
+        typer.echo(line)
+
+
+def print_values(values: Sequence[Value], output: Output) -> None:
+    """Print the values that arguments name: one as it is, several as one array."""
+    _dump(values[0] if len(values) == 1 else values, output)
 
 
 def _with_type_meta(resource: Resource[Any], document: Json) -> Json:
@@ -98,12 +122,20 @@ def _with_type_meta(resource: Resource[Any], document: Json) -> Json:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
 
 
+def _as_list(items: Sequence[Json]) -> Json:
+    return {"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}
+
+
 def _dump(document: Any, output: Output) -> None:
     plain = codec.to_builtins(document)
     if output is Output.YAML:
         typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
     else:
-        typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=4).decode())
+        typer.echo(json_text(plain), nl=False)
+
+
+def json_text(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=4).decode() + "\n"
 
 
 def qualified_name(resource: Resource[Any], name: str) -> str:

@@ -14,8 +14,8 @@ from quorate.cli.verbs.listing import list_objects
 from quorate.cli.verbs.printing import (
     as_untyped,
     is_structured,
-    print_document,
     print_objects,
+    print_objects_as_one,
     print_sections,
 )
 from quorate.cli.verbs.quota_options import pairs, resource_groups
@@ -26,7 +26,7 @@ from quorate.cli.verbs.views import (
     is_active,
     local_queue_columns,
 )
-from quorate.cli.verbs.writing import create_object, patch_spec
+from quorate.cli.verbs.writing import Results, create_object, patch_spec
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.formatting import plural
@@ -148,12 +148,16 @@ def describe(
     now = WallClock().now()
 
     async def show(connection: Connection) -> None:
-        for kind, name in targets:
-            key = _key(connection, kind, name)
-            if is_structured(output):
-                resource = _RESOURCES[kind]
-                print_document(resource, await connection.client.get(as_untyped(resource), key), output)
-            elif kind is Kind.CLUSTER:
+        keys = [(kind, _key(connection, kind, name)) for kind, name in targets]
+        if is_structured(output):
+            resources = [(_RESOURCES[kind], key) for kind, key in keys]
+            print_objects_as_one(
+                [(kind, await connection.client.get(as_untyped(kind), key)) for kind, key in resources],
+                output,
+            )
+            return
+        for kind, key in keys:
+            if kind is Kind.CLUSTER:
                 described = await connection.client.get(CLUSTER_QUEUES, key)
                 locals_ = await connection.client.list(LOCAL_QUEUES)
                 print_sections(describe_cluster_queue(described, locals_.items, now))
@@ -295,7 +299,8 @@ def create(
             spec |= {"queueingStrategy": queuing_strategy, "namespaceSelector": selector}
         elif not ignore_unknown_cq:
             await connection.client.get(CLUSTER_QUEUES, Key("", cluster_queue))
-        await create_object(connection, _RESOURCES[kind], plain_name, spec, dry_run, output)
+        with Results(output, dry_run) as results:
+            await create_object(connection, _RESOURCES[kind], plain_name, spec, results)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace), write)
 
@@ -366,10 +371,11 @@ def _set_policy(
     output: o.Output,
 ) -> None:
     async def write(connection: Connection) -> None:
-        for kind, name in targets:
-            key = _key(connection, kind, name)
-            spec = {"stopPolicy": policy}
-            await patch_spec(connection, _RESOURCES[kind], key, spec, done, dry_run, output)
+        with Results(output, dry_run) as results:
+            for kind, name in targets:
+                key = _key(connection, kind, name)
+                spec = {"stopPolicy": policy}
+                await patch_spec(connection, _RESOURCES[kind], key, spec, done, results)
 
     with_cluster(cluster_options, write)
 

@@ -1,7 +1,7 @@
 """``quorate submit``: run a command, or a script with options in its comments, as a job."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -14,13 +14,14 @@ from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.explain.command import RELOAD_S
-from quorate.cli.verbs.logs import follow_job, outcome_of
+from quorate.cli.verbs.logs import follow_job, outcome_of, print_json_line, print_line
 from quorate.cli.verbs.printing import qualified_name
 from quorate.inspect.configuration_files import read_text
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
+from quorate.inspect.job_logs import Line
 from quorate.inspect.job_names import NamedJob
 from quorate.inspect.submitting import RESOURCES, check_objects, create_job, in_queue, new_name
 from quorate.inspect.would_start import outlook_of
@@ -176,7 +177,10 @@ def _submit(
             return await _try(connection, queued, objects, output)
         job = await create_job(connection, objects)
         _show(objects, output, f"{qualified_name(job.resource, job.metadata.name)} created")
-        return await _follow(connection, job, with_logs=logs) if wait or logs else True
+        if not (wait or logs):
+            return True
+        show_line = print_json_line if output is o.Output.JSON else print_line
+        return await _follow(connection, job, show_line if logs else None)
 
     if not with_cluster(ClusterOptions(kubeconfig, context, namespace), run):
         raise typer.Exit(Exit.FAILED)
@@ -216,12 +220,12 @@ async def _try(connection: Connection, wanted: JobRequest, objects: Sequence[Jso
     return outlook.starts != "Never"
 
 
-async def _follow(connection: Connection, job: NamedJob, *, with_logs: bool) -> bool:
-    """Print each change of the job's state, and its output, until it ends; return True if it succeeded."""
+async def _follow(connection: Connection, job: NamedJob, show_line: Callable[[Line], object] | None) -> bool:
+    """Print each change of the job's state, and show its output; return True if the job succeeded."""
     reporting = asyncio.create_task(_report(connection, job), name="state of the job")
     try:
-        if with_logs:
-            await follow_job(connection, job)
+        if show_line is not None:
+            await follow_job(connection, job, show_line)
         while (outcome := await outcome_of(connection, job)) is None:  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
     finally:

@@ -24,10 +24,9 @@ from quorate.cli.verbs.printing import (
     print_document,
     print_objects,
     print_sections,
-    qualified_name,
 )
 from quorate.cli.verbs.volcano_commands import one_name, send_command
-from quorate.cli.verbs.writing import create_document
+from quorate.cli.verbs.writing import Results, create_document, identity
 from quorate.inspect.configuration_files import InvalidFiles, read_text
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
@@ -107,7 +106,8 @@ def run(
 
     async def write(connection: Connection) -> None:
         body = document | {"metadata": metadata | {"namespace": connection.namespace}}
-        await create_document(connection, VOLCANO_JOBS, body, dry_run, output)
+        with Results(output, dry_run) as results:
+            await create_document(connection, VOLCANO_JOBS, body, results)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace or written), write)
 
@@ -281,6 +281,7 @@ def suspend(
     name: Name = "",
     name_option: NameOption = "",
     namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
@@ -292,7 +293,7 @@ def suspend(
     [b]Example:[/b] quorate vcjob suspend train
     """
     cluster_options = ClusterOptions(kubeconfig, context, namespace)
-    _send(cluster_options, one_name(name, name_option, "-N"), "AbortJob", "suspended")
+    _send(cluster_options, one_name(name, name_option, "-N"), "AbortJob", "suspended", output)
 
 
 @vcjob.command()
@@ -300,6 +301,7 @@ def resume(
     name: Name = "",
     name_option: NameOption = "",
     namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
@@ -310,13 +312,14 @@ def resume(
     [b]Example:[/b] quorate vcjob resume train
     """
     cluster_options = ClusterOptions(kubeconfig, context, namespace)
-    _send(cluster_options, one_name(name, name_option, "-N"), "ResumeJob", "resumed")
+    _send(cluster_options, one_name(name, name_option, "-N"), "ResumeJob", "resumed", output)
 
 
-def _send(cluster_options: ClusterOptions, name: str, action: str, done: str) -> None:
+def _send(cluster_options: ClusterOptions, name: str, action: str, done: str, output: o.Output) -> None:
     async def write(connection: Connection) -> None:
         key = Key(connection.namespace, name)
-        await send_command(connection, VOLCANO_JOBS, key, key.namespace, action, done)
+        with Results(output) as results:
+            await send_command(connection, VOLCANO_JOBS, key, key.namespace, action, done, results)
 
     with_cluster(cluster_options, write)
 
@@ -326,6 +329,7 @@ def delete(
     name: Name = "",
     name_option: NameOption = "",
     namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
@@ -337,7 +341,8 @@ def delete(
 
     async def write(connection: Connection) -> None:
         key = Key(connection.namespace, wanted)
-        await connection.client.delete(VOLCANO_JOBS, key, propagation="Background")
-        typer.echo(f"{qualified_name(VOLCANO_JOBS, wanted)} deleted")
+        with Results(output) as results:
+            await connection.client.delete(VOLCANO_JOBS, key, propagation="Background")
+            results.add(VOLCANO_JOBS, identity(key), "deleted")
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace), write)

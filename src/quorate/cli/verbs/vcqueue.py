@@ -17,10 +17,9 @@ from quorate.cli.verbs.printing import (
     is_structured,
     print_document,
     print_objects,
-    qualified_name,
 )
 from quorate.cli.verbs.volcano_commands import one_name, send_command
-from quorate.cli.verbs.writing import create_object, patch_spec
+from quorate.cli.verbs.writing import Results, create_object, identity, patch_spec
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock
@@ -147,10 +146,10 @@ def create(
     wanted = one_name(name, name_option, "-n")
 
     async def write(connection: Connection) -> None:
-        await create_object(connection, QUEUES, wanted, {"weight": weight}, dry_run, output)
-        if state is State.CLOSED and dry_run is o.DryRun.NONE:
-            command, done = _COMMANDS[Action.CLOSE]
-            await send_command(connection, QUEUES, Key("", wanted), COMMAND_NAMESPACE, command, done)
+        with Results(output, dry_run) as results:
+            await create_object(connection, QUEUES, wanted, {"weight": weight}, results)
+            if state is State.CLOSED and dry_run is o.DryRun.NONE:
+                await _send(connection, Key("", wanted), Action.CLOSE, results)
 
     with_cluster(ClusterOptions(kubeconfig, context), write)
 
@@ -161,6 +160,7 @@ def operate(
     name: Name = "",
     name_option: NameOption = "",
     weight: Annotated[int, typer.Option("--weight", "-w", min=0, help="For [b]update[/b].")] = 0,
+    output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
@@ -178,20 +178,25 @@ def operate(
 
     async def write(connection: Connection) -> None:
         key = Key("", wanted)
-        if action is Action.UPDATE:
-            spec = {"weight": weight}
-            await patch_spec(connection, QUEUES, key, spec, "updated", o.DryRun.NONE, o.Output.TABLE)
-        else:
-            command, done = _COMMANDS[action]
-            await send_command(connection, QUEUES, key, COMMAND_NAMESPACE, command, done)
+        with Results(output) as results:
+            if action is Action.UPDATE:
+                await patch_spec(connection, QUEUES, key, {"weight": weight}, "updated", results)
+            else:
+                await _send(connection, key, action, results)
 
     with_cluster(ClusterOptions(kubeconfig, context), write)
+
+
+async def _send(connection: Connection, key: Key, action: Action, results: Results) -> None:
+    command, done = _COMMANDS[action]
+    await send_command(connection, QUEUES, key, COMMAND_NAMESPACE, command, done, results)
 
 
 @vcqueue.command()
 def delete(
     name: Name = "",
     name_option: NameOption = "",
+    output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
@@ -202,7 +207,8 @@ def delete(
     wanted = one_name(name, name_option, "-n")
 
     async def write(connection: Connection) -> None:
-        await connection.client.delete(QUEUES, Key("", wanted))
-        typer.echo(f"{qualified_name(QUEUES, wanted)} deleted")
+        with Results(output) as results:
+            await connection.client.delete(QUEUES, Key("", wanted))
+            results.add(QUEUES, identity(Key("", wanted)), "deleted")
 
     with_cluster(ClusterOptions(kubeconfig, context), write)

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import typer
-
 from quorate.api.meta import Key
-from quorate.cli.verbs.printing import as_untyped, qualified_name
+from quorate.cli.verbs.printing import as_untyped
+from quorate.cli.verbs.writing import Results
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.kube.resources import COMMANDS, Resource, metadata_of
@@ -20,9 +19,15 @@ def one_name(argument: str, option: str, flag: str) -> str:
 
 
 async def send_command(
-    connection: Connection, resource: Resource[Any], key: Key, namespace: str, action: str, done: str
+    connection: Connection,
+    resource: Resource[Any],
+    key: Key,
+    namespace: str,
+    action: str,
+    done: str,
+    results: Results,
 ) -> None:
-    """Create the Command ``action`` to an object, which is deleted with it; print that it was requested."""
+    """Create the Command ``action`` to an object, which is deleted with it; report the object as ``done``."""
     stored = await connection.client.get(as_untyped(resource), key)
     metadata = metadata_of(stored)
     target = {
@@ -41,4 +46,4 @@ async def send_command(
         "target": target,
     }
     await connection.client.create(as_untyped(COMMANDS), body, namespace)
-    typer.echo(f"{qualified_name(resource, metadata.name)} {done}")
+    results.add(resource, stored, done)

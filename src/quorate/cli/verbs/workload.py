@@ -15,14 +15,14 @@ from quorate.cli.verbs.options import Workloads
 from quorate.cli.verbs.printing import (
     as_untyped,
     is_structured,
-    print_document,
     print_documents,
     print_objects,
+    print_objects_as_one,
     print_rows,
     print_sections,
 )
 from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workload_columns
-from quorate.cli.verbs.writing import patch_spec
+from quorate.cli.verbs.writing import Results, patch_spec
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_workloads
@@ -153,15 +153,16 @@ def describe(
     now = WallClock().now()
 
     async def show(connection: Connection) -> None:
-        for name in names:
-            for target in await named_workloads(connection, name):
-                if is_structured(output):
-                    document = await connection.client.get(as_untyped(WORKLOADS), target.metadata.key)
-                    print_document(WORKLOADS, document, output)
-                    continue
-                queues = (await connection.client.list(LOCAL_QUEUES, target.metadata.namespace)).items
-                cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
-                print_sections(describe_workload(target, cluster_queue_of(target, cluster_queues), now))
+        targets = [target for name in names for target in await named_workloads(connection, name)]
+        if is_structured(output):
+            kind = as_untyped(WORKLOADS)
+            documents = [await connection.client.get(kind, target.metadata.key) for target in targets]
+            print_objects_as_one([(kind, document) for document in documents], output)
+            return
+        for target in targets:
+            queues = (await connection.client.list(LOCAL_QUEUES, target.metadata.namespace)).items
+            cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
+            print_sections(describe_workload(target, cluster_queue_of(target, cluster_queues), now))
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
 
@@ -207,10 +208,11 @@ def _set_active(
     output: o.Output,
 ) -> None:
     async def write(connection: Connection) -> None:
-        for name in names:
-            for target in await named_workloads(connection, name):
-                key = target.metadata.key
-                await patch_spec(connection, WORKLOADS, key, {"active": active}, done, dry_run, output)
+        with Results(output, dry_run) as results:
+            for name in names:
+                for target in await named_workloads(connection, name):
+                    key = target.metadata.key
+                    await patch_spec(connection, WORKLOADS, key, {"active": active}, done, results)
 
     with_cluster(cluster_options, write)
 

@@ -1,16 +1,53 @@
-"""Patch or create one object, or show the result of a dry run."""
+"""Patch, create and delete objects, and print what was done, or what a dry run would do."""
 
 from collections.abc import Mapping
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import typer
 
 from quorate.api.meta import Key
 from quorate.cli.verbs.options import DryRun, Output
-from quorate.cli.verbs.printing import as_untyped, is_structured, print_document, qualified_name
+from quorate.cli.verbs.printing import as_untyped, is_structured, print_objects_as_one, qualified_name
 from quorate.inspect.connection import Connection
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json, Resource
+
+
+class Results:
+    """What a command wrote: a line for each object at once, or all objects as one document at the end.
+
+    A context manager, so that the document is complete if a later write fails.
+    """
+
+    def __init__(self, output: Output, dry_run: DryRun = DryRun.NONE) -> None:
+        self.dry_run = dry_run
+        self._output = output
+        self._objects: dict[tuple[str, Key], tuple[Resource[Any], Json]] = {}  # the last of each object
+
+    def add(self, resource: Resource[Any], document: Json, done: str) -> None:
+        """Report that the object is ``done``; ``document`` has its name at least."""
+        if is_structured(self._output):
+            key = Key(document["metadata"].get("namespace", ""), document["metadata"]["name"])
+            self._objects[qualified_name(resource, ""), key] = resource, document
+        else:
+            suffix = "" if self.dry_run is DryRun.NONE else f" ({self.dry_run} dry run)"
+            typer.echo(f"{qualified_name(resource, document['metadata']['name'])} {done}{suffix}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._objects or (error is None and is_structured(self._output)):
+            print_objects_as_one([*self._objects.values()], self._output)
+
+
+def identity(key: Key, uid: str = "") -> Json:
+    """Return the names of an object as a document, which says what was deleted."""
+    fields = {"name": key.name, "namespace": key.namespace, "uid": uid}
+    return {"metadata": {field: value for field, value in fields.items() if value}}
 
 
 async def patch_spec(
@@ -19,50 +56,33 @@ async def patch_spec(
     key: Key,
     spec: Mapping[str, Any],
     done: str,
-    dry_run: DryRun,
-    output: Output,
+    results: Results,
 ) -> None:
-    """Patch the fields of ``spec``; print that the object is ``done``, or the object."""
+    """Patch the fields of ``spec``; report that the object is ``done``."""
     patch = {"spec": spec}
-    if dry_run is DryRun.CLIENT:
+    if results.dry_run is DryRun.CLIENT:
         document = merged(await connection.client.get(as_untyped(resource), key), patch)
     else:
         document = await connection.client.patch(
-            as_untyped(resource), key, patch, dry_run=dry_run is DryRun.SERVER
+            as_untyped(resource), key, patch, dry_run=results.dry_run is DryRun.SERVER
         )
-    _print_result(resource, document, done, dry_run, output)
+    results.add(resource, document, done)
 
 
 async def create_object(
-    connection: Connection,
-    resource: Resource[Any],
-    name: str,
-    spec: Mapping[str, Any],
-    dry_run: DryRun,
-    output: Output,
+    connection: Connection, resource: Resource[Any], name: str, spec: Mapping[str, Any], results: Results
 ) -> None:
-    """Create an object with ``spec``; print its name, or the object."""
+    """Create an object with ``spec``, and report it."""
     metadata = {"name": name} | ({"namespace": connection.namespace} if resource.namespaced else {})
-    await create_document(connection, resource, {"metadata": metadata, "spec": spec}, dry_run, output)
+    await create_document(connection, resource, {"metadata": metadata, "spec": spec}, results)
 
 
 async def create_document(
-    connection: Connection, resource: Resource[Any], document: Json, dry_run: DryRun, output: Output
+    connection: Connection, resource: Resource[Any], document: Json, results: Results
 ) -> None:
-    """Create ``document``, which has its name and namespace; print its name, or the object."""
-    if dry_run is not DryRun.CLIENT:
+    """Create ``document``, which has its name and namespace, and report it."""
+    if results.dry_run is not DryRun.CLIENT:
         document = await connection.client.create(
-            as_untyped(resource), document, dry_run=dry_run is DryRun.SERVER
+            as_untyped(resource), document, dry_run=results.dry_run is DryRun.SERVER
         )
-    _print_result(resource, document, "created", dry_run, output)
-
-
-def _print_result(
-    resource: Resource[Any], document: Json, done: str, dry_run: DryRun, output: Output
-) -> None:
-    if is_structured(output) and output is not Output.NAME:
-        print_document(resource, document, output)
-        return
-    dry_run_suffix = "" if dry_run is DryRun.NONE else f" ({dry_run} dry run)"
-    suffix = "" if output is Output.NAME else f" {done}{dry_run_suffix}"
-    typer.echo(f"{qualified_name(resource, document['metadata']['name'])}{suffix}")
+    results.add(resource, document, "created")

@@ -12,7 +12,7 @@ from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.explain.sections import explanation_sections
 from quorate.cli.verbs.options import Workloads
-from quorate.cli.verbs.printing import is_structured, print_sections, print_value
+from quorate.cli.verbs.printing import is_structured, print_sections, print_value, print_values
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
@@ -85,8 +85,11 @@ def _explain(
         explanations = [await answers.of(target) for target in targets]
         for origin in answers.origins:
             typer.echo(origin, err=True)
-        for explanation in explanations:
-            _print(explanation, output)
+        if is_structured(output):
+            print_values(explanations, output)
+        else:
+            for explanation in explanations:
+                _print(explanation, output)
         return await follow(connection, config, names[0], explanations, output) if watch else Exit.COMPLETED
 
     code = with_cluster(cluster, show)
