@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from quorate.api import batch, codec, core, events, kueue, volcano
+from quorate.api import batch, codec, core, events, kueue, native_groups, volcano
 from quorate.api.codec import Json as Json
 from quorate.api.core import device_claims, pod, policy, scheduling, volumes
 from quorate.api.events import ObjectReference
@@ -140,6 +140,12 @@ EVENTS = Resource("events.k8s.io", "v1", "events", "Event", True, events.Event)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, events.Lease)
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, core.PriorityClass
+)
+NATIVE_POD_GROUPS = Resource(
+    native_groups.GROUP, native_groups.VERSION, "podgroups", "PodGroup", True, native_groups.PodGroup
+)
+NATIVE_WORKLOADS = Resource(
+    native_groups.GROUP, native_groups.VERSION, "workloads", "Workload", True, native_groups.Workload
 )
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, core.RuntimeClass)
 

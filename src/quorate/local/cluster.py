@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.api.native_groups import GENERIC_WORKLOAD, WORKLOAD_WITH_JOB
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.rest.config import load_rest_config
@@ -93,7 +94,11 @@ async def run_cluster(
         asyncio.TaskGroup() as parts,
     ):
         volumes = directory.path / DIRECTORY / "volumes"
-        controllers = run_controllers(client, clock, rng, volumes, with_scheduler=settings.plain_scheduler)
+        controllers = run_controllers(
+            client, clock, rng, volumes,
+            with_scheduler=settings.plain_scheduler,
+            with_job_pod_groups=not {GENERIC_WORKLOAD, WORKLOAD_WITH_JOB} & settings.disabled_gates,
+        )  # fmt: skip
         tasks = [
             parts.create_task(controllers),
             parts.create_task(run_nodes(client, clock, settings.pools, settings.speed, simulated)),

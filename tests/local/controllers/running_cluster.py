@@ -117,13 +117,21 @@ class LocalCluster:
 
 @asynccontextmanager
 async def local_cluster(
-    fleet: NodePool | None = None, speed: float = 10.0, volumes: Path | None = None
+    fleet: NodePool | None = None,
+    speed: float = 10.0,
+    volumes: Path | None = None,
+    *,
+    with_job_pod_groups: bool = False,
 ) -> AsyncIterator[LocalCluster]:
     """Run a cluster; any part that ends on its own ends the scenario with its exception."""
     async with api_server() as server:
         cluster = RestConfig(server.url, credentials=Token(server.token))
         async with Client(cluster, random.Random(1)) as client, asyncio.TaskGroup() as tasks:
-            controllers = tasks.create_task(run_controllers(client, WallClock(), random.Random(2), volumes))
+            controllers = tasks.create_task(
+                run_controllers(
+                    client, WallClock(), random.Random(2), volumes, with_job_pod_groups=with_job_pod_groups
+                )
+            )
             local = LocalCluster(client, tasks)
             if fleet is not None:
                 local.start_nodes(fleet, speed=speed)

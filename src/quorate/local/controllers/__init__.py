@@ -12,6 +12,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import (
+    NATIVE_POD_GROUPS,
     NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -19,7 +20,7 @@ from quorate.kube.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from quorate.local.controllers import resource_claims
+from quorate.local.controllers import pod_groups, resource_claims
 from quorate.local.controllers.apps import types as apps
 from quorate.local.controllers.apps.daemon_set import DaemonSetController
 from quorate.local.controllers.apps.deployment import DeploymentController
@@ -93,18 +94,29 @@ async def run_controllers(
     volumes: Path | None = None,
     *,
     with_scheduler: bool = True,
+    with_job_pod_groups: bool = False,
 ) -> None:
     """Run the built-in controllers until cancelled, optionally with the plain scheduler.
 
     ``rng`` generates names of events.  ``volumes``: the directory of volumes that are provisioned by default;
-    None: no volume is.  After an exception that nothing expected all start over.
+    None: no volume is.  ``with_job_pod_groups``: the gate WorkloadWithJob is on.  After an exception that
+    nothing expected all start over.
     """
-    run = partial(_run_controllers, client, clock, rng, volumes, with_scheduler=with_scheduler)
+    run = partial(
+        _run_controllers, client, clock, rng, volumes,
+        with_scheduler=with_scheduler, with_job_pod_groups=with_job_pod_groups,
+    )  # fmt: skip
     await run_restarting("built-in controllers", run, clock)
 
 
 async def _run_controllers(
-    client: Client, clock: Clock, rng: random.Random, volumes: Path | None, *, with_scheduler: bool
+    client: Client,
+    clock: Clock,
+    rng: random.Random,
+    volumes: Path | None,
+    *,
+    with_scheduler: bool,
+    with_job_pod_groups: bool,
 ) -> None:
     if volumes is not None:
         await create_default_class(client)
@@ -116,7 +128,7 @@ async def _run_controllers(
     index_orphans(pods)
     metadata_cache = MetadataCache(client, clock)
     controllers = (
-        JobController(client, clock, rng, jobs, job_pods),
+        JobController(client, clock, rng, jobs, job_pods, with_pod_groups=with_job_pod_groups),
         DeploymentController(client, clock, deployments, replica_sets),
         ReplicaSetController(client, clock, apps.REPLICA_SETS, replica_sets, pods),
         TtlAfterFinishedController(client, clock, jobs),
@@ -139,6 +151,11 @@ async def _run_controllers(
             (RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS),
             (RESOURCE_CLAIMS, resource_claims.PODS),
             partial(resource_claims.ResourceClaimController, client, clock),
+        ),
+        (
+            (NATIVE_POD_GROUPS,),
+            (NATIVE_POD_GROUPS, pod_groups.PODS),
+            partial(pod_groups.PodGroupProtectionController, client, clock),
         ),
         (
             (apps.REPLICATION_CONTROLLERS,),

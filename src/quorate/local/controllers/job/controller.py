@@ -11,13 +11,14 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from quorate.api.meta import Key, Uid, epoch
+from quorate.api.meta import Key, Uid, epoch, find_condition
+from quorate.api.native_groups import PodGroup
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import versioned_reference_to
+from quorate.kube.resources import NATIVE_POD_GROUPS, versioned_reference_to
 from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.core_events import EventRecorder, EventType
 from quorate.local.controllers.job.failure_policy import Backoff
@@ -32,6 +33,7 @@ from quorate.local.controllers.job.types import (
     Job,
     Pod,
 )
+from quorate.local.controllers.pod_groups import JobPodGroups, reference_to
 from quorate.local.own_writes import MutationCache
 
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
@@ -44,13 +46,22 @@ class JobController(Controller):
     """Executes sync results."""
 
     def __init__(
-        self, client: Client, clock: Clock, rng: random.Random, jobs: Informer[Job], pods: Informer[Pod]
+        self,
+        client: Client,
+        clock: Clock,
+        rng: random.Random,
+        jobs: Informer[Job],
+        pods: Informer[Pod],
+        *,
+        with_pod_groups: bool = False,
     ) -> None:
+        """``with_pod_groups``: Indexed jobs that run all their pods at once get a pod group of Kubernetes."""
         super().__init__("job", client, clock, jobs, pods, workers=WORKERS)
         self._jobs = MutationCache(jobs, lambda job: job.metadata.key)
         self._pods = MutationCache(pods, job_key)
         self._backoffs: dict[Uid, Backoff] = {}  # jobs with failed pods since their last success
         self._events = EventRecorder(client, clock, rng, "job-controller")
+        self._groups = JobPodGroups(client) if with_pod_groups else None
         self._log = logger(__name__)
         jobs.subscribe(self._on_job)
         pods.subscribe(self._on_pod)
@@ -85,13 +96,16 @@ class JobController(Controller):
             return None
         backoff = self._backoffs.get(job.metadata.uid, Backoff())
         result = sync_job(job, pods, self._clock.now(), backoff)
-        await self._execute(job, result)
+        group = None
+        if self._groups is not None and result.create:
+            group = await self._groups.group_of(job, is_new=not pods and _has_not_started(job))
+        await self._execute(job, result, group)
         return result.wake_at
 
-    async def _execute(self, job: Job, result: SyncResult) -> None:
+    async def _execute(self, job: Job, result: SyncResult, group: PodGroup | None) -> None:
         await self._release(result.discard)
         await self._delete(job, (*result.discard, *result.delete))
-        created, refusal = await self._create(job, result.create)
+        created, refusal = await self._create(job, result.create, group)
         missing = len(result.create) - created
         status = replace(result.status, active=result.status.active - missing)
         await self._write_status(JOBS, job, status, self._jobs.record)
@@ -117,7 +131,9 @@ class JobController(Controller):
         type_: EventType = "Warning" if event.warning else "Normal"
         self._events.event(versioned_reference_to(JOBS, job), type_, event.reason, event.message)
 
-    async def _create(self, job: Job, wanted: Sequence[PodToCreate]) -> tuple[int, WriteError | None]:
+    async def _create(
+        self, job: Job, wanted: Sequence[PodToCreate], group: PodGroup | None
+    ) -> tuple[int, WriteError | None]:
         """Create pods in batches of 1, 2, 4, 8, ...; return the number created, and the first error.
 
         Because of the slow start, a job does not send hundreds of requests if all its pods are rejected.
@@ -125,7 +141,7 @@ class JobController(Controller):
         created, size = 0, 1
         while created < len(wanted):
             batch = wanted[created : created + size]
-            results = await asyncio.gather(*(self._create_one(job, new) for new in batch))
+            results = await asyncio.gather(*(self._create_one(job, new, group) for new in batch))
             refusals = [result for result in results if result is not None]
             created += len(batch) - len(refusals)
             if refusals:
@@ -133,9 +149,13 @@ class JobController(Controller):
             size *= 2
         return created, None
 
-    async def _create_one(self, job: Job, new: PodToCreate) -> WriteError | None:
+    async def _create_one(self, job: Job, new: PodToCreate, group: PodGroup | None) -> WriteError | None:
+        body = pod_from_template(job, new)
+        if group is not None:
+            body["spec"]["schedulingGroup"] = {"podGroupName": group.metadata.name}
+            body["metadata"]["ownerReferences"].append(reference_to(NATIVE_POD_GROUPS, group.metadata))
         try:
-            pod = await self._client.create(PODS, pod_from_template(job, new))
+            pod = await self._client.create(PODS, body)
         except (ApiError, Unreachable) as error:
             problem = error.message if isinstance(error, ApiError) else str(error)
             self._report(job, JobEvent(True, "FailedCreate", f"Error creating: {problem}"))
@@ -165,6 +185,13 @@ class JobController(Controller):
             self._pods.record(released)
 
         await asyncio.gather(*(release(pod) for pod in pods))
+
+
+def _has_not_started(job: Job) -> bool:
+    """Return True if the job has never had pods: a job that has goes on as it began."""
+    status = job.status
+    is_suspended = find_condition(status.conditions, "Suspended") is not None
+    return status.start_time is None and not (status.succeeded or status.failed or is_suspended)
 
 
 def job_key(pod: Pod) -> Key | None:
