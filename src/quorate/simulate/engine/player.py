@@ -40,6 +40,7 @@ from quorate.simulate.limits import MAX_IDLE_INSTANTS, MAX_REQUEUES, MAX_SHOWN, 
 
 # Gets the time, the number of the first job that was submitted at that time, and all jobs and records.
 Observer = Callable[[int, int, Mapping[Key, SimulatedJob], JobRecords], object]
+Rest = Callable[[State, float], object]  # gets the model, which must not be changed, and the time
 
 
 def play(
@@ -47,14 +48,15 @@ def play(
     on_progress: Callable[[int], object] = lambda ended: None,
     observe: Observer | None = None,
     is_over: Callable[[], bool] = lambda: False,
+    at_rest: Rest = lambda state, now: None,
 ) -> Run:
     """Play the world to its end; ``on_progress`` gets the number of ended jobs from time to time.
 
     ``observe`` is called after each instant with submissions, and must change nothing.  The end is ``until``
     of the scenario, or the time at which nothing can happen any more, or the first instant after which
-    ``is_over`` returns True.
+    ``is_over`` returns True.  ``at_rest`` is called after each instant, once nothing more is decided at it.
     """
-    return _Player(world, on_progress, observe).run(is_over)
+    return _Player(world, on_progress, observe, at_rest=at_rest).run(is_over)
 
 
 def play_until_started(world: World, resolution_ms: int, is_over: Callable[[], bool] = lambda: False) -> Run:
@@ -75,8 +77,10 @@ class _Player:
         resolution_ms: int = 1,
         *,
         until_started: bool = False,
+        at_rest: Rest = lambda state, now: None,
     ) -> None:
         self._world = world
+        self._at_rest = at_rest
         self._observe = observe
         self._until_started = until_started
         self._configuration = world.configuration
@@ -155,6 +159,7 @@ class _Player:
             if execution.run_session():
                 self._settle()
             execution.count_pods()
+            self._at_rest(self._state, clock.now)
             if self._observe is not None and len(recorder.jobs) > first:
                 self._observe(now_ms, first, self._jobs, recorder.jobs)
             self._on_progress(recorder.ended)

@@ -1,0 +1,125 @@
+"""``python -m bench.backfill``: how long jobs wait in a queue with planned starts, beside one without.
+
+Plays three worlds (see ``bench.backfill.worlds``) with five seeds each, in virtual time.  A job declares its
+run time, or two or five times that, as its maximum execution time, or nothing.  Exits with status 1 if a
+limit of ``limits.yaml`` is broken.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Final
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from bench.backfill.figures import Figures, means, play_setting
+from bench.backfill.worlds import WORLDS, Setting
+from bench.limits import check_limits
+
+SEEDS: Final = range(1, 6)
+BASELINE: Final = "BestEffortFIFO"
+SETTINGS: Final[dict[str, Setting]] = {
+    BASELINE: Setting("BestEffortFIFO"),
+    "StrictFIFO": Setting("StrictFIFO"),
+    "EASY, exact": Setting("BestEffortFIFO", "EASY", 1),
+    "EASY, twice": Setting("BestEffortFIFO", "EASY", 2),
+    "EASY, five times": Setting("BestEffortFIFO", "EASY", 5),
+    "EASY, nothing declared": Setting("BestEffortFIFO", "EASY"),
+}
+COLUMNS: Final = (
+    "mean wait",
+    "largest tenth",
+    "above half",
+    "longest wait",
+    "slowdown",
+    "utilisation",
+    "late, of planned",
+)
+
+
+def main(
+    jobs: Annotated[int, typer.Option(help="Jobs of each run; a third of them on the GPU cluster.")] = 1_500,
+    worlds: Annotated[list[str], typer.Option("--world", help="Worlds to play; all if not given.")] = [],  # noqa: B006
+    markdown: Annotated[
+        bool, typer.Option(help="Print the tables of docs/concepts/large-jobs.md instead.")
+    ] = False,
+) -> None:
+    """Play each setting with five seeds in each world, and compare how long jobs wait with the limits."""
+    console = Console(stderr=markdown)
+    played = play_all(worlds or WORLDS, jobs, console)
+    values: dict[str, list[float]] = {}
+    for world, by_setting in played.items():
+        if markdown:
+            print(markdown_table(world, by_setting))  # noqa: T201
+            continue
+        console.print(_table(world, by_setting))
+        for setting, figures in by_setting.items():
+            if SETTINGS[setting].backfill:
+                values |= _measures(f"backfill: {world}: {setting}", SETTINGS[setting], figures, by_setting)
+    if not markdown:
+        sys.exit(check_limits(values, console))
+
+
+def play_all(worlds: Iterable[str], jobs: int, console: Console) -> dict[str, dict[str, Figures]]:
+    """Return the means of all seeds, by world and setting."""
+    played: dict[str, dict[str, Figures]] = {world: {} for world in worlds}
+    with Progress(console=console) as progress:
+        runs = progress.add_task("playing", total=len(played) * len(SETTINGS) * len(SEEDS))
+        for world, by_setting in played.items():
+            for name, setting in SETTINGS.items():
+                of_seeds: list[Figures] = []
+                for seed in SEEDS:
+                    of_seeds.append(play_setting(world, setting, jobs, seed))
+                    progress.update(runs, advance=1, description=f"{world}: {name}")
+                by_setting[name] = means(of_seeds)
+    return played
+
+
+def _measures(
+    name: str, setting: Setting, figures: Figures, by_setting: Mapping[str, Figures]
+) -> dict[str, list[float]]:
+    """Return the values with limits: ratios to ``BASELINE``, and the planned starts that were not kept."""
+    baseline = by_setting[BASELINE]
+    values = {
+        f"{name}: wait of the largest tenth ÷ BestEffortFIFO": [figures.decile / baseline.decile],
+        f"{name}: wait of jobs above half ÷ BestEffortFIFO": [figures.large / baseline.large],
+        f"{name}: mean wait ÷ BestEffortFIFO": [figures.mean / baseline.mean],
+        f"{name}: utilisation ÷ BestEffortFIFO": [figures.utilisation / baseline.utilisation],
+    }
+    if setting.has_declared_bounds:
+        values[f"{name}: planned starts not kept"] = [figures.late * len(SEEDS)]
+    return values
+
+
+def _row(figures: Figures) -> Sequence[str]:
+    return (
+        *(f"{seconds / 3600:.1f} h" for seconds in figures[:4]),
+        f"{figures.slowdown:,.{0 if figures.slowdown > 10 else 1}f}",
+        f"{figures.utilisation:.1%}",
+        f"{figures.late * len(SEEDS):,.0f} of {figures.planned * len(SEEDS):,.0f}"
+        if figures.planned
+        else "-",
+    )
+
+
+def _table(world: str, played: Mapping[str, Figures]) -> Table:
+    table = Table(world, box=SIMPLE_HEAD)
+    for title in COLUMNS:
+        table.add_column(title, justify="right")
+    for setting, figures in played.items():
+        table.add_row(setting, *_row(figures))
+    return table
+
+
+def markdown_table(world: str, played: Mapping[str, Figures]) -> str:
+    """Return the figures of a world as a Markdown table."""
+    lines = [f"| {world} | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
+    lines += [f"| {setting} | {' | '.join(_row(figures))} |" for setting, figures in played.items()]
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    typer.run(main)

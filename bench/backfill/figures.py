@@ -1,0 +1,67 @@
+"""Play one world with one setting, and compute how long jobs wait."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.backfill.late_starts import LateStarts
+from bench.backfill.worlds import GPUS, Setting, world_of
+from quorate.simulate.engine.player import play
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.results.summary import summarize, waits_ms
+
+
+class Figures(NamedTuple):
+    """Of one run, or means of several; times in seconds."""
+
+    mean: float  # wait of all jobs
+    decile: float  # mean wait of the largest tenth of the jobs, and of those as large as the smallest of it
+    large: float  # mean wait of the jobs that take more than half of the machine
+    longest: float
+    slowdown: float
+    utilisation: float  # from 0 to 1
+    jobs: float
+    planned: float  # workloads that had a planned start
+    late: float  # of those: which started later than planned once, or were planned later again
+
+
+def play_setting(name: str, setting: Setting, jobs: int, seed: int) -> Figures:
+    """Return the figures of one run; of the slowest world, the GPU cluster, with a third of the jobs."""
+    if name == GPUS:
+        jobs //= 3
+    starts = LateStarts()
+    with TemporaryDirectory() as directory:
+        run = play(world_of(name, setting, jobs, seed, Path(directory)), at_rest=starts.observe)
+    summary, waited_s, sizes = summarize(run), waits_ms(run) / 1000, _sizes(name, run)
+    share = summary.utilisation[-1].share
+    assert share is not None, "the queue has quota"
+    assert not np.isnan(waited_s).any(), "every job starts"
+    smallest = np.sort(sizes)[-(-len(sizes) * 9 // 10)]
+    return Figures(
+        mean=float(waited_s.mean()),
+        decile=float(waited_s[sizes >= smallest].mean()),
+        large=float(waited_s[sizes > 64].mean()),
+        longest=float(waited_s.max()),
+        slowdown=summary.jobs.slowdown,
+        utilisation=share,
+        jobs=len(sizes),
+        planned=starts.made,
+        late=starts.late,
+    )
+
+
+def means(runs: Sequence[Figures]) -> Figures:
+    return Figures(*(float(np.mean(values)) for values in zip(*runs, strict=True)))
+
+
+def _sizes(name: str, run: Run) -> NDArray[np.int64]:
+    """Return the processors or GPUs of each job, of 128 in every world."""
+    pods = np.array(run.jobs.pods, np.int64)
+    if name != GPUS:
+        return pods
+    whole_nodes = np.array([class_.name != "tuning" for class_ in run.world.classes])
+    return np.where(whole_nodes[np.array(run.jobs.class_index)], 8 * pods, pods)

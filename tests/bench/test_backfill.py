@@ -1,0 +1,37 @@
+"""The worlds of the benchmark of planned starts are what they claim to be, and late starts are counted."""
+
+import pytest
+from bench.backfill.figures import play_setting
+from bench.backfill.late_starts import LateStarts
+from bench.backfill.worlds import LARGE_SHARE, LOAD, PROCESSORS, WORLDS, Setting, loaded_jobs
+
+from tests.queueing.test_planned_starts import FIRST, LARGE, a_world, job
+
+
+def test_the_second_world_has_the_load_and_the_large_jobs_that_it_claims() -> None:
+    jobs, stretch = loaded_jobs(2_000, seed=1)
+    work = sum(one.runs_s * one.processors for one in jobs)
+    assert work / (PROCESSORS * jobs[-1].submitted_s * stretch) == pytest.approx(LOAD)
+    large = sum(one.processors > PROCESSORS // 2 for one in jobs)
+    assert large / len(jobs) == pytest.approx(LARGE_SHARE, rel=0.2)
+    assert max(one.processors for one in jobs) <= PROCESSORS
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_with_declared_bounds_no_start_is_late(world: str) -> None:
+    figures = play_setting(world, Setting("BestEffortFIFO", "EASY", 2), 150, seed=1)
+    assert figures.late == 0
+    assert figures.planned > 0
+
+
+def test_a_start_is_late_if_another_workload_delays_it() -> None:
+    starts = LateStarts()
+    world = a_world(FIRST, LARGE)
+    world.given["workloads"] = (FIRST, LARGE, job("higher", 8, 20, 50, priority=1))
+    starts.observe(world.state, 10)
+    world.run({"create": ["higher"]})
+    world.run({"cycle": 12})
+    starts.observe(world.state, 20)
+    assert (starts.made, starts.late) == (2, 0)
+    starts.observe(world.state, 111)  # the time that was planned for both has passed, and both wait
+    assert (starts.made, starts.late) == (2, 2)
