@@ -148,6 +148,28 @@ def weighted_queues() -> Iterator[Mapping[str, Queue]]:
             yield {name: Queue("all", q, w) for name, q, w in zip("ab", quotas, weights, strict=True)}
 
 
+def aging_queues() -> Iterator[Mapping[str, Queue]]:
+    """Return two queues, of which one or both age, with the same rule or different ones.
+
+    At first waiting counts fully.  The workloads reach the most that it gives one after the other.
+    """
+    preempting = f"{AGING[:-1]}, alsoPreempts: true}}"
+    pairs = (
+        (AGING, AGING),
+        (AGING, None),
+        (preempting, preempting),
+        (preempting, None),
+        (preempting, SLOWER_AGING),
+    )
+    strategies: tuple[QueueingStrategy, ...] = ("BestEffortFIFO", "StrictFIFO")
+    for pair, strategy in product(pairs, strategies):
+        for quotas in list(product(equal_quotas(1), repeat=2))[1:]:
+            yield {
+                name: Queue("all", of_queue, "1", strategy, rule)
+                for name, of_queue, rule in zip("ab", quotas, pair, strict=True)
+            }
+
+
 def nested_queues() -> Iterator[Mapping[str, Queue]]:
     for quotas in product(equal_quotas(1), repeat=3):
         yield {
@@ -156,6 +178,9 @@ def nested_queues() -> Iterator[Mapping[str, Queue]]:
         }
 
 
+# ``small_worlds`` begins at second 100, and its workloads are created at seconds 0, 1 and 2.
+AGING: Final = "{every: 1s, step: 1, atMost: 102}"
+SLOWER_AGING: Final = "{every: 2s, step: 3, atMost: 156, alsoPreempts: true}"
 TOP: Final = {"left": Group("top"), "top": Group()}
 ONE_TWO: Final = ((1,), (2,))
 TWO_FLAVORS: Final[list[Quotas]] = [((Quota(one),), (Quota(two),)) for one, two in product((0, 1), repeat=2)]
@@ -201,6 +226,20 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "weights": Family(
         "2 queues of nominal 0..1 and weight 0..2, sizes 1..2, both strategies",
         lambda: worlds(weighted_queues(), ONE_TWO, configurations=FAIR[-1:]),
+    ),
+    "aging": Family(
+        "2 queues of nominal 0..1 with priority ageing, sizes 1..2, both strategies",
+        lambda: worlds(aging_queues(), ONE_TWO, interchangeable=False, starts=NONE_OR_ONE_RUNNING[:2]),
+    ),
+    "fair aging": Family(
+        "the same with one size and fair sharing",
+        lambda: worlds(
+            aging_queues(),
+            ((1,),),
+            interchangeable=False,
+            configurations=FAIR[-1:],
+            starts=NONE_RUNNING,
+        ),
     ),
     "nested": Family(
         "2 queues in a child of the cohort of a third, of nominal 0..1, size 1, none runs at first",

@@ -3,6 +3,7 @@
 It contains no rule of admission.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import TopologyGates, queueing_gates
 from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration.priority_aging import annotated_aging
 from quorate.api.configuration.queueing import (
     AdmissionFairSharing,
     FairSharing,
@@ -31,6 +33,7 @@ Json = dict[str, Any]
 
 def read_configuration(config: Json) -> Configuration:
     resources = config.get("resources", {})
+    aging = config.get("priorityAging")
     wait, fair = config.get("waitForPodsReady"), config.get("fairSharing")
     admission_fair_sharing, gates = config.get("admissionFairSharing"), config.get("featureGates", {})
     if gates.get("DisableWaitForPodsReady"):
@@ -42,6 +45,7 @@ def read_configuration(config: Json) -> Configuration:
         gates=queueing_gates(gates),
         topology_gates=_topology_gates(gates),
         node_fit=NodeFit(**config.get("nodeFit", {})),
+        priority_aging=annotated_aging(json.dumps(aging), None) if aging is not None else None,
         fair_sharing=None if fair is None else read_fair_sharing(fair),
         wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
         resources=ResourceOptions(

@@ -1,6 +1,7 @@
 """Random worlds of the queueing core with random histories."""
 
 import copy
+import json
 from random import Random
 from typing import Any, Final, Literal
 
@@ -21,14 +22,15 @@ MAX_STEPS: Final = 14
 FOREVER: Final = "100000h"
 
 
-Kind = Literal["any", "blocked", "searching", "backfilling"]  # what every world has: see ``History``
+Kind = Literal["any", "blocked", "searching", "backfilling", "aging"]  # what every world has: see ``History``
 
 
 class History:
     """One random world and its steps; the same seed and kind give the same.
 
     In *blocked* worlds, admission waits for the pods of others.  In *searching* worlds, workloads compete for
-    several flavors of one cohort, and few preempt, so that they search for many rounds.
+    several flavors of one cohort, and few preempt, so that they search for many rounds.  In *backfilling*
+    worlds most queues plan starts.  In *aging* worlds waiting raises priorities, for a minute at most.
     """
 
     def __init__(self, seed: int, kind: Kind = "any") -> None:
@@ -150,8 +152,14 @@ class History:
         queue: Json = {"cohort": cohort, **self._quota(in_cohort=bool(cohort))}
         if self._is(20):
             queue["strategy"] = "StrictFIFO"
-        if self._kind == "backfilling" and self._is(80):
-            queue["annotations"] = {"backfill": "EASY"}
+        annotations: Json = {}
+        if self._kind == "aging" and self._is(80):
+            rule = {"every": self._one("3s", "10s"), "step": self._one(1, 2), "atMost": self._one(1, 2, 3, 6)}
+            annotations["priority-aging"] = json.dumps(rule | {"alsoPreempts": self._is(50)})
+        if (self._kind == "backfilling" and self._is(80)) or (self._kind == "aging" and self._is(30)):
+            annotations["backfill"] = "EASY"
+        if annotations:
+            queue["annotations"] = annotations
         if self._is(20):
             queue["namespaceSelector"] = {"team": "x"}
         if self._is(20 if self._kind == "searching" else 60):
@@ -194,7 +202,7 @@ class History:
             workload |= {"elastic": True, "replaces": f"w{self._random.randrange(MAX_WORKLOADS)}"}
         if self._is(10):
             workload["active"] = False
-        if self._kind == "backfilling" and self._is(70):
+        if self._kind in ("backfilling", "aging") and self._is(70):
             workload["maximumExecutionTimeSeconds"] = self._random.randint(1, 40)
         return workload
 

@@ -21,6 +21,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import DEFAULT_GATES
+from quorate.api.configuration.priority_aging import PRIORITY_AGING
 from quorate.api.kueue import (
     Admission,
     BorrowWithinCohort,
@@ -75,6 +76,7 @@ class Queue(NamedTuple):
     quotas: Quotas
     weight: str = "1"
     strategy: QueueingStrategy = "BestEffortFIFO"
+    aging: str | None = None  # the annotation
 
 
 class Group(NamedTuple):
@@ -250,7 +252,8 @@ class Simulation:
             preemption=cast(Preemption, _Policy(name, self._choices)),
             fair_sharing=FairSharing(weight=parse_quantity(queue.weight)),
         )
-        return ClusterQueue(metadata=ObjectMeta(name=name), spec=spec)
+        annotations = {} if queue.aging is None else {PRIORITY_AGING: queue.aging}
+        return ClusterQueue(metadata=ObjectMeta(name=name, annotations=annotations), spec=spec)
 
     def _fungibility(self, name: str) -> FlavorFungibility:
         if len(self._world.queues[name].quotas) == 1:
@@ -281,10 +284,18 @@ class Simulation:
         self._put(replace(self._workloads[name], status=status))
 
     def _step(self, events: list[str]) -> bool:
-        """Run a cycle and stop some preempted workloads; return True if anything happened."""
-        self._now += 1
+        """Run cycles until anything happens, when they are due; return False if none is due any more."""
         before = len(events)
-        for decision in self._admission_cycle.run(self._now).decisions:
+        wake_at: float | None = self._now
+        while len(events) == before and wake_at is not None:
+            self._now = max(self._now + 1, int(wake_at))
+            wake_at = self._run_cycle(events)
+        return len(events) > before
+
+    def _run_cycle(self, events: list[str]) -> float | None:
+        """Run a cycle and stop some preempted workloads; return when the next cycle is due."""
+        result = self._admission_cycle.run(self._now)
+        for decision in result.decisions:
             name = decision.key.name
             match decision:
                 case Reserve():
@@ -301,7 +312,7 @@ class Simulation:
             for name in self._choices.choose((self._fingerprint(), "stop"), _subsets(stopping)):
                 self._put_status(name, release_status(self._workloads[name], self._now, DEFAULT_GATES))
                 events.append(f"{name} stops")
-        return len(events) > before
+        return result.wake_at
 
     def _fingerprint(self) -> Any:
         """Return everything that decides what happens next."""

@@ -10,6 +10,7 @@ from tests.queueing.choices import Choices
 from tests.queueing.loop_search import (
     CLASSICAL,
     FAIR,
+    FAMILIES,
     NONE_RUNNING,
     ONE_TWO,
     Outcome,
@@ -47,6 +48,17 @@ def test_preemption_ends_in_small_worlds(configuration: Configuration) -> None:
     assert total.loops == ()
     assert total.lost_claims == ()
     assert total.repeated > 0  # the rule is needed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["aging", "fair aging"])
+def test_preemption_ends_while_priorities_rise(family: str) -> None:
+    total = Outcome()
+    for world in Random(3).sample(list(FAMILIES[family].worlds()), SAMPLE):
+        total = total.and_(explore(world))
+    assert total.loops == ()
+    assert total.lost_claims == ()
+    assert total.preempting > 0
 
 
 class _Given(Choices):

@@ -43,6 +43,7 @@ class World(GivenWorld):
     def settle(self) -> None:
         """Run the controllers until they write nothing."""
         self.state.ledger.sample_consumed_usage(self.now)
+        self.state.ledger.age(self.now)
         for _ in range(100):
             changed = [name for name in list(self.workloads) if self._step(name)]
             if not changed and not self._resume():

@@ -133,6 +133,7 @@ class ClusterQueueState:
 
     __slots__ = (
         "_bound_inputs",
+        "aging_findings",
         "findings",
         "generation",
         "groups",
@@ -168,6 +169,7 @@ class ClusterQueueState:
         self.node = node
         self.groups = flavor_groups(object_.spec)
         self.findings = spec_findings(object_.spec)
+        self.aging_findings: tuple[str, ...] = ()  # what is invalid in the annotation of priority ageing
         self.inactive_reasons: tuple[InactiveReason, ...] = ()  # by precedence; empty: it may admit
         self.pending = PendingQueue(version, parked, lambda entry: self.bound(entry.workload).seconds)
         # The usage of ``node`` is exactly that of these reservations, and what pods use outside of quota, by

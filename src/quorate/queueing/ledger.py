@@ -12,6 +12,7 @@ from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.queueing import conditions as c
+from quorate.queueing.aging_queues import AgingQueues
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
 from quorate.queueing.inadmissible_reasons import (
     DevicesUncounted,
@@ -27,13 +28,12 @@ from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
 from quorate.queueing.planning.bounds import BoundInputs
 from quorate.queueing.pods_ready import UnreadyWorkloads
-from quorate.queueing.reservation_places import ReservationPlaces
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 
 
-class Ledger(ReservationPlaces):
+class Ledger(AgingQueues):
     """The pending workloads and quota reservations of all queues, and the counts and sums of these."""
 
     def __init__(self, configuration: Configuration) -> None:
@@ -51,7 +51,6 @@ class Ledger(ReservationPlaces):
         self.bound_inputs = BoundInputs(configuration.planned_starts)
         self.reservation_changes = 0  # how often one was added or removed
         self.unready = UnreadyWorkloads()  # exactly the reservations of unready workloads
-        self.now = 0.0  # the latest time that a caller passed, epoch seconds
 
     # Pending workloads.
 
@@ -141,6 +140,8 @@ class Ledger(ReservationPlaces):
         entry.is_explained = False
         for pod_set in entry.workload.spec.pod_sets:
             self.topology.constraints.expect(template_of(entry.key.namespace, pod_set.template))
+        if queue.pending.aging is not None:
+            queue.pending.note_arrival(entry, self.now)
         self.note_pending(queue)
         if c.is_backing_off(entry.workload, self.now):
             queue.pending.backing_off[entry.key] = entry
@@ -276,6 +277,8 @@ class Ledger(ReservationPlaces):
         self.ensure_local_queue(reservation.local_queue).totals.count(reservation, 1)
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
+            if queue.pending.aging is not None:
+                self.order_reservation(queue, reservation)
             self.count_reservation(queue, reservation)
 
     def assume_places(self, reservation: Reservation, admission: Admission) -> None:
@@ -317,6 +320,8 @@ class Ledger(ReservationPlaces):
         self.reservations[key] = new  # the common case: no sum changes
         self.note_dependence(new)
         if queue is not None:
+            if queue.pending.aging is not None:
+                self.order_reservation(queue, new)
             queue.reservations[key] = new
         if old.assumed is not None:
             replaced = replaced_slice(new.workload, self.configuration.gates)

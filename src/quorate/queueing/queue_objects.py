@@ -119,6 +119,7 @@ class QueueObjects:
             if queue.planned_start_rules != rules:
                 ledger.end_plan(queue)
                 ledger.schedule_requeue(queue.node)
+            ledger.read_aging(queue)
             if old.spec == cluster_queue.spec and is_terminating(old) == is_terminating(cluster_queue):
                 return
         ledger.flush_requeues()  # those of the old tree
@@ -150,6 +151,7 @@ class QueueObjects:
         for reservation in ledger.reservations.values():
             if reservation.admission.cluster_queue == name:
                 ledger.count_reservation(queue, reservation)
+        ledger.read_aging(queue)
         ledger.count_outside(queue)
         for local_queue in ledger.local_queues.values():
             if local_queue.cluster_queue == name:
@@ -172,6 +174,7 @@ class QueueObjects:
         ledger.note_quota_change(queue.node)
         ledger.flush_requeues()
         ledger.forget_root(queue.node)
+        ledger.forget_aging(queue)
         del ledger.cluster_queues[name]
         ledger.quota.remove_queue(name)
 

@@ -30,7 +30,7 @@ from quorate.queueing.inactive_reasons import (
     active_condition_reason,
     inactive_message,
 )
-from quorate.queueing.limits import MAX_FLAVORS
+from quorate.queueing.limits import MAX_FLAVORS, MAX_MESSAGE_FINDINGS
 from quorate.quota.amount import FlavorResource, Usage, as_quantity, total
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
@@ -109,7 +109,8 @@ def _consumed_usage(consumed_usage: ConsumedUsage) -> LocalQueueFairSharingStatu
 
 def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, str, str]:
     if not queue.inactive_reasons:
-        findings = (f"; without effect: {finding}" for finding in queue.planned_start_findings)
+        invalid = (*queue.planned_start_findings, *queue.aging_findings)
+        findings = (f"; without effect: {finding}" for finding in invalid[:MAX_MESSAGE_FINDINGS])
         return "True", "Ready", "".join(("Can admit new workloads", *findings))
     first = queue.inactive_reasons[0]
     if isinstance(first, Terminating):

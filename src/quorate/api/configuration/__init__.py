@@ -35,6 +35,7 @@ from quorate.api.configuration.integrations import (
 from quorate.api.configuration.network_topology import TopologyType, decode_discovery
 from quorate.api.configuration.planned_starts import PlannedStartRules, decode_planned_starts
 from quorate.api.configuration.pods_ready import Version, WaitForPodsReady, decode_wait_for_pods_ready
+from quorate.api.configuration.priority_aging import PriorityAging, decode_priority_aging
 from quorate.api.configuration.process import (
     ClientConnection,
     Controllers,
@@ -119,6 +120,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     node_fit: NodeFit = NodeFit()
     outside_quota: OutsideQuota = OutsideQuota()
     planned_starts: PlannedStartRules = PlannedStartRules()
+    priority_aging: PriorityAging | None = None  # None: only in cluster queues with the annotation
     retention: ObjectRetention = ObjectRetention()
     gang: GangScheduling = GangScheduling()
     network_topology: tuple[TopologyType, ...] = ()  # hierarchies of HyperNodes to make from node labels
@@ -232,6 +234,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         node_fit=_node_fit(fields, gates),
         outside_quota=fields.take("outsideQuota", section(decode_outside_quota), OutsideQuota()),
         planned_starts=fields.take("plannedStarts", section(decode_planned_starts), PlannedStartRules()),
+        priority_aging=fields.take("priorityAging", section(decode_priority_aging), None),
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
         estimates=fields.take("estimates", section(decode_estimates), EstimateRules()),
         visibility=visibility if gates.get("VisibilityOnDemand", True) else Visibility(),

@@ -5,17 +5,23 @@ first workload holds for all of them: if the first does not fit, the whole shape
 and a requeue makes it active again, both without a pass over its workloads.  After a requeue, a cluster queue
 with a hundred thousand workloads therefore costs as many evaluations as it has shapes.
 
+With priority ageing (see ``PriorityAging``) a shape queue has the workloads of one priority only.  An older
+one of these never has waited less, so its order is fixed: a step changes the order between shape queues, not
+within them.
+
 A pending workload is in exactly one place: active (in the ``active`` heap of its shape queue), inadmissible
 (in the ``inadmissible`` heap of its shape queue, backing off, or with a mismatched namespace), or in flight
 (the head that is being decided on).
 """
 
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from quorate.api.configuration.priority_aging import PriorityAging
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Hold
 from quorate.queueing.pending.entry import Entry, EntryHeap
@@ -23,7 +29,8 @@ from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.shape import Shape
 
 BoundOf = Callable[[Entry], float]  # how long a workload runs at most, seconds
-ShapeQueueKey = tuple[Shape, Key | None]  # the local queue only with admission fair sharing
+# The local queue only with admission fair sharing, the priority (negated) only with priority ageing.
+ShapeQueueKey = tuple[Shape, Key | None, int | None]
 
 
 class ShapeOutcome(NamedTuple):
@@ -32,12 +39,9 @@ class ShapeOutcome(NamedTuple):
     If quota is kept for an earlier workload, it holds only for those that may run at least as long.
     """
 
-    order: QueueOrder
+    order: QueueOrder  # in which it precedes those: that of preemption, or queue order if quota is kept
     hold: Hold | None
     least_bound_s: float = 0.0
-
-    def holds_for(self, entry: Entry, bound_s: BoundOf) -> bool:
-        return self.order <= entry.order and (not self.least_bound_s or self.least_bound_s <= bound_s(entry))
 
 
 class ShapeQueue:
@@ -83,6 +87,9 @@ class PendingQueue:
         self._parked: dict[Key, None] = {} if parked is None else parked
         # Consumed usage of a local queue, which precedes the queue order; None: no admission fair sharing.
         self.consumed_usage: Callable[[Key], float] | None = None
+        self.aging: PriorityAging | None = None
+        self._step = 0  # of ``aging``, up to which waiting counts
+        self._last_step = 0  # at or before which all workloads have the most that waiting gives
         self._shape_queues: dict[ShapeQueueKey, ShapeQueue] = {}
         # Contains the order of the first active entry of each shape queue that has one.  Others are stale.
         self._heads: list[tuple[QueueOrder, int, ShapeQueue]] = []
@@ -142,7 +149,7 @@ class PendingQueue:
 
     def _in_order(self, entries: list[Entry]) -> list[Entry]:
         if self.consumed_usage is None and self.sticky is None:  # then the rank is the order alone
-            return sorted(entries, key=attrgetter("order"))
+            return sorted(entries, key=attrgetter("order") if self.aging is None else self.order)
         return sorted(entries, key=self.rank)
 
     def is_active(self, entry: Entry) -> bool:
@@ -165,7 +172,12 @@ class PendingQueue:
         A workload that precedes it may preempt newer workloads that it may not.
         """
         outcome = self._outcome(entry.shape)
-        return outcome is not None and outcome.holds_for(entry, self._bound_s)
+        return outcome is not None and self._holds_for(outcome, entry)
+
+    def _holds_for(self, outcome: ShapeOutcome, entry: Entry) -> bool:
+        if outcome.least_bound_s:
+            return outcome.order <= self.order(entry) and outcome.least_bound_s <= self._bound_s(entry)
+        return outcome.order <= (entry.order if self.aging is None else self.preempting_order(entry))
 
     def _outcome(self, shape: Shape) -> ShapeOutcome | None:
         if self._outcomes and self._outcomes_version != self._version():
@@ -178,7 +190,7 @@ class PendingQueue:
         if (
             outcome is None
             or outcome.hold is None
-            or not (outcome.holds_for(entry, self._bound_s) or entry.hold is None)
+            or not (self._holds_for(outcome, entry) or entry.hold is None)
         ):
             return entry.hold
         return outcome.hold
@@ -200,16 +212,84 @@ class PendingQueue:
         """Order local queues by ``consumed_usage``, or by queue order alone."""
         if (self.consumed_usage is None) == (consumed_usage is None):
             return
+        with self._regrouping():
+            self.consumed_usage = consumed_usage
+
+    def set_aging(self, aging: PriorityAging | None, now: float) -> None:
+        """Let waiting raise the priority of workloads by ``aging``."""
+        with self._regrouping():
+            self.aging = aging
+            self._step = 0 if aging is None else aging.step_at(now)
+            since = [entry.order[1] for entry in self.unordered()]
+            self._last_step = 0 if aging is None else max(map(aging.last_step, since), default=0)
+
+    @contextmanager
+    def _regrouping(self) -> Iterator[None]:
+        """Build the shape queues anew after a change of their keys."""
         active = [entry for queue in self._shape_queues.values() for entry in queue.active]
         inadmissible = [entry for queue in self._with_inadmissible.values() for entry in queue.inadmissible]
+        yield
         for entry in (*active, *inadmissible):
             entry.heap = None
         self._shape_queues, self._heads, self._with_inadmissible = {}, [], {}
-        self.consumed_usage = consumed_usage
         for entry in active:
             self.push(entry)
         for entry in inadmissible:
             self.add_inadmissible(entry)
+
+    def note_arrival(self, entry: Entry, now: float) -> None:
+        """Count the waiting of an entry that is about to be queued."""
+        assert self.aging is not None, "workloads of this queue do not age"
+        if self.is_empty:
+            self._step = max(self._step, self.aging.step_at(now))
+        self._last_step = max(self._last_step, self.aging.last_step(entry.order[1]))
+
+    def age(self, now: float) -> bool:
+        """Count waiting until ``now``; return True if a step has begun since the last call.
+
+        Costs a pass over the shape queues at each step, and nothing otherwise.
+        """
+        assert self.aging is not None, "workloads of this queue do not age"
+        step = self.aging.step_at(now)
+        if step <= self._step:
+            return False
+        self._step = step
+        self._rebuild_heads()
+        return True
+
+    @property
+    def next_step_at(self) -> float:
+        """Return when the next step begins that may raise a workload, epoch seconds; infinite: none may."""
+        if self.aging is None or self._step >= self._last_step or self.is_empty:
+            return math.inf
+        return float((self._step + 1) * self.aging.every_s)
+
+    def order(self, entry: Entry) -> QueueOrder:
+        """Return the queue order of ``entry``, with the priority that it has by waiting."""
+        if self.aging is None:
+            return entry.order
+        priority, since, uid = entry.order
+        return priority - self.aging.increase(since, self._step), since, uid
+
+    def preempting_order(self, entry: Entry) -> QueueOrder:
+        """Return the queue order of ``entry`` as far as it decides about preemption."""
+        return self.order(entry) if self.aging is not None and self.aging.also_preempts else entry.order
+
+    def reserved_order(self, order: QueueOrder, reserved_at: float) -> QueueOrder:
+        """Return the order in which a workload with quota is preempted, given its order without ageing.
+
+        It keeps the priority that it had when it got quota: one that waits behind it does not take the quota
+        again.  If raised priorities preempt, it rises like those that wait, and counts one step more: with
+        different rules, of two queues, two workloads would otherwise preempt each other in turn.
+        """
+        if self.aging is None:
+            return order
+        if self.aging.also_preempts:
+            step = self._step + 1
+        else:
+            step = self.aging.step_at(reserved_at) if math.isfinite(reserved_at) else self._step
+        priority, since, uid = order
+        return priority - self.aging.increase(since, step), since, uid
 
     def push(self, entry: Entry) -> bool:
         """Make ``entry`` active unless its shape is known to be inadmissible; return True if it is active."""
@@ -239,12 +319,14 @@ class PendingQueue:
         """Keep ``entry`` and all workloads of its shape after it inadmissible until the next requeue."""
         own = self.add_inadmissible(entry)
         known = self._outcome(entry.shape)
-        order = entry.order if known is None or known.least_bound_s else min(known.order, entry.order)
+        order = self.preempting_order(entry)
+        if known is not None and not known.least_bound_s:
+            order = min(known.order, order)
         self._outcomes_version = self._version()
         self._outcomes[entry.shape] = ShapeOutcome(order, entry.hold)
         for queue in self._with_shape_of(own):
             first = queue.active.first()
-            if first is not None and first.order < order:
+            if first is not None and self.preempting_order(first) < order:
                 continue  # it is evaluated itself
             queue.make_inadmissible()
             self._with_inadmissible[queue.key] = queue
@@ -264,7 +346,7 @@ class PendingQueue:
         bound_s = self._bound_s(entry)
         if known is None or (known.least_bound_s and known.least_bound_s > bound_s):
             self._outcomes_version = self._version()
-            self._outcomes[entry.shape] = ShapeOutcome(entry.order, entry.hold, max(bound_s, 1.0))
+            self._outcomes[entry.shape] = ShapeOutcome(self.order(entry), entry.hold, max(bound_s, 1.0))
         for queue in self._with_shape_of(own):
             for other in [other for other in queue.active if self.is_inadmissible_shape(other)]:
                 queue.active.discard(other)
@@ -277,10 +359,10 @@ class PendingQueue:
             self._push_head(queue)
 
     def _with_shape_of(self, own: ShapeQueue) -> list[ShapeQueue]:
-        """Return all shape queues of the shape of ``own``: one for each local queue, or only itself."""
-        if self.consumed_usage is None:
+        """Return all shape queues of the shape of ``own``: by local queue and priority, or only itself."""
+        if self.consumed_usage is None and self.aging is None:
             return [own]
-        return [queue for (shape, _), queue in self._shape_queues.items() if shape is own.key[0]]
+        return [queue for (shape, _, _), queue in self._shape_queues.items() if shape is own.key[0]]
 
     def remove(self, entry: Entry) -> None:
         """Remove ``entry`` from wherever it is."""
@@ -319,7 +401,7 @@ class PendingQueue:
     def rank(self, entry: Entry) -> tuple[float, bool, QueueOrder]:
         """Return the rank of ``entry`` in queue order; smaller comes first."""
         consumed_usage = 0.0 if self.consumed_usage is None else self.consumed_usage(entry.local_queue)
-        return consumed_usage, entry is not self.sticky, entry.order
+        return consumed_usage, entry is not self.sticky, self.order(entry)
 
     def _first(self) -> Entry | None:
         if self.sticky is not None and self.sticky.heap is not None and self.is_active(self.sticky):
@@ -327,7 +409,7 @@ class PendingQueue:
         while self._heads:
             order, _, queue = self._heads[0]
             first = queue.active.first()
-            if first is not None and first.order == order:
+            if first is not None and order == (first.order if self.aging is None else self.order(first)):
                 return first
             heappop(self._heads)
             if queue.head_order == order:
@@ -344,7 +426,11 @@ class PendingQueue:
         return min(firsts, key=self.rank, default=None)
 
     def _key(self, entry: Entry) -> ShapeQueueKey:
-        return entry.shape, None if self.consumed_usage is None else entry.local_queue
+        return (
+            entry.shape,
+            None if self.consumed_usage is None else entry.local_queue,
+            None if self.aging is None else entry.order[0],
+        )
 
     def _shape_queue(self, entry: Entry) -> ShapeQueue:
         key = self._key(entry)
@@ -368,21 +454,24 @@ class PendingQueue:
     def _push_head(self, queue: ShapeQueue) -> None:
         """Keep the heads up to date with the first active entry of ``queue``."""
         first = queue.active.first()
-        if first is None or first.order == queue.head_order:
+        if first is None:
             return
-        queue.head_order = first.order
+        order = first.order if self.aging is None else self.order(first)
+        if order == queue.head_order:
+            return
+        queue.head_order = order
         self._last_head_ticket += 1
-        heappush(self._heads, (first.order, self._last_head_ticket, queue))
+        heappush(self._heads, (order, self._last_head_ticket, queue))
         if len(self._heads) > 2 * len(self._shape_queues) + self._SLACK:
             self._rebuild_heads()
 
     def _rebuild_heads(self) -> None:
-        """Drop the stale heads, which outnumber the valid ones."""
+        """Drop the stale heads, which outnumber the valid ones or are of another step."""
         self._heads = []
         for queue in self._shape_queues.values():
             first = queue.active.first()
-            queue.head_order = first.order if first is not None else None
-            if first is not None:
+            queue.head_order = self.order(first) if first is not None else None
+            if queue.head_order is not None:
                 self._last_head_ticket += 1
-                self._heads.append((first.order, self._last_head_ticket, queue))
+                self._heads.append((queue.head_order, self._last_head_ticket, queue))
         heapify(self._heads)

@@ -13,6 +13,7 @@ compete for the same flavors are held back, the round continues with the other h
 ``pods_ready.UnreadyWorkloads``).
 """
 
+import math
 from collections.abc import Iterable
 
 from quorate.api.meta import Key
@@ -56,6 +57,8 @@ class AdmissionCycle:
         updates.run_slice()
         samples = self._state.ledger.sample_consumed_usage(now)
         wake_at = samples.next_at
+        if (ages_at := self._state.ledger.age(now)) < math.inf:
+            wake_at = ages_at if wake_at is None else min(wake_at, ages_at)
         with self.second_pass(now) as second_pass:
             decisions |= {decision.key: decision for decision in second_pass.decide()}
             faults += second_pass.faults

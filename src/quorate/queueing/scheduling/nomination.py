@@ -211,7 +211,9 @@ def _evaluation(
     preempts: bool = True,
 ) -> Callable[[Sequence[int]], _Choice]:
     """Return the function that evaluates some counts of pods."""
-    preemption = PreemptionSearch(state, queue, entry.workload, entry.order, is_allowed=preempts)
+    preemption = PreemptionSearch(
+        state, queue, entry.workload, queue.pending.preempting_order(entry), is_allowed=preempts
+    )
     search_input = _search_input(state, queue, entry, preemption, nominated_flavors)
 
     def evaluate(counts: Sequence[int]) -> _Choice:
@@ -281,7 +283,7 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
     pod_sets = entry.shape.pod_sets
     counts = [pod_set.min_count if partial else pod_set.count for pod_set in pod_sets]
     with tree.without_usage(queue.node.root):
-        preemption = PreemptionSearch(state, queue, entry.workload, entry.order)
+        preemption = PreemptionSearch(state, queue, entry.workload, queue.pending.preempting_order(entry))
         # By quota alone: nodes may come, and other workloads may leave them.
         search_input = replace(_search_input(state, queue, entry, preemption, None), with_places=None)
         return assign_flavors(search_input, pod_sets, counts, ()).mode is AssignmentMode.FIT
@@ -413,7 +415,9 @@ def _fits_with_more_room(model: TopologyModel, to_place: Sequence[PodSetToPlace]
 def place_again(state: State, nomination: Nomination, assignment: Assignment) -> _Choice:
     """Place the pods of a nomination on the current state, with the same flavors and counts."""
     entry = nomination.entry
-    preemption = PreemptionSearch(state, nomination.queue, entry.workload, entry.order)
+    preemption = PreemptionSearch(
+        state, nomination.queue, entry.workload, nomination.queue.pending.preempting_order(entry)
+    )
     by_quota = replace(
         assignment,
         mode=assignment.quota_mode,

@@ -88,7 +88,7 @@ class PlannedStarts:
             return
         planned = self._state.ledger.planned
         former = self.of_queue(queue, now)  # None, too, if it would not fit an empty cluster any more
-        if former is not None and former.entry.order <= entry.order:
+        if former is not None and queue.pending.order(former.entry) <= queue.pending.order(entry):
             return
         planned[queue.name] = entry
         if self.of_queue(queue, now) is None:  # it would not fit an empty cluster
@@ -129,7 +129,7 @@ class PlannedStarts:
             if (
                 not other.backfills
                 or planned is entry
-                or entry.order < planned.order
+                or queue.pending.order(entry) < other.pending.order(planned)
                 or (other is not queue and not assignment.borrowing_level)
                 or other.node.root is not queue.node.root
             ):

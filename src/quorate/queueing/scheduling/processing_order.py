@@ -61,7 +61,7 @@ def _order(nomination: Nomination, gates: Gates) -> _HeadOrder:
     Heads of the same second are in the order in which this process saw them; after its start, in that of its
     lists, by name.
     """
-    priority, queued_at, _ = nomination.entry.order
+    priority, queued_at, _ = nomination.queue.pending.order(nomination.entry)
     return (priority if gates.priority_sorting_within_cohort else 0), queued_at, nomination.entry.arrival
 
 
@@ -79,7 +79,7 @@ class FairSharingOrder:
         self._remaining: dict[Node, Nomination] = {}  # by the node of the cluster queue
         self._children: dict[Node, dict[Node, None]] = {}  # by cohort: children with remaining nominations
         self._roots: list[Node] = []
-        for nomination in sorted(nominations, key=lambda one: one.entry.order):
+        for nomination in sorted(nominations, key=lambda one: one.queue.pending.order(one.entry)):
             node = nomination.queue.node
             self._remaining[node] = nomination
             while node.parent is not None:
