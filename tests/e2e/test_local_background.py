@@ -74,6 +74,10 @@ def test_a_cluster_in_the_background_is_ready_stopped_and_started_again(home: Ho
     rows = [line.split() for line in status.stdout.splitlines()]
     assert status.returncode == 0
     assert [row for row in rows if row[0] in ("cluster", "nodes")] == [["cluster", "running"], ["nodes", "2"]]
+    (home.directory() / "kubeconfig").unlink()
+    assert ["nodes", "2"] in [line.split() for line in home.local("status").stdout.splitlines()]
+    (home.directory() / "kubeconfig").write_text("")
+    assert home.local("kubeconfig").stdout == (home.directory() / "kubeconfig").read_text() != ""
     second = home.local("up", "--detach")
     assert second.returncode == 2
     assert "already runs a cluster here" in second.stderr

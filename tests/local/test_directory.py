@@ -121,6 +121,23 @@ def test_the_kubeconfig_has_server_authority_and_token(directory: ClusterDirecto
     assert config["current-context"] == config["contexts"][0]["name"] == "quorate-local"
 
 
+@pytest.mark.parametrize("content", [None, "", "apiVersion: v1\nkind: Config\n"])
+def test_a_lost_kubeconfig_of_a_running_cluster_is_written_again(
+    directory: ClusterDirectory, content: str | None
+) -> None:
+    with directory.lock(NOW) as locked:
+        locked.publish_address("https://127.0.0.1:7443", locked.credentials(NOW))
+        whole = directory.kubeconfig.read_text()
+        directory.kubeconfig.unlink()
+        if content is not None:
+            directory.kubeconfig.write_text(content)
+        directory.restore_kubeconfig("https://127.0.0.1:7443")
+        assert directory.kubeconfig.read_text() == whole
+        (directory.path / "ca.crt").unlink()
+        with pytest.raises(DirectoryUnusable, match=r"ca\.crt: no such file"):
+            directory.restore_kubeconfig("https://127.0.0.1:7443")
+
+
 def test_remove_deletes_only_known_files(directory: ClusterDirectory) -> None:
     with directory.lock(NOW) as locked:
         locked.credentials(NOW)

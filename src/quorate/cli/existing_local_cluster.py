@@ -106,6 +106,8 @@ def status(name: Name = DEFAULT_NAME, data_dir: DataDir = None, output: o.Format
     rows = {"directory": str(directory.path), "cluster": "stopped"}
     value: dict[str, Any] = {**rows}
     if running is not None:
+        if running.server:
+            directory.restore_kubeconfig(running.server)
         rows["cluster"] = "running" if running.is_ready else "starting"
         rows |= {"server": running.server, "process": str(running.pid)}
         rows["up for"] = format_duration(WallClock().now() - running.since)
@@ -188,12 +190,17 @@ def kubeconfig(
 ) -> None:
     """Print the kubeconfig of the cluster, or merge it into yours ([b]$KUBECONFIG[/b] or ~/.kube/config).
 
+    While the cluster runs, its own kubeconfig is written again if it was deleted or changed.
+
     [b]Example:[/b] quorate local kubeconfig --merge
     """
     directory = cluster_directory(name, data_dir)
     context = context_name(directory)
     if merge and remove:
         raise UsageError("--merge has no effect with --remove (drop one of the two)")
+    running = directory.running()
+    if running is not None and running.server:
+        directory.restore_kubeconfig(running.server)
     if merge:
         merged = merge_kubeconfig(directory)
         line = f"{merged}: context {context} added and made current"

@@ -100,15 +100,48 @@ class Credentials:
     token: str
 
 
-class ClusterDirectory:
-    """A data directory that this process has not locked."""
-
+class _Directory:
     def __init__(self, path: Path) -> None:
-        self.path = path.expanduser().absolute()
+        self.path = path
 
     @property
     def kubeconfig(self) -> Path:
         return self.path / "kubeconfig"
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replace a file atomically: a reader sees the old content or the new.
+
+        Raises ``DirectoryUnusable``.
+        """
+        partial = self.path / f".{name}.partial"
+        try:
+            with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(content)
+            partial.replace(self.path / name)
+        except OSError as error:
+            raise DirectoryUnusable(self.path / name, _reason(error)) from error
+
+    def _read(self, name: str, check: Callable[[bytes], object]) -> bytes:
+        """Return the content of a file that ``check`` accepts.  Raises ``DirectoryUnusable``."""
+        path = self.path / name
+        try:
+            content = path.read_bytes()
+            check(content)
+        except OSError as error:
+            raise DirectoryUnusable(path, _reason(error)) from error
+        except ValueError as error:
+            problem = str(error).partition(". ")[0]
+            raise DirectoryUnusable(
+                path, f"it is damaged: {problem} (delete it: a new one is made)"
+            ) from error
+        return content
+
+
+class ClusterDirectory(_Directory):
+    """A data directory that this process has not locked."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path.expanduser().absolute())
 
     @property
     def log(self) -> Path:
@@ -132,6 +165,16 @@ class ClusterDirectory:
             raise DirectoryUnusable(self.path, _reason(error)) from error
         with file:
             return None if _try_lock(file, fcntl.LOCK_SH) else _read_record(file)
+
+    def restore_kubeconfig(self, server: str) -> None:
+        """Write the kubeconfig of the cluster that runs here again if it was deleted or changed.
+
+        Raises ``DirectoryUnusable``.
+        """
+        authority, token = self._read("ca.crt", check_certificate), self._read("token", _check_token)
+        content = _kubeconfig(server, authority, token.decode())
+        if not self.kubeconfig.exists() or self.kubeconfig.read_bytes() != content:
+            self.write("kubeconfig", content)
 
     @contextmanager
     def lock(self, since: float, *, in_background: bool = False) -> Iterator["LockedDirectory"]:
@@ -171,11 +214,11 @@ class ClusterDirectory:
         return present
 
 
-class LockedDirectory:
+class LockedDirectory(_Directory):
     """A data directory that this process has locked."""
 
     def __init__(self, path: Path, record: IO[bytes], running: RunningCluster) -> None:
-        self.path = path
+        super().__init__(path)
         self._record = record
         self._running = running
         self._write_record()
@@ -189,10 +232,6 @@ class LockedDirectory:
         except OSError as error:
             raise DirectoryUnusable(path, _reason(error)) from error
         return path
-
-    @property
-    def kubeconfig(self) -> Path:
-        return self.path / "kubeconfig"
 
     def credentials(self, now: float) -> Credentials:
         """Return the directory's certificates and token, created at first use.
@@ -217,7 +256,7 @@ class LockedDirectory:
         """Write the server's address to the record and to a kubeconfig."""
         self._running = msgspec.structs.replace(self._running, server=server)
         self._write_record()
-        self.write("kubeconfig", _kubeconfig(server, credentials).encode())
+        self.write("kubeconfig", _kubeconfig(server, credentials.authority, credentials.token))
 
     def publish_ready(self) -> None:
         """Write to the record that the cluster is ready."""
@@ -245,38 +284,10 @@ class LockedDirectory:
             return None
         return KeyPair(self._read(certificate.name, check_certificate), self._read(key.name, check_key))
 
-    def _read(self, name: str, check: Callable[[bytes], object]) -> bytes:
-        """Return the content of a file that ``check`` accepts.  Raises ``DirectoryUnusable``."""
-        path = self.path / name
-        try:
-            content = path.read_bytes()
-            check(content)
-        except OSError as error:
-            raise DirectoryUnusable(path, _reason(error)) from error
-        except ValueError as error:
-            problem = str(error).partition(". ")[0]
-            raise DirectoryUnusable(
-                path, f"it is damaged: {problem} (delete it: a new one is made)"
-            ) from error
-        return content
-
     def _store_pair(self, name: str, pair: KeyPair) -> KeyPair:
         self.write(f"{name}.key", pair.key)
         self.write(f"{name}.crt", pair.certificate)
         return pair
-
-    def write(self, name: str, content: bytes) -> None:
-        """Replace a file atomically: a reader sees the old content or the new.
-
-        Raises ``DirectoryUnusable``.
-        """
-        partial = self.path / f".{name}.partial"
-        try:
-            with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(content)
-            partial.replace(self.path / name)
-        except OSError as error:
-            raise DirectoryUnusable(self.path / name, _reason(error)) from error
 
     def _write_record(self) -> None:
         # In place, not replaced: the lock is on this very file.
@@ -315,20 +326,18 @@ def _reason(error: OSError) -> str:
     return f"{(error.strerror or str(error)).lower()} (choose another with --data-dir)"
 
 
-def _kubeconfig(server: str, credentials: Credentials) -> str:
-    authority = base64.b64encode(credentials.authority).decode()
+def _kubeconfig(server: str, authority: bytes, token: str) -> bytes:
+    cluster = {"server": server, "certificate-authority-data": base64.b64encode(authority).decode()}
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {"name": CONTEXT, "cluster": {"server": server, "certificate-authority-data": authority}}
-            ],
-            "users": [{"name": CONTEXT, "user": {"token": credentials.token}}],
+            "clusters": [{"name": CONTEXT, "cluster": cluster}],
+            "users": [{"name": CONTEXT, "user": {"token": token}}],
             "contexts": [
                 {"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": "default"}}
             ],
             "current-context": CONTEXT,
         },
         sort_keys=False,
-    )
+    ).encode()

@@ -4,6 +4,7 @@ import logging
 import time
 
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestPayloadError
 
 from quorate.kube.limits import SERVER_LOG_INTERVAL_S
 
@@ -18,14 +19,14 @@ class MalformedRequests(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if not isinstance(error, HttpProcessingError):
+        if not isinstance(error, HttpProcessingError | RequestPayloadError):
             return True
         self._total += 1
         now = time.monotonic()
         if now < self._log_from:
             return False
         self._log_from = now + SERVER_LOG_INTERVAL_S
-        first_line = error.message.partition("\n")[0]
+        first_line = str(error).removeprefix("400, message:").strip().partition("\n")[0]
         text = f"requests refused that are not HTTP, total {self._total}: {first_line}"
         vars(record).update(levelno=logging.WARNING, levelname="WARNING", msg=text, args=(), exc_info=None)
         return True

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestPayloadError
 
 from quorate.kube.cancellation import end_tasks
 from quorate.kube.clock import Clock
@@ -338,6 +339,10 @@ def _status_error(request: web.BaseRequest, error: Exception) -> StatusError:
             return error
         case web.HTTPRequestEntityTooLarge():
             return too_large()
+        case web.HTTPBadRequest():  # of a WebSocket handshake
+            return bad_request(error.text or error.reason)
+        case RequestPayloadError():
+            return bad_request("the body of the request cannot be read: its encoding or length is wrong")
         case RecursionError():  # the result of a patch may nest more deeply than its parts
             return media_types.too_deep()
         case TooLarge():
