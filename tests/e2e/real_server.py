@@ -57,11 +57,17 @@ def assets() -> Path:
 
 
 @asynccontextmanager
-async def control_plane(folder: Path) -> AsyncIterator[RestConfig]:
-    """Run a server with an empty store; yield the administrator's configuration."""
+async def control_plane(folder: Path, *options: str) -> AsyncIterator[RestConfig]:
+    """Run a server with an empty store; yield the administrator's configuration.
+
+    ``options``: further flags of kube-apiserver.
+    """
     with tempfile.TemporaryDirectory(prefix="quorate-real-") as name:
         directory = Path(name)
-        async with _etcd(folder, directory) as etcd, _kube_apiserver(folder, directory, etcd) as cluster:
+        async with (
+            _etcd(folder, directory) as etcd,
+            _kube_apiserver(folder, directory, etcd, options) as cluster,
+        ):
             yield cluster
 
 
@@ -88,7 +94,9 @@ async def _etcd(folder: Path, directory: Path) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIterator[RestConfig]:
+async def _kube_apiserver(
+    folder: Path, directory: Path, etcd: str, options: Sequence[str]
+) -> AsyncIterator[RestConfig]:
     port, token = free_port(), secrets.token_urlsafe()
     files = _Files(directory, token)
     arguments = (
@@ -115,6 +123,7 @@ async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIter
         "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         f"--proxy-client-cert-file={files.front_proxy_certificate}",
         f"--proxy-client-key-file={files.front_proxy_key}",
+        *options,
     )
     tls = ssl.create_default_context(cadata=files.authority.decode())
     cluster = RestConfig(f"https://{HOST}:{port}", tls, Token(token))
@@ -132,8 +141,8 @@ async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIter
 
 
 @asynccontextmanager
-async def kube_scheduler(folder: Path, cluster: RestConfig) -> AsyncIterator[None]:
-    """Run the scheduler of Kubernetes for a cluster of ``control_plane``."""
+async def kube_scheduler(folder: Path, cluster: RestConfig, *options: str) -> AsyncIterator[None]:
+    """Run the scheduler of Kubernetes for a cluster of ``control_plane``; ``options``: further flags."""
     assert isinstance(cluster.credentials, Token), "the administrator has a token"
 
     async def is_up() -> bool:  # pods wait for it as long as necessary
@@ -142,7 +151,7 @@ async def kube_scheduler(folder: Path, cluster: RestConfig) -> AsyncIterator[Non
     with tempfile.TemporaryDirectory(prefix="quorate-real-") as name:
         kubeconfig = kubeconfig_of(cluster.server, cluster.credentials.token)
         file = _written(Path(name) / "kubeconfig", codec.encode(kubeconfig))
-        arguments = (f"--kubeconfig={file}", "--leader-elect=false", "--secure-port=0")
+        arguments = (f"--kubeconfig={file}", "--leader-elect=false", "--secure-port=0", *options)
         async with _running(folder / SCHEDULER, arguments, Path(name) / "kube-scheduler.log", is_up):
             yield
 

@@ -301,6 +301,10 @@ def pod_of(objects: dict[Name, Json]) -> Json:
             {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}, id="crds.refuseDeletion",
         ),
         pytest.param(
+            {"nativeGangs": {"enabled": True}},
+            {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}, id="nativeGangs.enabled",
+        ),
+        pytest.param(
             {**CERT_MANAGER, "certManager": {"issuerRef": {"name": "ca"}}},
             {"Certificate"}, id="certManager.issuerRef",
         ),

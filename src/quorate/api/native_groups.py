@@ -17,6 +17,15 @@ PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 GENERIC_WORKLOAD: Final = "GenericWorkload"
 WORKLOAD_WITH_JOB: Final = "WorkloadWithJob"
 
+# Of Quorate: which jobs start with groups, and how their pods become members.
+MODE: Final = "quorate.dev/gangs"
+"""An annotation of ClusterQueues and jobs."""
+NATIVE: Final = "native"
+MEMBER_OF: Final = "quorate.dev/pod-group"
+"""A label of pods, which an admission policy makes members of the group that it names."""
+POLICY: Final = "quorate-native-gangs"
+"""The admission policy, and its binding."""
+
 # Condition types of a pod group.
 POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
 DISRUPTION_TARGET: Final = "DisruptionTarget"

@@ -16,6 +16,7 @@ from quorate.controllers.controller_table import ControllerRun
 from quorate.controllers.feeds import counts_devices, queueing_feeds
 from quorate.controllers.informers import CacheSyncTimeout, Informers, synced
 from quorate.controllers.integrations import queues_pods
+from quorate.controllers.native_gang_support import NativeGangsUnavailable, require_native_groups
 from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -121,7 +122,7 @@ async def run_queueing(
             configured, lambda current: _run_controllers(client, clock, current, rng, replica)
         )
 
-    await run_restarting("controllers", run, clock, passes=(CacheSyncTimeout,))
+    await run_restarting("controllers", run, clock, passes=(CacheSyncTimeout, NativeGangsUnavailable))
 
 
 async def _run_controllers(
@@ -131,6 +132,7 @@ async def _run_controllers(
     rng: random.Random,
     replica: Replica,
 ) -> None:
+    await require_native_groups(client, configuration)
     run = ControllerRun(await _context(client, clock, configuration, rng, replica.recorder), replica)
     context, informers, nodes = run.context, run.context.informers, run.driver.node_feeds
     view = _view(run.driver.state, informers, nodes, replica)

@@ -14,6 +14,7 @@ KNOWN: Final = {
     "quorate.inspect.configuration_files.InvalidFiles": "",
     "quorate.processes.local.apply.DefinitionNotServed": "",
     "quorate.controllers.informers.CacheSyncTimeout": "",
+    "quorate.controllers.native_gang_support.NativeGangsUnavailable": "",
     "quorate.kube.errors.ApiError": "",
     "quorate.kube.errors.Unreachable": "",
     "quorate.kube.errors.Unreadable": "",

@@ -14,6 +14,7 @@ from quorate.install import controllers as c
 from quorate.install import dashboard, monitoring, scheduler, witness
 from quorate.install.crds import deletion_policy, gang_definitions, queueing_definitions
 from quorate.install.manifest_builders import namespace_object
+from quorate.install.native_gangs import native_gangs
 from quorate.install.roles import (
     ACCOUNT,
     controller_roles,
@@ -146,6 +147,7 @@ def chart() -> Mapping[PurePosixPath, str]:
             ),
             ("priority-and-fairness", (".Values.enableVisibilityAPF",), priority_and_fairness()),
             ("definition-deletion", (".Values.crds.refuseDeletion",), deletion_policy()),
+            ("native-gangs", (".Values.nativeGangs.enabled",), native_gangs(_RELEASE)),
             ("scheduler-role", (gang,), scheduler.roles(_RELEASE)),
             ("gang-people-roles", (gang,), gang_roles()),
             (
@@ -242,6 +244,7 @@ def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
         ("optional/service-monitor", [c.CONTROLLERS.service_monitor(namespace)]),
         ("optional/priority-and-fairness", priority_and_fairness()),
         ("optional/definition-deletion", deletion_policy()),
+        ("optional/native-gangs", native_gangs(namespace)),
     ):
         yield PurePosixPath(f"{name}.yaml"), _text(objects)
 
@@ -257,6 +260,7 @@ def webhooks(namespace: str) -> tuple[Json, Json]:
 _OPTIONAL: Final = {
     "definition-deletion.yaml": "refuses to delete a definition, and with it every object of its kind",
     "demand-role.yaml": "lets the scheduler create ProvisioningRequests (`--provisioning-class`)",
+    "native-gangs.yaml": "makes the pods of jobs members of Kubernetes' own pod groups (`gangs: native`)",
     "service-monitor.yaml": "lets the Prometheus operator scrape the metrics; needs its definitions",
     "priority-and-fairness.yaml": "limits the share of API server capacity that visibility requests use",
 }

@@ -18,6 +18,7 @@ from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, Recon
 from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
+from quorate.controllers.native_gang_support import Availability
 from quorate.kube.writes import Apply, Create, Delete, Patch, Write
 from quorate.queueing.lifecycle.transition import Event
 from tests.controllers.objects import a_flavor
@@ -39,6 +40,7 @@ def plan(
     classes: Sequence[WorkloadPriorityClass] = (),
     ancestor_workloads: tuple[Workload, ...] | None = None,
     membership: Membership | None = None,
+    native_gangs: Availability | None = None,
 ) -> JobPlan:
     context = ReconcileContext(
         namespace_managed=managed,
@@ -47,6 +49,7 @@ def plan(
         pod_classes={},
         ancestor_workloads=ancestor_workloads,
         membership=membership,
+        native_gangs=native_gangs,
     )
     return decide(BatchJob(), job, workloads, context, options, NOW)
 

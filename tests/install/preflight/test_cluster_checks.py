@@ -7,11 +7,13 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.meta import Key, at_epoch
+from quorate.controllers.native_gang_support import Availability
 from quorate.install.preflight.cluster_checks import (
     access_findings,
     conversion_findings,
     definition_findings,
     manager_findings,
+    native_group_findings,
     unserved_findings,
     version_findings,
     webhook_findings,
@@ -164,6 +166,30 @@ def test_missing_definitions_are_reported() -> None:
         f"error {ABOUT}: it is not installed",
         "info definition topologies.kueue.x-k8s.io: it is not installed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("availability", "wanted", "want"),
+    [
+        (Availability.AVAILABLE, False, "info native gangs: the server has pod groups, and the policy"),
+        (
+            Availability.NO_GROUPS,
+            True,
+            "error native gangs: gangs: native, but the API server has no",
+        ),
+        (Availability.NO_POLICY, True, "error native gangs: gangs: native, but the MutatingAdmissionPolicy"),
+        (
+            Availability.NO_POLICY,
+            False,
+            "info native gangs: the server has pod groups; the Mutating",
+        ),
+        (Availability.NO_GROUPS, False, ""),
+    ],
+)
+def test_what_native_gangs_need_is_checked(availability: Availability, wanted: bool, want: str) -> None:
+    said = lines(native_group_findings(availability, wanted=wanted))
+    assert len(said) == bool(want)
+    assert all(line.startswith(want) for line in said)
 
 
 def test_kinds_of_volcano_that_are_not_served_are_reported() -> None:

@@ -81,6 +81,7 @@ from quorate.api.decoding.strict import (
     InvalidConfiguration,
     Section,
     boolean,
+    choice,
     decode_context,
     duration,
     ignored_section,
@@ -123,6 +124,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     priority_aging: PriorityAging | None = None  # None: only in cluster queues with the annotation
     retention: ObjectRetention = ObjectRetention()
     gang: GangScheduling = GangScheduling()
+    native_gangs: bool = False  # jobs start with pod groups of Kubernetes, for its own scheduler
     network_topology: tuple[TopologyType, ...] = ()  # hierarchies of HyperNodes to make from node labels
     client_connection: ClientConnection | None = None  # None: no client-side limit
     controllers: Controllers = Controllers()
@@ -240,6 +242,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         visibility=visibility if gates.get("VisibilityOnDemand", True) else Visibility(),
         retention=fields.take("objectRetentionPolicies", section(decode_retention), ObjectRetention()),
         gang=gang_scheduling,
+        native_gangs=fields.take("gangs", choice(("none", "native")), "none") == "native",
         network_topology=_network_topology(fields, gang_scheduling),
         client_connection=fields.take("clientConnection", section(decode_client_connection), None),
         controllers=fields.take("controller", section(decode_controllers), Controllers()),

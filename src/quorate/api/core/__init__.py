@@ -98,6 +98,10 @@ class PodResourceClaim(Struct):
     resource_claim_template_name: str = ""
 
 
+class PodSchedulingGroup(Struct):
+    pod_group_name: str = ""  # of scheduling.k8s.io
+
+
 class PodSpec(Struct):
     containers: Annotated[tuple[Container, ...], AT_MOST_CONTAINERS] = ()
     init_containers: Annotated[tuple[Container, ...], AT_MOST_CONTAINERS] = ()
@@ -115,6 +119,7 @@ class PodSpec(Struct):
     scheduler_name: str = "default-scheduler"
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: PodSchedulingGroup | None = None
 
 
 class PodTemplateMeta(Struct):

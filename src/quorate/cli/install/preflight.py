@@ -10,6 +10,7 @@ from quorate.api.meta import Struct
 from quorate.cli.configuration_options import Config
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import is_structured, print_rows, print_value
+from quorate.controllers.native_gang_support import NativeGangSupport
 from quorate.inspect.cluster_model import effective_configuration, evaluate_all, load_state
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
@@ -21,6 +22,7 @@ from quorate.install.preflight.cluster_checks import (
     conversion_findings,
     definition_findings,
     manager_findings,
+    native_group_findings,
     unserved_findings,
     version_findings,
     webhook_findings,
@@ -127,9 +129,17 @@ class Preflight:
             self._configuration.leader_election.name,
             WallClock().now(),
         )
+        findings += await self._native_gangs()
         findings += await self._permissions()
         findings += await self._queues()
         return (*findings, *self._unreadable)
+
+    async def _native_gangs(self) -> tuple[PreflightFinding, ...]:
+        try:
+            availability = await NativeGangSupport(self._client, WallClock()).availability()
+        except Forbidden as error:
+            return (warning("native gangs", str(error)),) if self._configuration.native_gangs else ()
+        return tuple(native_group_findings(availability, wanted=self._configuration.native_gangs))
 
     async def _list(self, resource: Resource[T]) -> tuple[T, ...]:
         """Return all objects of a kind; none, with a finding, if they cannot be read."""

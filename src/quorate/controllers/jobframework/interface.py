@@ -111,6 +111,7 @@ class JobKind(ABC, Generic[J]):
     reports_workload: bool = True  # checks, ignored annotations and the end are reported on the job, too
     requires_queue_name: bool = False  # not managed without one, also where other jobs are
     awaits_pod_groups: bool = False  # jobs may need the admission of a pod group besides their quota
+    joins_native_groups: bool = True  # its pods are made from the templates once it starts
     groups_pod_sets: bool = False  # a leader and workers may share a group name for their topology
 
     @property
@@ -324,6 +325,8 @@ class JobKind(ABC, Generic[J]):
 
 class ComposableJobKind(JobKind[J]):
     """A kind of job that consists of several objects; its workload has the name of the job."""
+
+    joins_native_groups = False
 
     @abstractmethod
     def ensure_one_workload(

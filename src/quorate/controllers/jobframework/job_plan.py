@@ -13,6 +13,7 @@ from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.api.meta import Uid
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.pod_group_membership import Membership
+from quorate.controllers.native_gang_support import Availability
 
 NO_RESOURCE_OPTIONS: Final = ResourceOptions()
 
@@ -61,6 +62,8 @@ class JobOptions:
     deactivated_retention_s: float | None = None  # how long deactivated jobs are kept; None: for ever
     topology: TopologyGates | None = None  # None: jobs get no places in topologies
     resources: ResourceOptions = NO_RESOURCE_OPTIONS
+    native_gangs: bool = False  # jobs start as native gangs, unless their queue or they say otherwise
+    gang_schedulers: tuple[str, ...] = ()  # which make pod groups of their own
 
 
 def job_options(configuration: Configuration) -> JobOptions:
@@ -78,6 +81,8 @@ def job_options(configuration: Configuration) -> JobOptions:
         deactivated_retention_s=configuration.retention.deactivated_s,
         topology=configuration.topology_gates,
         resources=configuration.resources,
+        native_gangs=configuration.native_gangs,
+        gang_schedulers=configuration.gang.scheduler_names,
     )
 
 
@@ -102,3 +107,4 @@ class ReconcileContext:
     prebuilt: Workload | None = None  # the workload that the job names, if it exists
     parent: Uid | None = None  # the object that the workload is labelled with instead of the job
     membership: Membership | None = None  # the pod group that must be admitted as well, if any
+    native_gangs: Availability | None = None  # of native pod groups, if the job is to start with them

@@ -28,6 +28,7 @@ from quorate.controllers.jobframework.job_plan import (
     UngatedPods,
     job_options,
 )
+from quorate.controllers.jobframework.native_gangs import wants_native_gangs
 from quorate.controllers.jobframework.pod_group_membership import Memberships
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.limits import (
@@ -38,6 +39,7 @@ from quorate.controllers.limits import (
     WORKERS,
 )
 from quorate.controllers.metrics import Record, record_workload_creations
+from quorate.controllers.native_gang_support import NativeGangSupport
 from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
@@ -47,7 +49,7 @@ from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Patch, status_patch
-from quorate.queueing.conditions import JOB_UPDATED, transition_time
+from quorate.queueing.conditions import JOB_UPDATED, is_admitted, transition_time
 from quorate.queueing.lifecycle.statuses import refused_status
 
 _NAMES_WORKLOAD: Final = "names workload"  # index of jobs by the key of their prebuilt workload
@@ -142,6 +144,7 @@ class JobReconciler(Generic[J]):
         self._ancestor_of: dict[Key, Uid] = {}  # of the jobs that are children of managed jobs
         self._children: dict[Uid, set[Key]] = {}  # the inverse of _ancestor_of
         self._refused: dict[Key, _RefusedChange] = {}  # the last change of each job, if it was refused
+        self._native_gangs = NativeGangSupport(context.client, context.clock)
         self._log = logger(__name__).bind(kind=kind.resource.kind)
         workers = context.workers_for(kind.resource, WORKERS)
         self.reconciler = Reconciler(
@@ -198,8 +201,11 @@ class JobReconciler(Generic[J]):
             return self._context.clock.now() + OWNER_CHAIN_RETRY_S
         self._set_ancestor(key, ancestor)
         context = self._reconcile_context(key, job, ancestor)
-        if job is not None and not workloads:
-            context = replace(context, parent=await self._source.parent(job))
+        if job is not None:
+            if not workloads:
+                context = replace(context, parent=await self._source.parent(job))
+            elif self._starts_as_native_gang(job, workloads):
+                context = replace(context, native_gangs=await self._native_gangs.availability())
         plan = await self._decide(job, workloads, context)
         return await self._execute_or_report(key, job, workloads, plan)
 
@@ -292,6 +298,18 @@ class JobReconciler(Generic[J]):
         if self._ancestors is None or job is None or job.metadata.deletion_timestamp is not None:
             return None  # the owner of a deleted job may have been deleted before it
         return await self._ancestors.managing_ancestor(job.metadata)
+
+    def _starts_as_native_gang(self, job: J, workloads: Sequence[Workload]) -> bool:
+        """Return True if the job starts now, and with native pod groups."""
+        queues = ByName(self._context.informers.cluster_queues)
+        wants = any(
+            is_admitted(workload)
+            and wants_native_gangs(job.metadata, workload, queues, self.options.native_gangs)
+            for workload in workloads
+        )
+        if not (wants and self.kind.joins_native_groups):
+            return False
+        return self.kind.is_suspended(job) and not self.kind.is_serving(job)
 
     def _set_ancestor(self, key: Key, ancestor: Uid | None) -> None:
         """Remember the ancestor; changes of its workload reconcile the child."""

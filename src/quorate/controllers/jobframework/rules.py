@@ -17,7 +17,7 @@ from quorate.api.meta import find_condition
 from quorate.api.validation.workloads import shrunk_pod_sets
 from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import finish_orphans, remove_finalizer
-from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
+from quorate.controllers.jobframework.construct_workload import owner_of, prebuilt_name_of
 from quorate.controllers.jobframework.ensure_one_workload import (
     awaiting_first_count,
     ensure_one_workload,
@@ -40,6 +40,7 @@ from quorate.controllers.jobframework.job_plan import (
     JobPlan,
     ReconcileContext,
 )
+from quorate.controllers.jobframework.native_gangs import with_native_groups
 from quorate.controllers.jobframework.pod_counts import (
     are_ready,
     pods_running_again,
@@ -59,6 +60,8 @@ from quorate.controllers.jobframework.workload_slices import (
     is_elastic,
     without_nodes,
 )
+from quorate.controllers.limits import NATIVE_GANGS_CHECK_S
+from quorate.controllers.native_gang_support import Availability
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing.conditions import (
@@ -379,6 +382,15 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
             text = f"Admitted, and waits for pod group {membership.group} to be placed whole"
             return JobPlan(events=(state.event("PodGroupPending", text),))
         infos = with_group(infos, membership)
+    groups: tuple[Write, ...] = ()
+    native = None if membership is not None or is_elastic(state) else state.context.native_gangs
+    if native is not None and native is not Availability.AVAILABLE:
+        text = f"Admitted, and cannot start as a native gang: {native.value}"
+        event = warning_event(state.kind.reference(state.job), "NotStarted", text)
+        return JobPlan(events=(event,), wake_at=state.now + NATIVE_GANGS_CHECK_S)
+    if native is not None and not isinstance(infos, InjectionConflict):
+        owner = owner_of(state.kind.resource, state.job.metadata)
+        infos, groups = with_native_groups(infos, workload, owner, state.options.gang_schedulers)
     plan = infos if isinstance(infos, InjectionConflict) else state.kind.start_plan(state, workload, infos)
     if isinstance(plan, InjectionConflict):
         status = finish_status(workload, "FailedToStart", plan.message, state.now)
@@ -387,7 +399,7 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
             events=_finished_events(state, workload, plan.message),
         )
     change = JobChange(START_REFUSED, "the job cannot be started", workload)
-    return replace(plan, change=change) if plan.all_writes else plan
+    return replace(plan, writes=(*groups, *plan.writes), change=change) if plan.all_writes else plan
 
 
 def _pending_check_events(state: JobState[J], workload: Workload) -> tuple[ObjectEvent, ...]:

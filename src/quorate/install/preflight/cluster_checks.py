@@ -5,6 +5,7 @@ from typing import Final
 
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Key, epoch, is_true
+from quorate.controllers.native_gang_support import Availability
 from quorate.install.preflight.findings import PreflightFinding, error, info, warning
 from quorate.install.preflight.installation_objects import (
     ClientConfig,
@@ -58,6 +59,16 @@ def version_findings(served: ServerVersion) -> Iterator[PreflightFinding]:
         )
     else:
         yield info("server", f"Kubernetes {served}")
+
+
+def native_group_findings(availability: Availability, *, wanted: bool) -> Iterator[PreflightFinding]:
+    """Yield whether jobs can start as gangs on the stock scheduler; ``wanted``: the Configuration says so."""
+    if availability is Availability.AVAILABLE:
+        yield info("native gangs", "the server has pod groups, and the policy for their pods is installed")
+    elif wanted:
+        yield error("native gangs", f"gangs: native, but {availability.value}", "or write gangs: none")
+    elif availability is Availability.NO_POLICY:
+        yield info("native gangs", f"the server has pod groups; {availability.value}")
 
 
 def definition_findings(

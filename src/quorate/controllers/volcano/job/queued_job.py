@@ -33,6 +33,8 @@ _TASK_INDEX: Final = PodIndex(TASK_INDEX)
 
 
 class VolcanoJob(JobKind[Job]):
+    joins_native_groups = False  # it has a pod group of Volcano
+
     @property
     def resource(self) -> Resource[Job]:
         return VOLCANO_JOBS

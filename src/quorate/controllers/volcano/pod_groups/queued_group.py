@@ -37,6 +37,7 @@ _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 class VolcanoPodGroup(JobKind[PodGroup]):
     requires_queue_name = True  # most groups belong to jobs, which are managed without one
+    joins_native_groups = False
 
     @property
     def resource(self) -> Resource[PodGroup]:
