@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from quorate.api.configuration import load_configuration
 from quorate.api.configuration.priority_aging import PriorityAging, aging_findings, annotated_aging
-from quorate.api.meta import Key
+from quorate.api.explanation import RaisedPriority, summary_of
+from quorate.api.meta import Key, at_epoch
+from quorate.cli.verbs.explain.sections import explanation_sections
+from quorate.cli.verbs.printing import Fields
 from quorate.queueing.conditions import has_quota_reservation, new_condition
+from quorate.queueing.explain import pending_facts, run
+from quorate.queueing.explanation.workload import explain_workload
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
@@ -255,6 +260,28 @@ def test_the_configuration_has_the_rule_of_queues_without_the_annotation() -> No
             }
         )
         assert order(world) == want
+
+
+def test_the_explanation_of_a_pending_workload_has_both_priorities() -> None:
+    world = a_world(job("old", 100, 0), job("new", 106, 39 * MINUTE), cpu=0, aging=TEN_MINUTES)
+    run_cycle(world, 40 * MINUTE)
+    workload = world.workloads["old"]
+    explanation = explain_workload(
+        world.state, workload, run(pending_facts(world.state, workload.metadata.key))
+    )
+    text = "priority 100, 104 with 40 minutes of waiting"
+    assert explanation.priority == RaisedPriority(own=100, raised=104, since=at_epoch(0), text=text)
+    assert summary_of(explanation, workload.metadata).priority == explanation.priority
+    (facts, *_) = explanation_sections(explanation, world.now)
+    assert isinstance(facts, Fields)
+    assert ("Priority", text) in facts.rows
+
+
+def test_without_a_rule_an_explanation_has_no_other_priority() -> None:
+    world = a_world(job("old", 100, 0), cpu=0)
+    run_cycle(world, 40 * MINUTE)
+    facts = run(pending_facts(world.state, Key("default", "old")))
+    assert explain_workload(world.state, world.workloads["old"], facts).priority is None
 
 
 def test_an_update_of_the_annotation_orders_the_queue_anew() -> None:

@@ -747,6 +747,8 @@ export interface components {
             /** @default [] */
             firstAhead?: string[];
             /** @default null */
+            priority?: components["schemas"]["RaisedPriority"] | null;
+            /** @default null */
             pods?: components["schemas"]["PodCounts"] | null;
             /** @default [] */
             reasons?: components["schemas"]["Reason"][];
@@ -773,6 +775,18 @@ export interface components {
             name?: string;
             /** @default  */
             namespace?: string;
+        };
+        /**
+         * RaisedPriority
+         * @description The priority of a pending workload that is ordered by a higher one because it waits.
+         */
+        RaisedPriority: {
+            own?: number;
+            raised?: number;
+            /** @default null */
+            since?: string | null;
+            /** @default  */
+            text?: string;
         };
         /**
          * PodCounts

@@ -100,6 +100,7 @@ function Position({ explanation }: { explanation: Explanation }) {
           )}
         </p>
       )}
+      {explanation.priority && <p>Its {explanation.priority.text}</p>}
       {retry > 0 && (
         <p>
           <Icon name="clock" size={13} /> Tried again in{" "}

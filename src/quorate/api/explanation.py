@@ -145,6 +145,15 @@ class PodCounts(Struct):
 Confidence = Literal["", "low", "medium", "high"]
 
 
+class RaisedPriority(Struct):
+    """The priority of a pending workload that is ordered by a higher one because it waits."""
+
+    own: int = always_encoded(int)
+    raised: int = always_encoded(int)  # by priority ageing
+    since: datetime | None = None  # when the waiting began that counts
+    text: str = ""  # both, and how long it waits
+
+
 class StartEstimate(Struct):
     """When a waiting workload starts; a quantile is absent if it starts in fewer of the runs.
 
@@ -187,6 +196,7 @@ class ExplanationSummary(Struct):
     code: str = ""
     since: datetime | None = None
     enough: tuple[str, ...] = ()
+    priority: RaisedPriority | None = None  # None: waiting has not raised it
 
 
 class ListMeta(Struct):
@@ -214,6 +224,7 @@ class Explanation(Struct):
     cluster_queue: str = ""
     ahead: int | None = None  # pending workloads ahead of it in its cluster queue; None: it is not pending
     first_ahead: tuple[str, ...] = ()  # of those that the caller may read
+    priority: RaisedPriority | None = None  # None: waiting has not raised it
     pods: PodCounts | None = None
     reasons: tuple[Reason, ...] = ()
     can_never_fit: bool = False  # only a change of its spec or of the configuration can help
@@ -247,6 +258,7 @@ def summary_of(explanation: Explanation, metadata: ObjectMeta) -> ExplanationSum
         code=explanation.code,
         since=explanation.since,
         enough=explanation.enough,
+        priority=explanation.priority,
     )
 
 

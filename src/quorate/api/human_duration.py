@@ -30,6 +30,18 @@ def human_duration(duration_s: float) -> str:
     return f"{seconds // YEAR}y"
 
 
+_UNITS = ((2 * DAY, DAY, "days"), (2 * HOUR, HOUR, "hours"), (2 * MINUTE, MINUTE, "minutes"))
+
+
+def spelled_duration(duration_s: float) -> str:
+    """Return `90 seconds`, `40 minutes`, `3 hours` or `5 days`: the largest unit of which there are two."""
+    for least, unit, name in _UNITS:
+        if duration_s >= least:
+            return f"{int(duration_s // unit)} {name}"
+    seconds = max(0, int(duration_s))
+    return f"{seconds} second{'' if seconds == 1 else 's'}"
+
+
 def epoch(time: str) -> float:
     """Return the epoch seconds of an RFC 3339 time.  Raises ValueError."""
     moment = datetime.fromisoformat(time)

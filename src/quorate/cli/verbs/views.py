@@ -103,6 +103,11 @@ def workload_columns(
         waits = states.of_workload(workload).state in ("Queued", "Evicted")
         return str(place) if place is not None and waits else ""
 
+    def priority(workload: Workload) -> str:
+        raised = states.of_workload(workload).priority
+        own = workload.spec.priority or 0
+        return str(own) if raised is None else f"{own} ({raised.raised} by waiting)"
+
     def starts(workload: Workload) -> str:
         if status_of(workload) is not Status.PENDING:
             return ""
@@ -122,7 +127,7 @@ def workload_columns(
         Column("AGE", lambda workload: age(workload.metadata.creation_timestamp, now)),
         Column("STATE", lambda workload: states.of_workload(workload).state),
         Column("REASON", lambda workload: states.of_workload(workload).code),
-        Column("PRIORITY", lambda workload: str(workload.spec.priority or 0), wide=True),
+        Column("PRIORITY", priority, wide=True),
         Column("WHY", lambda workload: states.of_workload(workload).message, wide=True),
     )
     if not namespaces:

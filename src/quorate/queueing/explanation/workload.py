@@ -11,7 +11,15 @@ import msgspec
 from msgspec.structs import replace
 
 from quorate.api.core.started_pod import StartedPod
-from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
+from quorate.api.explanation import (
+    ExplainedState,
+    Explanation,
+    ObjectName,
+    PodCounts,
+    RaisedPriority,
+    Reason,
+)
+from quorate.api.human_duration import spelled_duration
 from quorate.api.kueue import AdmissionCheckState, Workload
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import Condition, Key, at_epoch, find_condition, true_condition
@@ -353,12 +361,27 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
         code=c.PENDING_EVALUATION if deciding is None else type(deciding).__name__,
         ahead=facts.ahead,
         first_ahead=tuple(str(each) for each in facts.first_ahead if each.namespace),
+        priority=_raised_priority(state, key),
         can_never_fit=facts.can_never_fit,
         enough=sufficient(state, workload, facts),
         remedies=facts.remedies.any_of,
         rivals=facts.remedies.rivals,
     )
     return next(_backing_off(workload, found, pending), None) or _after_eviction(workload, found, facts)
+
+
+def _raised_priority(state: State, key: Key) -> RaisedPriority | None:
+    """Return the priority of a pending workload; None unless waiting has raised it."""
+    entry = state.ledger.entries[key]
+    queue = state.ledger.cluster_queues.get(entry.cluster_queue)
+    if queue is None:
+        return None
+    own, (negated, since, _) = -entry.order[0], queue.pending.order(entry)
+    if -negated == own:
+        return None
+    waiting = spelled_duration(state.ledger.now - since)
+    text = f"priority {own}, {-negated} with {waiting} of waiting"
+    return RaisedPriority(own=own, raised=-negated, since=at_epoch(since), text=text)
 
 
 def _with_times(reason: Reason, waiting: Condition | None, evaluated_at: datetime | None) -> Reason:
