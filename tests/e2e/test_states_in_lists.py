@@ -136,6 +136,12 @@ def test_lists_say_why_jobs_that_were_admitted_cannot_run(cluster: LocalCluster,
         return [(group["state"], group.get("code", "")) for group in groups]
 
     poll(gangs, [("NeverFits", "NotEnoughResources")].__eq__, WITHIN_S)
+    (job,) = listed(tenant, "vcjob", "list")
+    assert (job["explanation"]["state"], job["explanation"]["code"]) == ("NeverFits", "NotEnoughResources")
+    assert "9 cpu" in job["explanation"]["message"] or "36" in job["explanation"]["message"]
+    head, row = run(tenant, "vcjob", "list").stdout.splitlines()
+    assert head.split()[-2:] == ["STATE", "REASON"]
+    assert row.split()[-2:] == ["NeverFits", "NotEnoughResources"]
 
     for name, state in WANTED.items():
         (explanation,) = cluster.explain(f"job/{name}")

@@ -4,6 +4,7 @@ import pytest
 
 from quorate.api.quantity import parse_quantity
 from quorate.inspect.formatting import (
+    amount_cells,
     amount_columns,
     format_duration,
     format_quantity,
@@ -48,6 +49,16 @@ def test_format_resources_and_plural() -> None:
 )
 def test_the_amounts_of_a_column_have_one_unit(written: tuple[str, ...], shown: list[str]) -> None:
     assert in_one_unit([parse_quantity(text) for text in written]) == shown
+
+
+def test_the_amounts_of_a_resource_have_one_unit_in_all_rows() -> None:
+    rows = [
+        ("memory", (parse_quantity("16Gi"), None)),
+        ("cpu", (parse_quantity("4"), parse_quantity("1500m"))),
+        ("memory", (parse_quantity("0"), parse_quantity("512Mi"))),
+        ("cpu", (parse_quantity("1"), None)),
+    ]
+    assert amount_cells(rows) == [["16Gi", ""], ["4000m", "1500m"], ["0Gi", "0.5Gi"], ["1000m", ""]]
 
 
 def test_amounts_are_shown_beside_their_totals() -> None:

@@ -48,6 +48,20 @@ def in_one_unit(amounts: Sequence[Quantity]) -> list[str]:
     return [str(amount.units) for amount in amounts]
 
 
+def amount_cells(rows: Sequence[tuple[str, Sequence[Quantity | None]]]) -> list[list[str]]:
+    """Return the cells of rows, each with a resource and amounts of it; an absent amount is an empty cell.
+
+    All amounts of a resource are in the same unit.
+    """
+    by_resource: dict[str, list[Quantity]] = {}
+    for resource, amounts in rows:
+        by_resource.setdefault(resource, []).extend(amount for amount in amounts if amount is not None)
+    cells = {resource: iter(in_one_unit(amounts)) for resource, amounts in by_resource.items()}
+    return [
+        ["" if amount is None else next(cells[resource]) for amount in amounts] for resource, amounts in rows
+    ]
+
+
 def amount_columns(
     used: Sequence[Resources], totals: Sequence[Resources | None]
 ) -> tuple[list[str], list[list[str]]]:

@@ -33,8 +33,8 @@ def a_record(name: str, admitted_s: float | None) -> JobRecord:
 @pytest.mark.parametrize(
     ("p90_s", "admitted_s", "row"),
     [
-        pytest.param(7.2, 5, "train-2 after 4 s after 7 s after 5 s", id="it started"),
-        pytest.param(None, None, "train-2 after 4 s not not", id="it did not start"),
+        pytest.param(7.2, 5, "train-2 after 4s after 7s after 5s", id="it started"),
+        pytest.param(None, None, "train-2 after 4s not not", id="it did not start"),
     ],
 )
 def test_a_forecast_beside_the_start(p90_s: float | None, admitted_s: float | None, row: str) -> None:

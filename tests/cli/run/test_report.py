@@ -137,8 +137,8 @@ def test_the_final_table_counts_from_the_first_submission_and_fits_a_terminal() 
     assert text.getvalue() == (
         "\n"
         "JOB        SUBMITTED  ADMITTED  STARTED  FINISHED  EVICTED  WAITED  RESULT    \n"
-        "job1             0 s       0 s      0 s     120 s        -     0 s  completed \n"
-        "quick-job        0 s      13 s        -         -      2 x    13 s  unfinished\n"
+        "job1              0s        0s       0s        2m        -      0s  completed \n"
+        "quick-job         0s       13s        -         -      2 x     13s  unfinished\n"
         "\n"
         "every job completed\n"
     )
@@ -152,9 +152,9 @@ def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
     grouped = Outcome(TimedOut(60.0, ("job1",)), (LATE_JOB, replace(DONE, name="quick-job")))
     console.print(comparison(without, ready, grouped))
     assert text.getvalue() == (
-        "JOB        QUOTA ALONE               WAIT FOR PODS READY    POD GROUPS           \n"
-        "job1       stuck with 14 of 20 pods  completed after 120 s  unfinished           \n"
-        "quick-job  completed after 120 s     completed after 120 s  completed after 120 s\n"
+        "JOB        QUOTA ALONE               WAIT FOR PODS READY  POD GROUPS        \n"
+        "job1       stuck with 14 of 20 pods  completed after 2m   unfinished        \n"
+        "quick-job  completed after 2m        completed after 2m   completed after 2m\n"
     )
 
 

@@ -11,6 +11,6 @@ def test_with_more_nodes_the_jobs_run_side_by_side() -> None:
         console.print(what_if_table(what_if()))
     rows = [line.split() for line in capture.get().splitlines()]
     assert rows[1:] == [
-        ["job1", "ends", "after", "12", "s", "ends", "after", "12", "s"],
-        ["job2", "ends", "after", "24", "s", "ends", "after", "12", "s"],
+        ["job1", "ends", "after", "12s", "ends", "after", "12s"],
+        ["job2", "ends", "after", "24s", "ends", "after", "12s"],
     ]

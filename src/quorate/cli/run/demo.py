@@ -22,7 +22,7 @@ from quorate.cli.run.what_if import what_if, what_if_table
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import is_structured, print_value
 from quorate.inspect.errors import UsageError
-from quorate.inspect.formatting import plural
+from quorate.inspect.formatting import format_duration, plural
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError, Unreachable
@@ -94,7 +94,7 @@ def demo(
         f"http://127.0.0.1:{DEFAULT_DASHBOARD_PORT}: it prints a link that logs in.",
         highlight=False,
     )
-    console.print(f"{time.monotonic() - began:.0f} s in all", style="dim", highlight=False)
+    console.print(f"{time.monotonic() - began:.0f}s in all", style="dim", highlight=False)
     is_documented = as_documented(without, ready, grouped)
     if is_structured(output):
         runs = {"quotaAlone": without, "waitForPodsReady": ready, "podGroups": grouped}
@@ -182,7 +182,7 @@ def _result_text(name: str, outcome: Outcome) -> Text:
     record = next(record for record in outcome.records if record.name == name)
     if record.result == "completed" and record.finished is not None:
         after_s = epoch(record.finished) - first_submission(outcome.records)
-        return Text(f"completed after {after_s:.0f} s", "green")
+        return Text(f"completed after {format_duration(after_s)}", "green")
     blocked = outcome.ending.no_progress.jobs if isinstance(outcome.ending, Deadlocked) else ()
     for job in blocked:
         if job.name == name:

@@ -7,6 +7,7 @@ from rich.table import Table
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import epoch
 from quorate.cli.run.outcome import Outcome
+from quorate.inspect.formatting import format_duration
 from quorate.inspect.live_cluster import Objects, read_objects
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -71,4 +72,4 @@ def estimate_table(estimate: EstimateOfLast, outcome: Outcome) -> Table:
 
 
 def _after(seconds: float | None) -> str:
-    return "not" if seconds is None else f"after {max(0.0, seconds):.0f} s"
+    return "not" if seconds is None else f"after {format_duration(seconds)}"

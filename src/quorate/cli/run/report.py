@@ -9,6 +9,7 @@ from rich.text import Text
 
 from quorate.api.meta import epoch
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
+from quorate.inspect.formatting import format_duration
 from quorate.processes.local.progress import JobRecord
 
 
@@ -33,10 +34,10 @@ def records_table(records: Sequence[JobRecord]) -> Table:
     first = first_submission(records)
     for record in records:
         moments = (record.submitted, record.admitted, record.started, record.finished)
-        lines = [_seconds(epoch(moment) - first if moment is not None else None) for moment in moments]
+        lines = [_duration(epoch(moment) - first if moment is not None else None) for moment in moments]
         result = Text(record.result, "green" if record.result == "completed" else "red")
         evicted = f"{record.evictions} x" if record.evictions else "-"
-        table.add_row(Text(record.name), *lines, evicted, _seconds(record.waited_s), result)
+        table.add_row(Text(record.name), *lines, evicted, _duration(record.waited_s), result)
     return table
 
 
@@ -79,5 +80,5 @@ def _ending_lines(ending: Ending) -> tuple[str, ...]:
             assert_never(ending)
 
 
-def _seconds(seconds: float | None) -> str:
-    return f"{seconds:.0f} s" if seconds is not None else "-"
+def _duration(seconds: float | None) -> str:
+    return format_duration(seconds) if seconds is not None else "-"

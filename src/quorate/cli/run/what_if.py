@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from rich.table import Table
 
+from quorate.inspect.formatting import format_duration
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.engine.records import NEVER
@@ -39,9 +40,10 @@ def what_if_table(ends: Sequence[JobEnds]) -> Table:
     for heading in ("JOB", "AS IT IS", "WITH TWO MORE NODES"):
         table.add_column(heading)
     for job, *moments in ends:
-        table.add_row(
-            job, *("does not end" if end_s is None else f"ends after {end_s:.0f} s" for end_s in moments)
+        texts = (
+            "does not end" if end_s is None else f"ends after {format_duration(end_s)}" for end_s in moments
         )
+        table.add_row(job, *texts)
     return table
 
 

@@ -81,7 +81,7 @@ def _nodes_table(nodes: Iterable[NodeUse]) -> Table:
         (
             node.resource,
             str(node.nodes),
-            node.allocatable,
+            _amount(node.resource, node.allocatable),
             _percent(node.share),
             _percent(node.least),
             _percent(node.most),
@@ -139,9 +139,15 @@ def _cells(waits: Waits) -> tuple[str, ...]:
 
 def _utilisation_table(utilisation: Iterable[Utilisation]) -> Table:
     rows: list[tuple[str, ...]] = [
-        (*_pair(use), use.nominal, _mean(use), _percent(use.share)) for use in utilisation
+        (*_pair(use), _amount(use.resource, use.nominal), _mean(use), _percent(use.share))
+        for use in utilisation
     ]
     return Table(("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MEAN USE", "UTILISATION"), rows)
+
+
+def _amount(resource: str, written: str) -> str:
+    """Return the amount, of bytes in Gi as the mean use beside it."""
+    return f"{parse_quantity(written).units / 2**30:.2f}Gi" if counts_bytes(resource) else written
 
 
 def _mean(utilisation: Utilisation) -> str:

@@ -13,6 +13,7 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
+from quorate.api.quantity import Quantity
 from quorate.cli.configuration_options import Config
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.listing import list_objects
@@ -31,7 +32,7 @@ from quorate.controllers.topology.node_feeds import load_model
 from quorate.inspect.cluster_model import effective_configuration
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
-from quorate.inspect.formatting import format_quantity
+from quorate.inspect.formatting import amount_cells
 from quorate.inspect.topology_report import (
     DomainReport,
     FlavorReport,
@@ -181,15 +182,17 @@ def _print(report: TopologyReport, resource: str, *, is_on: bool, origin: str, w
 
 
 def _rows(flavor: FlavorReport, resource: str, *, depth: int, wide: bool) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for domain in walk(flavor.domains):
-        level = len(domain.path)
-        if level == depth > 1 and not wide:
-            continue
-        amounts = (domain.capacity, domain.used, domain.others, domain.free, domain.largest_free)
-        cells = [format_quantity(amount[resource]) if resource in amount else "0" for amount in amounts]
-        rows.append((f"{'  ' * (level - 1)}{domain.name}", str(domain.leaves), *cells))
-    return rows
+    domains = [domain for domain in walk(flavor.domains) if wide or not len(domain.path) == depth > 1]
+    cells = amount_cells([
+        (resource, [amounts.get(resource, Quantity(0)) for amounts in (
+            domain.capacity, domain.used, domain.others, domain.free, domain.largest_free
+        )])
+        for domain in domains
+    ])  # fmt: skip
+    return [
+        (f"{'  ' * (len(domain.path) - 1)}{domain.name}", str(domain.leaves), *row)
+        for domain, row in zip(domains, cells, strict=True)
+    ]
 
 
 def _print_map(flavor: FlavorReport, resource: str, *, depth: int) -> None:

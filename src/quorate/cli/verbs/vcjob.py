@@ -12,7 +12,7 @@ from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.volcano.job import Job
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.listing import list_objects
+from quorate.cli.verbs.listing import list_objects, with_explanation
 from quorate.cli.verbs.printing import (
     Column,
     Fields,
@@ -30,6 +30,7 @@ from quorate.cli.verbs.writing import Results, create_document, identity
 from quorate.inspect.configuration_files import InvalidFiles, read_text
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
+from quorate.inspect.explain.summaries import VolcanoJobStates, volcano_job_states
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import VOLCANO_JOBS, Json
 
@@ -172,7 +173,9 @@ def list_(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """List Volcano Jobs with their phases and pod counts.
+    """List Volcano Jobs with their phases, pod counts, state and the reason for it.
+
+    [b]-o wide[/b] also shows the reason as a sentence, [b]-o json[/b] as [b]explanation[/b] of each job.
 
     [b]Example:[/b] quorate vcjob list --queue research
     """
@@ -186,14 +189,18 @@ def list_(
         )
 
     async def show(connection: Connection) -> None:
-        jobs = await list_objects(connection, VOLCANO_JOBS, output, is_listed=selected)
+        states, problem = await volcano_job_states(connection.client, connection.namespace)
+        if problem:
+            typer.echo(f"warning: {problem}", err=True)
+        completed = with_explanation(Job, states.of_job)
+        jobs = await list_objects(connection, VOLCANO_JOBS, output, is_listed=selected, completed=completed)
         ordered = sorted(jobs, key=lambda job: job.metadata.key)
-        print_objects(_columns(now, namespaces=all_namespaces), ordered, output)
+        print_objects(_columns(now, states, namespaces=all_namespaces), ordered, output)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
 
-def _columns(now: float, *, namespaces: bool) -> tuple[Column[Job], ...]:
+def _columns(now: float, states: VolcanoJobStates, *, namespaces: bool) -> tuple[Column[Job], ...]:
     where: tuple[Column[Job], ...] = (Column("NAMESPACE", lambda job: job.metadata.namespace),)
     return (
         *(where if namespaces else ()),
@@ -209,6 +216,9 @@ def _columns(now: float, *, namespaces: bool) -> tuple[Column[Job], ...]:
         Column("UNKNOWN", lambda job: str(job.status.unknown)),
         Column("RETRIES", lambda job: str(job.status.retry_count)),
         Column("AGE", lambda job: age(job.metadata.creation_timestamp, now)),
+        Column("STATE", lambda job: states.of_job(job).state),
+        Column("REASON", lambda job: states.of_job(job).code),
+        Column("MESSAGE", lambda job: states.of_job(job).message, wide=True),
     )
 
 

@@ -16,14 +16,17 @@ from quorate.api.meta import (
     is_true,
     true_condition,
 )
+from quorate.api.quantity import Quantity
 from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, age
 from quorate.inspect.explain.summaries import Summaries
-from quorate.inspect.formatting import amount_columns, format_duration, format_resources
+from quorate.inspect.formatting import amount_cells, amount_columns, format_duration
 from quorate.inspect.status.capacity import quota_of, usage_of
 from quorate.inspect.workload_status import Status, status_of
 from quorate.queueing import conditions as c
 
 _LONGEST_JOB_TYPE: Final = 30
+_NOTHING: Final = Quantity(0)
+_FlavorResource = tuple[str, str]
 
 
 def is_active(queue: ClusterQueue | LocalQueue) -> bool:
@@ -226,13 +229,15 @@ def describe_local_queue(queue: LocalQueue, now: float) -> tuple[Section, ...]:
                       f"{status.admitted_workloads} admitted"),
         ("Age", age(queue.metadata.creation_timestamp, now)),
     ))  # fmt: skip
-    admitted = _totals(status.flavors_usage)
-    rows = tuple(
-        (flavor.name, resource.name, str(resource.total), admitted.get((flavor.name, resource.name), "0"))
-        for flavor in status.flavors_reservation
-        for resource in flavor.resources
-    )
-    return facts, TableSection("Use", ("FLAVOR", "RESOURCE", "RESERVED", "ADMITTED"), rows)
+    reserved, admitted = _totals(status.flavors_reservation), _totals(status.flavors_usage)
+    amounts = {pair: (total, admitted.get(pair, _NOTHING)) for pair, total in reserved.items()}
+    return facts, TableSection("Use", ("FLAVOR", "RESOURCE", "RESERVED", "ADMITTED"), _amount_rows(amounts))
+
+
+def _amount_rows(amounts: Mapping[_FlavorResource, Sequence[Quantity | None]]) -> tuple[tuple[str, ...], ...]:
+    """Return a row for each flavor and resource; the amounts of a resource are in the same unit."""
+    cells = amount_cells([(resource, row) for (_, resource), row in amounts.items()])
+    return tuple((*pair, *row) for pair, row in zip(amounts, cells, strict=True))
 
 
 def describe_workload(workload: Workload, cluster_queue: str, now: float) -> tuple[Section, ...]:
@@ -269,7 +274,8 @@ def _pod_sets(workload: Workload) -> TableSection:
     assigned = workload.status.admission.pod_set_assignments if workload.status.admission else ()
     by_name = {assignment.name: assignment for assignment in assigned}
     requested = {request.name: request.resources for request in workload.status.resource_requests}
-    rows = []
+    rows: list[list[str]] = []
+    used: list[Resources] = []
     for pod_set in workload.spec.pod_sets:
         assignment = by_name.get(pod_set.name)
         least = f" (at least {pod_set.min_count})" if isinstance(pod_set.min_count, int) else ""
@@ -280,14 +286,12 @@ def _pod_sets(workload: Workload) -> TableSection:
         admitted = ""
         if assignment is not None:
             admitted = str(pod_set.count if assignment.count is None else assignment.count)
-        rows.append((
-            pod_set.name,
-            f"{pod_set.count}{least}",
-            admitted,
-            format_resources(resources) if resources else "",
-            ", ".join(f"{resource}: {flavor}" for resource, flavor in sorted(flavors.items())),
-        ))  # fmt: skip
-    return TableSection("Pod sets", ("NAME", "PODS", "ADMITTED", "REQUESTS", "FLAVORS"), tuple(rows))
+        used.append(resources)
+        flavor_names = ", ".join(f"{resource}: {flavor}" for resource, flavor in sorted(flavors.items()))
+        rows.append([pod_set.name, f"{pod_set.count}{least}", admitted, flavor_names])
+    titles, amounts = amount_columns(used, [None] * len(used))
+    table = tuple((*row[:3], *cells, row[3]) for row, cells in zip(rows, amounts, strict=True))
+    return TableSection("Pod sets", ("NAME", "PODS", "ADMITTED", *titles, "FLAVORS"), table)
 
 
 def _priority(workload: Workload) -> str:
@@ -326,35 +330,32 @@ def _quota(
     groups: Sequence[ResourceGroup], reserved: Sequence[FlavorUsage], admitted: Sequence[FlavorUsage]
 ) -> TableSection:
     held, used, borrowed = _totals(reserved), _totals(admitted), _borrowed(reserved)
-    rows = []
+    amounts: dict[_FlavorResource, tuple[Quantity | None, ...]] = {}
     for group in groups:
         for flavor in group.flavors:
             for quota in flavor.resources:
                 pair = flavor.name, quota.name
-                rows.append((
-                    *pair,
-                    str(quota.nominal_quota),
-                    "any" if quota.borrowing_limit is None else str(quota.borrowing_limit),
-                    "all" if quota.lending_limit is None else str(quota.lending_limit),
-                    held.get(pair, "0"),
-                    used.get(pair, "0"),
-                    borrowed.get(pair, "0"),
-                ))  # fmt: skip
+                amounts[pair] = (
+                    quota.nominal_quota, quota.borrowing_limit, quota.lending_limit,
+                    *(totals.get(pair, _NOTHING) for totals in (held, used, borrowed)),
+                )  # fmt: skip
+    rows = tuple(
+        (flavor, resource, nominal, borrows or "any", lends or "all", *totals)
+        for flavor, resource, nominal, borrows, lends, *totals in _amount_rows(amounts)
+    )
     titles = ("FLAVOR", "RESOURCE", "NOMINAL", "BORROWS", "LENDS", "RESERVED", "ADMITTED", "BORROWED")
-    return TableSection("Quota", titles, tuple(rows))
+    return TableSection("Quota", titles, rows)
 
 
-def _totals(usages: Sequence[FlavorUsage]) -> dict[tuple[str, str], str]:
+def _totals(usages: Sequence[FlavorUsage]) -> dict[_FlavorResource, Quantity]:
     return {
-        (flavor.name, resource.name): str(resource.total)
-        for flavor in usages
-        for resource in flavor.resources
+        (flavor.name, resource.name): resource.total for flavor in usages for resource in flavor.resources
     }
 
 
-def _borrowed(usages: Sequence[FlavorUsage]) -> dict[tuple[str, str], str]:
+def _borrowed(usages: Sequence[FlavorUsage]) -> dict[_FlavorResource, Quantity]:
     return {
-        (flavor.name, resource.name): str(resource.borrowed)
+        (flavor.name, resource.name): resource.borrowed
         for flavor in usages
         for resource in flavor.resources
         if resource.borrowed

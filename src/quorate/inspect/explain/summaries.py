@@ -4,23 +4,31 @@ The controllers answer with the summaries of their explanations.  Where they do 
 of the stored objects, which do not tell what the pods wait for.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from quorate.api.explanation import ExplanationSummary, state_text, summary_of
+from quorate.api.explanation import ExplainedState, ExplanationSummary, state_text, summary_of
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroup
+from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.inspect.explain.served import NotServed, served_summaries
 from quorate.inspect.workload_status import why_not_running
 from quorate.kube.client import Client
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.resources import POD_GROUPS, WORKLOADS, HasMetadata, Resource
 
 if TYPE_CHECKING:
     from quorate.queueing.state import State
+
+T = TypeVar("T", bound=HasMetadata)
+
+_ENDED_PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")  # of a Volcano Job
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,51 @@ class Summaries:
         from quorate.queueing.state import State
 
         return State(default_configuration())
+
+
+@dataclass(frozen=True)
+class VolcanoJobStates:
+    """Summaries of Volcano Jobs: of the Workload of a job if it has one, else of its pod group."""
+
+    by_job: Mapping[Uid, ExplanationSummary]
+
+    def of_job(self, job: VolcanoJob) -> ExplanationSummary:
+        """Return the summary of a job; its own status decides if it has ended, or has no pod group yet."""
+        phase, found = job.status.state.phase, self.by_job.get(job.metadata.uid)
+        state: ExplainedState = "Finished" if phase in _ENDED_PHASES else "Queued"
+        if found is not None and state != "Finished":
+            return msgspec.structs.replace(found, metadata=job.metadata)
+        state = "Running" if phase == "Running" else state
+        return ExplanationSummary(metadata=job.metadata, state=state, message=job.status.state.message)
+
+
+async def volcano_job_states(client: Client, namespace: str) -> tuple[VolcanoJobStates, str]:
+    """Return the states of the Volcano Jobs in a namespace, or in all, and why some may lack their pods."""
+    groups, workloads, of_groups, of_workloads = await asyncio.gather(
+        _listed(client, POD_GROUPS, namespace),
+        _listed(client, WORKLOADS, namespace),
+        summaries(client, "PodGroup", namespace),
+        summaries(client, "Workload", namespace),
+    )
+    by_job = {
+        owner.uid: of_groups.of_pod_group(group)
+        for group in groups
+        for owner in group.metadata.owner_references
+    }
+    by_job |= {
+        owner.uid: of_workloads.of_workload(workload)
+        for workload in workloads
+        for owner in workload.metadata.owner_references
+    }
+    return VolcanoJobStates(by_job), of_groups.problem or (of_workloads.problem if workloads else "")
+
+
+async def _listed(client: Client, resource: Resource[T], namespace: str) -> Sequence[T]:
+    """Return the objects; none if they may not be listed, or the cluster does not serve the kind."""
+    try:
+        return (await client.list(resource, namespace)).items
+    except (Forbidden, NotFound):
+        return ()
 
 
 async def unstarted(client: Client) -> list[str]:

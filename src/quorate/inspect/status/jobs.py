@@ -13,13 +13,12 @@ from quorate.api.meta import Key, Struct, Uid, is_true, true_condition
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
-from quorate.gang.explanation import explain_group
+from quorate.inspect.explain.summaries import Summaries, VolcanoJobStates
 from quorate.inspect.job_names import OwnerResolver
 from quorate.kube.resources import JOBS, VOLCANO_JOBS
 from quorate.queueing import conditions as c
 
 _ENDED: Final = ("Complete", "Failed")  # conditions of a batch Job
-_ENDED_PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")  # of a Volcano Job
 
 
 class JobStatus(Struct, omit_defaults=False):
@@ -120,10 +119,13 @@ def without_workload(
     for job in batch_jobs:
         if job.metadata.uid not in with_workload and job.metadata.controller is None:
             yield _batch_job(job)
-    by_owner = {owner.uid: group for group in groups for owner in group.metadata.owner_references}
+    stored = Summaries({})
+    states = VolcanoJobStates({
+        owner.uid: stored.of_pod_group(group) for group in groups for owner in group.metadata.owner_references
+    })  # fmt: skip
     for volcano_job in volcano_jobs:
         if volcano_job.metadata.uid not in with_workload and volcano_job.metadata.controller is None:
-            yield _volcano_job(volcano_job, by_owner.get(volcano_job.metadata.uid))
+            yield _volcano_job(volcano_job, states.of_job(volcano_job))
 
 
 def _batch_job(job: BatchJob) -> JobStatus:
@@ -148,26 +150,18 @@ def _batch_job(job: BatchJob) -> JobStatus:
     )
 
 
-def _volcano_job(job: VolcanoJob, group: PodGroup | None) -> JobStatus:
-    metadata, phase = job.metadata, job.status.state.phase
-    state: ExplainedState = "Running" if phase == "Running" else "Queued"
-    why, code, enough = job.status.state.message, "", tuple[str, ...]()
-    if phase in _ENDED_PHASES:
-        state = "Finished"
-    elif group is not None:
-        explanation = explain_group(group)
-        state, code, enough = explanation.state, explanation.code, explanation.enough
-        why = "" if state == "Running" else explanation.message
+def _volcano_job(job: VolcanoJob, summary: ExplanationSummary) -> JobStatus:
+    metadata = job.metadata
     return JobStatus(
         namespace=metadata.namespace,
         name=metadata.name,
         kind=VOLCANO_JOBS.kind,
         queue=job.spec.queue or DEFAULT_QUEUE,
-        state=state,
+        state=summary.state,
         running_pods=job.status.running,
         requested_pods=sum(task.replicas for task in job.spec.tasks),
         since=job.status.state.last_transition_time or metadata.creation_timestamp,
-        why=why,
-        code=code,
-        enough=enough,
+        why="" if summary.state == "Running" else summary.message,
+        code=summary.code,
+        enough=summary.enough,
     )
