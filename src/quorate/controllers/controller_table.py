@@ -30,6 +30,7 @@ from quorate.controllers.jobframework.interface import J, JobKind
 from quorate.controllers.jobframework.reconciler import JobController, as_stored
 from quorate.controllers.jobs.unstructured import UnstructuredJobKind
 from quorate.controllers.pods.failure_recovery import RecoveryController
+from quorate.controllers.pods.native_groups import NativeGroups
 from quorate.controllers.pods.reconciler import PodController
 from quorate.controllers.provisioning.provisioning_controller import run_provisioning
 from quorate.controllers.serving.kinds import SETS
@@ -142,9 +143,10 @@ def _other_jobs(run: ControllerRun) -> Iterator[Controller]:
 
 
 def _pods(run: ControllerRun) -> list[Controller]:
-    return _of(
-        *PodController(run.context, run.context.informers.pods.all("plain"), run.ancestors).reconcilers
-    )
+    native = NativeGroups(run.context.client, run.context.clock)
+    pods = run.context.informers.pods.all("plain")
+    controller = PodController(run.context, pods, run.ancestors, native)
+    return [*_of(*controller.reconcilers), ("native pod groups", native.run)]
 
 
 def _sets(run: ControllerRun) -> Iterator[Controller]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api import volcano
+from quorate.api import native_groups, volcano
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.api.core import device_claims
@@ -133,6 +133,7 @@ CONTROLLER_RULES: Final = (
                READ),
     PolicyRule("reading priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),
     PolicyRule("reading overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
+    PolicyRule("reading pod groups of Kubernetes", native_groups.GROUP, ("podgroups",), ("list", "watch")),
     PolicyRule("creating pod groups of jobs and pods", volcano.GROUP, ("podgroups",),
                (*READ, "create", "delete", "patch")),
     PolicyRule("owner references to pod groups", volcano.GROUP, ("podgroups/finalizers",), ("update",)),

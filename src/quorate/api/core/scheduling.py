@@ -117,6 +117,12 @@ class PodResourceClaim(Struct):
     resource_claim_name: str = ""
 
 
+class SchedulingGroup(Struct):
+    """The pod group of Kubernetes to which a pod belongs."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(Struct, weakref=True, gc=True):
     """``volumes`` holds only volumes with a claim; no other volume constrains placement."""
 
@@ -136,6 +142,7 @@ class PodSpec(Struct, weakref=True, gc=True):
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
 
     def __post_init__(self) -> None:
         if self.volumes:
@@ -155,6 +162,7 @@ INTERNED_SPEC_FIELDS: Final[dict[str, Any]] = {
     "volumes": tuple[Volume, ...],
     "resource_claims": tuple[PodResourceClaim, ...],
     "scheduling_gates": tuple[SchedulingGate, ...],
+    "scheduling_group": SchedulingGroup,
 }
 
 

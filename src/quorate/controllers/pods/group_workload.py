@@ -28,7 +28,12 @@ from quorate.kube.events import truncate
 from quorate.kube.resources import PLACEABLE_PODS
 
 
-def malformed_total(group: PodGroup) -> NotComposed:
+def unknown_total(group: PodGroup) -> NotComposed:
+    """Return why the size of a group is not known."""
+    if group.is_native:
+        return NotComposed(
+            f"pod group {group.name} of scheduling.k8s.io does not exist (create it with a minCount)"
+        )
     text = group.metadata.annotations.get(constants.TOTAL_COUNT, "")
     return NotComposed(
         f"pod group {group.name}: annotation {constants.TOTAL_COUNT} of pod {group.metadata.name}: "

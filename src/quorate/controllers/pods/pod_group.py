@@ -36,12 +36,13 @@ class PodGroup:
 
     name: str
     pods: tuple[Pod, ...]
-    total: int  # the size of the whole group; 0 if the annotation of its first pod is malformed
+    total: int  # the size of the whole group; 0 if it is not known, see ``is_native``
     now: float  # epoch seconds
     fast_quota_release: bool = False
     tolerates_unready: bool = False  # the annotation ``pod-group-max-not-ready-count`` counts
     absent: int = 0  # pods that count and have to be replaced
     roles: tuple[tuple[str, int], ...] = ()  # with the pods of each, as in the workload, if there is one
+    is_native: bool = False  # a group of Kubernetes; of others an annotation of the first pod has the size
 
     @classmethod
     def of(cls, name: str, pods: Iterable[Pod], now: float, gates: Gates = DEFAULT_GATES) -> "PodGroup":
@@ -56,6 +57,14 @@ class PodGroup:
             gates.fast_quota_release_in_pod_integration,
             gates.wait_for_pods_ready_max_not_ready,
         )
+
+    def as_native(self, least: int) -> "PodGroup":
+        """Return the group as one of Kubernetes with the ``minCount`` ``least``; 0 if that is not known.
+
+        All its pods that exist by then are queued together.
+        """
+        total = max(least, sum(map(can_count, self.pods))) if least else 0
+        return replace(self, total=total, is_native=True)
 
     @property
     def metadata(self) -> ObjectMeta:

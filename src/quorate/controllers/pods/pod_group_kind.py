@@ -36,7 +36,7 @@ from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.group_workload import construct_group_workload, malformed_total, owner_reference
+from quorate.controllers.pods.group_workload import construct_group_workload, owner_reference, unknown_total
 from quorate.controllers.pods.pod_group import CountedPods, PodGroup, by_precedence, count_pods
 from quorate.controllers.pods.pod_kind import PodsKind
 from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers
@@ -153,8 +153,8 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
             )
             event = warning_event(self.reference(group), "WorkloadNameConflict", text)
             return self.release_ended(group).then(JobPlan(events=(event,)))
-        if not group.total:
-            return self.release_ended(group).then(not_composed(state, malformed_total(group)))
+        if not group.total and (workload is None or not group.is_native):
+            return self.release_ended(group).then(not_composed(state, unknown_total(group)))
         if workload is None:
             return self._without_workload(state)
         if is_finished(workload) or workload.metadata.deletion_timestamp is not None:
@@ -163,14 +163,15 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         fits = workload.spec.maximum_execution_time_seconds == maximum_execution_s(group.metadata)
         if not counted.kept or not fits:
             return reduce_to_one(state, None, [workload])
-        if group.is_serving:
+        if group.is_serving or group.is_native:
             # The owner of deleted pods would create them again.  They stay gated until the count grows.
             counted = replace(counted, excess=())
         plan = _release_others(workload, counted)
         if plan != IDLE:
             return plan
         roles = tuple((pod_set.name, pod_set.count) for pod_set in workload.spec.pod_sets)
-        kept = replace(group, pods=counted.kept, absent=counted.absent, roles=roles)
+        total = sum(count for _, count in roles) if group.is_native else group.total
+        kept = replace(group, pods=counted.kept, total=total, absent=counted.absent, roles=roles)
         return JobState.of(self, kept, state.context, state.options, state.now), workload
 
     def release_ended(self, job: PodGroup) -> JobPlan:

@@ -14,6 +14,7 @@ from quorate.controllers.jobframework.reconciler import JobReconciler, JobSource
 from quorate.controllers.limits import GROUP_DELAY_S, OWNER_RETRY_S
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.adoption import adoption_plan
+from quorate.controllers.pods.native_groups import NOT_KNOWN_RETRY_S, NativeGroups, native_group_name
 from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
 from quorate.controllers.pods.pod_kind import PodKind
@@ -77,22 +78,47 @@ class SinglePods(JobSource[Pod]):
 
 
 class PodGroups(JobSource[PodGroup]):
-    def __init__(self, context: ControllerContext, pods: Selection[Pod]) -> None:
+    def __init__(self, context: ControllerContext, pods: Selection[Pod], native: NativeGroups) -> None:
         self._clock = context.clock
+        self._native = native
         self._gates = context.configuration.gates
         self._pods = pods
         self._workloads = context.informers.workloads
-        pods.add_index(_GROUP, self.key_of)
+        pods.add_index(_GROUP, self._named_by)
 
     def key_of(self, pod: Pod) -> tuple[Key, ...]:
-        name = group_name_of(pod.metadata, self._gates.workload_identifier_annotations)
+        """Return the key of the group with which the pod is queued; empty for a pod that is queued alone."""
+        return tuple(key for key in self._named_by(pod) if not self._is_basic(pod, key))
+
+    def _named_by(self, pod: Pod) -> tuple[Key, ...]:
+        own = group_name_of(pod.metadata, self._gates.workload_identifier_annotations)
+        name = own or (native_group_name(pod) if pod.metadata.is_managed else "")
         return (Key(pod.metadata.namespace, name),) if name else ()
 
+    def _is_basic(self, pod: Pod, key: Key) -> bool:
+        return self._is_native(pod) and self._native.is_basic(key)
+
+    def _is_native(self, pod: Pod) -> bool:
+        """Return True if the pod is in no group but the one of Kubernetes that it names."""
+        return not group_name_of(pod.metadata, self._gates.workload_identifier_annotations)
+
+    def awaits_native(self, key: Key) -> bool:
+        """Return True if the group is one of Kubernetes, and it is not known yet whether that exists."""
+        return not self._native.are_known and any(map(self._is_native, self.pods(key)))
+
+    def pods(self, key: Key) -> list[Pod]:
+        return self._pods.by_index(_GROUP, key)
+
     def cached(self, key: Key) -> PodGroup | None:
-        pods = self._pods.by_index(_GROUP, key)
+        pods = [pod for pod in self.pods(key) if not self._is_basic(pod, key)]
         if not pods:
             return None
-        return PodGroup.of(key.name, pods, self._clock.now(), self._gates)
+        group = PodGroup.of(key.name, pods, self._clock.now(), self._gates)
+        if not all(map(self._is_native, pods)):
+            return group
+        native = self._native.get(key)
+        gang = None if native is None else native.spec.scheduling_policy.gang
+        return group.as_native(0 if gang is None else gang.min_count)
 
     async def live(self, key: Key) -> PodGroup | None:
         return self.cached(key)  # a workload of a group that lost its pods is only released
@@ -114,7 +140,13 @@ class PodGroups(JobSource[PodGroup]):
 class PodController:
     """Reconciles managed pods, single or in groups, and adopts pods that name a queue."""
 
-    def __init__(self, context: ControllerContext, pods: Selection[Pod], ancestors: AncestorFinder) -> None:
+    def __init__(
+        self,
+        context: ControllerContext,
+        pods: Selection[Pod],
+        ancestors: AncestorFinder,
+        native: NativeGroups,
+    ) -> None:
         self._context = context
         self._pods = pods
         self._workloads = context.informers.workloads
@@ -122,9 +154,12 @@ class PodController:
         self._single = JobReconciler(
             context, PodKind(), SinglePods(context, pods, ancestors), "pods", reconcile=self._reconcile_pod
         )
-        groups = PodGroups(context, pods)
-        self._groups = JobReconciler(context, PodGroupKind(), groups, "pods.groups")
-        self._group_key = groups.key_of
+        self._source = PodGroups(context, pods, native)
+        self._groups = JobReconciler(
+            context, PodGroupKind(), self._source, "pods.groups", reconcile=self._reconcile_group
+        )
+        self._group_key = self._source.key_of
+        native.subscribe(self._native_group_changed)
         self._watch()
 
     @property
@@ -166,6 +201,17 @@ class PodController:
                 self._single.reconciler.enqueue(pod.metadata.key)
                 for group in self._group_key(pod):
                     self._groups.reconciler.enqueue(group)
+
+    def _native_group_changed(self, key: Key) -> None:
+        """Reconcile the pods of the group, too: its policy decides whether they are queued one by one."""
+        self._groups.reconciler.enqueue(key)
+        for pod in self._source.pods(key):
+            self._single.reconciler.enqueue(pod.metadata.key)
+
+    async def _reconcile_group(self, key: Key) -> float | None:
+        if self._source.awaits_native(key):
+            return self._context.clock.now() + NOT_KNOWN_RETRY_S
+        return await self._groups.reconcile(key)
 
     async def _reconcile_pod(self, key: Key) -> float | None:
         pod = self._pods.get(key)
