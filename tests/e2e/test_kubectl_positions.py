@@ -39,6 +39,7 @@ rules:
 - {apiGroups: [kueue.x-k8s.io], resources: [workloads], verbs: [get, list]}
 - {apiGroups: [batch], resources: [jobs], verbs: [get]}
 - {apiGroups: [visibility.quorate.dev], resources: [workloads/explanation, jobs/explanation], verbs: [get]}
+- {apiGroups: [visibility.quorate.dev], resources: [explanations], verbs: [list]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -109,10 +110,33 @@ def _explain_as_tenant(data_dir: Path, tmp_path: Path) -> None:
     origin, lost = explain("job/lost")
     assert "explained by the controllers" in origin
     assert (lost["state"], lost["reasons"][0]["code"]) == ("NotQueued", "NoQueueName")
+    _list_explanations(data_dir, config)
     kubectl(data_dir, "delete", "apiservice", "v1beta1.visibility.quorate.dev")
 
     poll(answers, lambda found: "from the status of the workload" in found[0], within_s=30)
     assert answers()[1]["message"] == "ClusterQueue research is inactive"
+
+
+def _list_explanations(data_dir: Path, config: str) -> None:
+    """``kubectl get explanations`` prints a table with the state and the reason of each workload."""
+    tenant = ("--kubeconfig", config, "get", "explanations")
+    head, *lines = kubectl(data_dir, *tenant).splitlines()
+    assert head.split() == ["NAME", "STATE", "REASON", "SINCE", "MESSAGE"]
+    assert [line.split()[1:3] for line in lines] == [["Held", "QueueInactive"]] * 2
+    assert all(line.endswith("ClusterQueue research is inactive") for line in lines)
+    wide = kubectl(data_dir, *tenant, "-o", "wide").splitlines()
+    assert wide[0].split()[-1] == "ENOUGH"
+    items = json.loads(kubectl(data_dir, *tenant, "-o", "json"))["items"]
+    assert [item["code"] for item in items] == ["QueueInactive"] * 2
+    available = ("-o", 'jsonpath={.status.conditions[?(@.type=="Available")].status}')
+    assert kubectl(data_dir, "get", "apiservice", "v1beta1.visibility.quorate.dev", *available) == "True"
+    in_all = kubectl(data_dir, "get", "explanations", "--all-namespaces")
+    assert in_all.split()[:2] == ["NAMESPACE", "NAME"]
+    with pytest.raises(AssertionError, match="Forbidden"):
+        kubectl(data_dir, *tenant, "--all-namespaces")
+    with pytest.raises(AssertionError, match="Forbidden"):
+        kubectl(data_dir, *tenant, "--field-selector", "kind=PodGroup")
+    kubectl(data_dir, "get", "explanations", "--field-selector", "kind=PodGroup")
 
 
 def _token(data_dir: Path, account: str) -> str:

@@ -67,7 +67,7 @@ def test_pending_workloads_are_listed_with_their_positions(
             endpoints = HttpsEndpoints(
                 DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
             )
-            explainer = Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued)
+            explainer = Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued, clock)
             await install(world, port)
             served = endpoints.serving(
                 "visibilityServer",

@@ -61,7 +61,9 @@ def test_estimates_are_served_for_what_waits_to_callers_that_may_list_workloads(
             await api_client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
             robot = {"Authorization": f"Bearer {await token_of(api_client, 'robot')}"}
             auth = DelegatedAuth(client, VirtualClock(1000.0))
-            app = visibility(replica, Explainer(replica, ClusterReader(client), auth, why_not_queued))
+            app = visibility(
+                replica, Explainer(replica, ClusterReader(client), auth, why_not_queued, VirtualClock(1000.0))
+            )
             app = authorized(app, auth, visibility_access)
             getting = a_rule("get", "workloads", groups="kueue.x-k8s.io")
             await grant(api_client, "get", getting, everywhere=True)
@@ -81,7 +83,10 @@ def test_estimates_are_served_for_what_waits_to_callers_that_may_list_workloads(
                 await grant(api_client, "list", listing, everywhere=True)
                 other_auth = DelegatedAuth(client, VirtualClock(5000.0))
                 later = visibility(
-                    replica, Explainer(replica, ClusterReader(client), other_auth, why_not_queued)
+                    replica,
+                    Explainer(
+                        replica, ClusterReader(client), other_auth, why_not_queued, VirtualClock(1000.0)
+                    ),
                 )
                 later = authorized(later, other_auth, visibility_access)
             async with (

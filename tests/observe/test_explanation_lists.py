@@ -136,7 +136,7 @@ def test_a_list_that_fails_after_its_callers_have_left_is_no_error_of_the_proces
                 await answered.wait()
                 raise Unreachable("GET /podgroups", "https://cluster", "no answer")
 
-        lists = ExplanationLists(Refusing())
+        lists = ExplanationLists(Refusing(), lambda: NOW)
         caller = asyncio.create_task(lists.pod_group_list("", Page()))
         await asyncio.sleep(0)
         caller.cancel()

@@ -48,7 +48,11 @@ def test_each_kind_has_an_explanation_and_a_schema() -> None:
         ):
             replica = a_replica(a_state())
             explainer = Explainer(
-                replica, ClusterReader(client), DelegatedAuth(client, VirtualClock(0.0)), why_not_queued
+                replica,
+                ClusterReader(client),
+                DelegatedAuth(client, VirtualClock(0.0)),
+                why_not_queued,
+                VirtualClock(NOW),
             )
             async with (
                 listening("visibilityServer", visibility(replica, explainer)) as url,
@@ -105,7 +109,9 @@ def test_a_tenant_sees_its_own_workload_and_no_names_of_others() -> None:
             await api_client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
             robot = {"Authorization": f"Bearer {await token_of(api_client, 'robot')}"}
             auth = DelegatedAuth(client, VirtualClock(1000.0))
-            app = visibility(replica, Explainer(replica, ClusterReader(client), auth, why_not_queued))
+            app = visibility(
+                replica, Explainer(replica, ClusterReader(client), auth, why_not_queued, VirtualClock(NOW))
+            )
             app = authorized(app, auth, visibility_access)
             rule = a_rule("get", "workloads", groups="kueue.x-k8s.io", resourceNames=["middle"])
             await grant(api_client, "one-workload", rule, everywhere=True)

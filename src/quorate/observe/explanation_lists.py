@@ -29,6 +29,7 @@ from quorate.api.meta import Key
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, groups_by_owner, waiting_group
+from quorate.observe.explanation_tables import table_frame, table_row
 from quorate.observe.limits import KEEP_S, SLICE_S
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
@@ -55,6 +56,7 @@ class Page(msgspec.Struct, frozen=True):
 
     limit: int = 0
     after: Key | None = None
+    as_table: bool = False
 
     def of(self, keys: list[Key]) -> tuple[list[Key], str]:
         """Return those of the sorted ``keys`` that are on the page, and the token of the next page.
@@ -69,8 +71,9 @@ class Page(msgspec.Struct, frozen=True):
 class ExplanationLists:
     """Encoded pages of summaries, each kept for ``KEEP_S``, as are the pods and pod groups of a namespace."""
 
-    def __init__(self, reader: NamespaceReader) -> None:
+    def __init__(self, reader: NamespaceReader, now: Callable[[], float]) -> None:
         self._reader = reader
+        self._now = now
         self._latest: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def workloads(self, view: View, namespace: str, scope: Scope, page: Page) -> bytes:
@@ -78,7 +81,8 @@ class ExplanationLists:
 
         async def compute() -> bytes:
             keys, token = page.of(view.workload_keys(namespace))
-            return await encoded_list(workload_summaries(view.state, keys, view.workload, self, scope), token)
+            summaries = workload_summaries(view.state, keys, view.workload, self, scope)
+            return await encoded_list(summaries, token, self._now if page.as_table else None)
 
         return await self._shared((view, namespace, scope, page), compute)
 
@@ -88,7 +92,8 @@ class ExplanationLists:
         async def compute() -> bytes:
             groups = {group.metadata.key: group for group in await self.pod_groups(namespace)}
             keys, token = page.of(sorted(groups))
-            return await encoded_list(pod_group_summaries(self, [groups[key] for key in keys]), token)
+            summaries = pod_group_summaries(self, [groups[key] for key in keys])
+            return await encoded_list(summaries, token, self._now if page.as_table else None)
 
         return await self._shared((namespace, page), compute)
 
@@ -173,14 +178,23 @@ async def pod_group_summaries(
             yield summary_of(explanation, group.metadata)
 
 
-async def encoded_list(summaries: AsyncIterator[ExplanationSummary], token: str = "") -> bytes:
-    """Return the list, with the token of the next page, as JSON; other tasks run after each slice of it."""
+async def encoded_list(
+    summaries: AsyncIterator[ExplanationSummary], token: str = "", now: Callable[[], float] | None = None
+) -> bytes:
+    """Return the list, with the token of the next page, as JSON; other tasks run after each slice of it.
+
+    With ``now`` (epoch seconds) it is a Table.
+    """
     items: list[msgspec.Raw] = []
+    moment_s = None if now is None else now()
     began = perf_counter()
     async for summary in summaries:
-        items.append(msgspec.Raw(codec.encode(summary)))
+        item = summary if moment_s is None else table_row(summary, moment_s)
+        items.append(msgspec.Raw(codec.encode(item)))
         if perf_counter() - began > SLICE_S:
             await asyncio.sleep(0)
             began = perf_counter()
+    if moment_s is not None:
+        return codec.encode({**table_frame(token), "rows": items})
     frame = codec.to_builtins(ExplanationSummaryList(metadata=ListMeta(continue_=token)))
     return codec.encode({**frame, "items": items})

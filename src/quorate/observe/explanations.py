@@ -32,11 +32,13 @@ from quorate.api.meta import Key
 from quorate.api.volcano import GROUP as VOLCANO
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, waiting_group
+from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
 from quorate.kube.serving.delegated_auth import Access, ResourceAccess, User
 from quorate.observe.authorization import USER, Auth, refusal
 from quorate.observe.explanation_lists import ExplanationLists, NamespaceReader, Page
+from quorate.observe.explanation_tables import prefers_table
 from quorate.observe.limits import MAX_DIGITS
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -52,6 +54,8 @@ PREFIX: Final = f"/apis/{API_VERSION}"
 _GROUPS: Final = {plural: group for plural, _, group in EXPLAINED}
 
 _LISTED: Final = {"Workload": (KUEUE, "workloads"), "PodGroup": (VOLCANO, "podgroups")}  # by kind
+
+_SELECTED_KIND: Final = "kind="
 
 Answer = Callable[[View, web.Request], Awaitable[bytes | web.Response]]
 Explain = Callable[[View, Key, web.Request], Awaitable[Explanation | None]]
@@ -70,13 +74,17 @@ class Explainer:
         reader: ClusterReader,
         auth: Auth,
         why_not_queued: Callable[[Integrations, str, str], str],
+        clock: Clock,
     ) -> None:
-        """``why_not_queued`` returns why jobs of a group and kind are not queued; empty if they are."""
+        """``why_not_queued`` returns why jobs of a group and kind are not queued; empty if they are.
+
+        Ages in Tables are at the time of ``clock``.
+        """
         self._replica = replica
         self._why_not_queued = why_not_queued
         self._reader = reader
         self._auth = auth
-        self._lists = ExplanationLists(reader)
+        self._lists = ExplanationLists(reader, clock.now)
 
     def add_routes(self, app: web.Application) -> None:
         explain_by_plural: dict[str, Explain] = {
@@ -117,7 +125,7 @@ class Explainer:
         return codec.encode(self._replica.estimates.in_namespace(view.state, namespace))
 
     async def _summaries(self, view: View, request: web.Request) -> bytes | web.Response:
-        namespace, kind = request.match_info.get("namespace", ""), request.query.get("kind", "Workload")
+        namespace, kind = request.match_info.get("namespace", ""), _listed_kind(request)
         if kind not in _LISTED:
             return refusal(400, "BadRequest", f"kind: {kind!r} is not one of {', '.join(_LISTED)}")
         page = _page_of(request)
@@ -212,7 +220,14 @@ def _page_of(request: web.Request) -> Page | None:
     namespace, slash, name = token.partition("/")
     if not limit.isascii() or not limit.isdigit() or len(limit) > MAX_DIGITS or bool(token) != bool(slash):
         return None
-    return Page(int(limit), Key(namespace, name) if token else None)
+    as_table = prefers_table(request.headers.get("Accept", ""))
+    return Page(int(limit), Key(namespace, name) if token else None, as_table)
+
+
+def _listed_kind(request: web.Request) -> str:
+    """Return the kind of a list: as ``kind=PodGroup``, or as a field selector, which kubectl can send."""
+    selected = request.query.get("fieldSelector", "").removeprefix(_SELECTED_KIND)
+    return request.query.get("kind") or selected or "Workload"
 
 
 def explanation_access(request: web.Request) -> Access | None:
@@ -224,7 +239,7 @@ def explanation_access(request: web.Request) -> Access | None:
     if parts[-1] == ESTIMATES and request.path.startswith(PREFIX):
         return ResourceAccess("list", KUEUE, "workloads", "", match.get("namespace", ""))
     if parts[-1] == EXPLANATIONS and request.path.startswith(PREFIX):
-        group, plural = _LISTED.get(request.query.get("kind", ""), _LISTED["Workload"])
+        group, plural = _LISTED.get(_listed_kind(request), _LISTED["Workload"])
         return ResourceAccess("list", group, plural, "", match.get("namespace", ""))
     if parts[-1] != SUBRESOURCE or "name" not in match:
         return None

@@ -38,7 +38,7 @@ class HttpsEndpoints:
     ) -> None:
         self.auth = auth
         self._front_proxy = front_proxy
-        self._clock = clock
+        self.clock = clock
         self._tls = tls
 
     @asynccontextmanager
@@ -88,10 +88,10 @@ class HttpsEndpoints:
 
     async def _rotate(self, context: ssl.SSLContext) -> None:
         while True:
-            await self._clock.sleep_until(self._clock.now() + RENEW_EVERY_S)
+            await self.clock.sleep_until(self.clock.now() + RENEW_EVERY_S)
             load_certificate(context, self._certificate())
 
     def _certificate(self) -> KeyPair:
         """Return a certificate that clients must not verify, as in Kueue's manifests."""
-        now = self._clock.now()
+        now = self.clock.now()
         return new_server_certificate(new_authority("quorate", now), "quorate", _NAMES, now)

@@ -138,13 +138,14 @@ def _endpoints(client: Client, clock: Clock, configuration: Configuration) -> Ht
 async def _serve_https(
     client: Client, endpoints: HttpsEndpoints, configuration: Configuration, replica: Replica
 ) -> AsyncIterator[None]:
+    explainer = Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued, endpoints.clock)
     metrics_address, visibility_address = configuration.metrics.address, configuration.visibility.address
     async with (
         endpoints.serving("metrics.bindAddress", metrics_address, metrics(replica), metrics_access),
         endpoints.serving(
             "visibilityServer",
             visibility_address,
-            visibility(replica, Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued)),
+            visibility(replica, explainer),
             visibility_access,
             aggregated=True,
         ),

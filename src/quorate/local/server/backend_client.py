@@ -107,20 +107,29 @@ class BackendClient:
             # The backend had closed an idle connection.  Reviews have no side effects, so send once more.
             return await self._request_body("POST", backend, url, timeout_s, document)
 
-    async def get(self, backend: Backend, url: str, timeout_s: float) -> bytes:
+    async def get(
+        self, backend: Backend, url: str, timeout_s: float, headers: Mapping[str, str] = NO_HEADERS
+    ) -> bytes:
         """GET a URL of a backend and return the body.
 
         Raises BackendUnreachable, also for any status but 200.
         """
-        return await self._request_body("GET", backend, url, timeout_s)
+        return await self._request_body("GET", backend, url, timeout_s, headers=headers)
 
     async def _request_body(
-        self, method: str, backend: Backend, url: str, timeout_s: float, body: bytes = b""
+        self,
+        method: str,
+        backend: Backend,
+        url: str,
+        timeout_s: float,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> bytes:
+        sent = {"Content-Type": "application/json", **headers}
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self.request(method, backend, url, body, {"Content-Type": "application/json"}) as response,
+                self.request(method, backend, url, body, sent) as response,
             ):
                 content = await response.read()
         except TimeoutError as error:

@@ -209,7 +209,9 @@ async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> As
     endpoints = HttpsEndpoints(
         DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
     )
-    app = visibility(replica, Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued))
+    app = visibility(
+        replica, Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued, clock)
+    )
     async with endpoints.protected(
         "visibilityServer", _ANY_PORT, app, visibility_access, aggregated=True
     ) as at:

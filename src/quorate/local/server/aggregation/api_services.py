@@ -46,6 +46,10 @@ class Availability:
     resources: Sequence[Json] = ()
 
 
+# Headers that name the user of a request to an aggregated server.
+USER, GROUP = "X-Remote-User", "X-Remote-Group"
+# The user of the checks: a server that authorizes discovery must answer them.
+_AGGREGATOR = {USER: "system:kube-aggregator", GROUP: "system:masters"}
 LOCAL_AVAILABILITY = Availability("True", "Local", "Local APIServices are always available")
 
 
@@ -133,7 +137,7 @@ class ApiServiceController:
             return Availability("False", "MissingEndpoints", str(error))
         url = f"{backend.url}apis/{remote.group}/{remote.version}"
         try:
-            content = await self._backends.get(backend, url, TIMEOUT_S)
+            content = await self._backends.get(backend, url, TIMEOUT_S, _AGGREGATOR)
             resource_list = msgspec.json.decode(content, type=dict[str, Any])
         except (BackendUnreachable, msgspec.DecodeError) as error:
             message = f"failing or missing response from {url}: {error}"

@@ -12,7 +12,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from quorate.local.objects.errors import StatusError
-from quorate.local.server.aggregation.api_services import AggregatedVersion, ApiServiceController
+from quorate.local.server.aggregation.api_services import GROUP, USER, AggregatedVersion, ApiServiceController
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.backend_client import BackendClient, BackendUnreachable
 from quorate.local.server.connections import read_body
@@ -21,7 +21,7 @@ from quorate.local.server.storage.store import Key
 
 CLIENT_NAME = "front-proxy-client"
 AUTHENTICATION_CONFIG_MAP = Key("configmaps", "kube-system", "extension-apiserver-authentication")
-USER, GROUP, UID, EXTRA = "X-Remote-User", "X-Remote-Group", "X-Remote-Uid", "X-Remote-Extra-"
+UID, EXTRA = "X-Remote-Uid", "X-Remote-Extra-"
 HOP_BY_HOP_HEADERS = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
     "transfer-encoding", "upgrade", "host", "content-length",
