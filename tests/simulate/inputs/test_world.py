@@ -10,7 +10,7 @@ from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from quorate.simulate.engine.player import play
 from quorate.simulate.inputs.changes import changed
 from quorate.simulate.inputs.world import InvalidWorld, World, kinds, read_world
-from tests.simulate.worlds import FLAVOR, HEAD, queue
+from tests.simulate.worlds import FLAVOR, HEAD, queue, world_of
 
 JOBS = "jobs: [{name: a, queue: q, runs: 10s, requests: {cpu: 1}}]\n"
 
@@ -177,3 +177,32 @@ def test_a_change_replaces_objects_of_the_same_name(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("# nothing\n")
     with pytest.raises(InvalidWorld, match="changes nothing"):
         changed(world, tmp_path / "empty.yaml")
+
+
+def test_a_scenario_annotates_cluster_queues() -> None:
+    scenario = """
+clusterQueues:
+  q: {backfill: Conservative, backfillDepth: 3, priorityAging: {every: 10m, atMost: 5}}
+jobs: [{name: a, queue: q, runs: 1s}]
+"""
+    (cluster_queue,) = world_of(scenario.lstrip(), queue("q", 1)).of_kind(CLUSTER_QUEUES)
+    assert cluster_queue.metadata.annotations == {
+        "quorate.dev/backfill": "Conservative",
+        "quorate.dev/backfill-depth": "3",
+        "quorate.dev/priority-aging": '{"every":"10m","atMost":5}',
+    }
+
+
+@pytest.mark.parametrize(
+    ("rules", "finding"),
+    [
+        ("{r: {backfill: EASY}}", "clusterQueues names the ClusterQueue r, which is in no manifest"),
+        ("{q: {backfill: easy}}", "clusterQueues.q.backfill: 'easy' is not allowed here"),
+        ("{q: {priorityAging: {every: 1m}}}", "clusterQueues.q.priorityAging.atMost: null is missing"),
+        ("{q: {reserveAfter: 5}}", "clusterQueues.q.reserveAfter: 5 is not text"),
+    ],
+)
+def test_rules_of_cluster_queues_are_checked(rules: str, finding: str) -> None:
+    with pytest.raises(InvalidWorld) as error:
+        world_of(f"clusterQueues: {rules}\njobs: [{{name: a, queue: q, runs: 1s}}]", queue("q", 1))
+    assert finding in str(error.value)

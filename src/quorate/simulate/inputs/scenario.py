@@ -25,16 +25,20 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
+from quorate.api.configuration.planned_starts import BACKFILL_MODES, LEAST_MAXIMUM_S, MAX_DEPTH, ON_OVERRUN
+from quorate.api.configuration.priority_aging import PRIORITY_AGING, decode_priority_aging
 from quorate.api.decoding.documents import Document
 from quorate.api.decoding.nodes import check_pool_names
 from quorate.api.decoding.strict import (
     DecodeContext,
+    Decoder,
     Field,
     InvalidConfiguration,
     InvalidValue,
     Section,
     boolean,
     choice,
+    duration,
     integer,
     list_of,
     map_of,
@@ -50,6 +54,7 @@ from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
+from quorate.queueing.planning.rules import BACKFILL, DEFAULT_MAXIMUM, DEPTH, OVERRUN, RESERVE_AFTER
 from quorate.simulate.inputs.distributions import Constant, Distribution, amount_of_seconds, counts, durations
 from quorate.simulate.inputs.node_pools import NodePool, node_pool
 from quorate.simulate.limits import MAX_JOBS
@@ -151,6 +156,7 @@ class Scenario(msgspec.Struct, frozen=True):
     existing: tuple[JobClass, ...] = ()  # of the Workloads beside the scenario; without arrivals
     nodes: tuple[NodePool, ...] = ()
     scheduler: SchedulerConfiguration | None = None  # None: the default
+    queue_annotations: dict[str, dict[str, str]] = {}  # by cluster queue, beside those of its manifest
 
 
 # Of existing workloads in no other class: they run as long as they declare.
@@ -212,7 +218,34 @@ def _scenario(fields: Section) -> Scenario:
         existing=existing,
         nodes=fields.take("nodes", _node_pools, ()),
         scheduler=fields.take("scheduler", _scheduler, None),
+        queue_annotations=fields.take("clusterQueues", map_of(section(_queue_annotations)), {}),
     )
+
+
+def _queue_annotations(fields: Section) -> dict[str, str]:
+    """Return the annotations of a cluster queue for the fields that say how it plans and orders."""
+    rules: tuple[tuple[str, str | None], ...] = (
+        (BACKFILL, fields.take("backfill", _as_annotation(choice(BACKFILL_MODES)), None)),
+        (DEPTH, fields.take("backfillDepth", _as_annotation(integer(1, MAX_DEPTH)), None)),
+        (RESERVE_AFTER, fields.take("reserveAfter", _as_annotation(duration()), None)),
+        (DEFAULT_MAXIMUM, fields.take("defaultMaximumExecutionTime", _as_annotation(_LONG_ENOUGH), None)),
+        (OVERRUN, fields.take("onOverrun", _as_annotation(choice(ON_OVERRUN)), None)),
+        (PRIORITY_AGING, fields.take("priorityAging", _as_annotation(section(decode_priority_aging)), None)),
+    )
+    return {annotation: text for annotation, text in rules if text is not None}
+
+
+_LONG_ENOUGH: Final = duration(minimum_s=LEAST_MAXIMUM_S)
+
+
+def _as_annotation(decoder: Decoder[object]) -> Decoder[str]:
+    """Return a decoder of the text of an annotation with a value that ``decoder`` accepts."""
+
+    def decode(field: Field) -> str:
+        decoder(field)
+        return field.value if isinstance(field.value, str) else codec.encode(field.value).decode()
+
+    return decode
 
 
 def _scheduler(field: Field) -> SchedulerConfiguration:

@@ -305,7 +305,10 @@ def kinds() -> str:
 
 
 def checked(world: World, path: Path) -> World:
-    """Return the world.  Raises ``InvalidWorld`` if a class of jobs refers to an absent object."""
+    """Return the world, with the annotations of its scenario.
+
+    Raises ``InvalidWorld`` if the scenario refers to an absent object.
+    """
     queues = {queue.metadata.key for queue in world.of_kind(LOCAL_QUEUES)}
     priorities = {priority.metadata.name for priority in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
     used = [
@@ -353,11 +356,28 @@ def checked(world: World, path: Path) -> World:
         for name, after in pairwise(names)
         if name == after
     ]
+    names = [queue.metadata.name for queue in world.of_kind(CLUSTER_QUEUES)]
+    findings += [
+        _absent(path, "clusterQueues", "ClusterQueue", Key("", name), names)
+        for name in world.scenario.queue_annotations
+        if name not in names
+    ]
     findings += _without_run_time(world, path)
     findings += (problem for trace in world.scenario.traces for problem in _trace_problems(world, trace.file))
     if findings:
         raise InvalidWorld(findings)
-    return world
+    return _annotated(world)
+
+
+def _annotated(world: World) -> World:
+    """Return the world with the annotations of cluster queues that the scenario has."""
+    objects = dict(world.objects)
+    for name, annotations in world.scenario.queue_annotations.items():
+        key = (CLUSTER_QUEUES.api_version, CLUSTER_QUEUES.kind, Key("", name))
+        metadata = objects[key].metadata
+        metadata = msgspec.structs.replace(metadata, annotations={**metadata.annotations, **annotations})
+        objects[key] = msgspec.structs.replace(objects[key], metadata=metadata)
+    return msgspec.structs.replace(world, objects=objects)
 
 
 def _without_run_time(world: World, path: Path) -> Iterator[str]:
