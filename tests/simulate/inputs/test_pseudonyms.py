@@ -35,6 +35,14 @@ KEPT = frozenset(
 )  # fmt: skip
 
 
+SETTINGS = {
+    "backfill": "EASY",
+    "on-overrun": "Evict",
+    "priority-aging": "{every: 10m, atMost: 5}",
+    "node-fit": "Require",
+}
+
+
 def an_object(kind: str, name: str, spec: Json | None = None, **metadata: Any) -> Json:
     group = {"Node": "v1", "Namespace": "v1", "Scenario": SIMULATE}.get(kind, KUEUE)
     return {"apiVersion": group, "kind": kind, "metadata": {"name": name, **metadata}, "spec": spec or {}}
@@ -179,6 +187,11 @@ def test_the_values_of_labels_that_are_compared_as_numbers_stay() -> None:
             {"metadata": {"annotations": {"x/slice-of": "b/a", "x/boost": "-5", "x/a-topology": "r"}}},
             {"metadata": {"annotations": {"x/slice-of": "n2/n1", "x/boost": "-5", "x/a-topology": "r"}}},
             id="references in annotations, numbers and levels",
+        ),
+        pytest.param(
+            {"metadata": {"annotations": {f"quorate.dev/{key}": text for key, text in SETTINGS.items()}}},
+            {"metadata": {"annotations": {f"quorate.dev/{key}": text for key, text in SETTINGS.items()}}},
+            id="settings of queues and flavors stay",
         ),
         pytest.param(
             {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "namespace": "a", "labels": {"name": "kept"},

@@ -18,13 +18,16 @@ import msgspec
 import yaml
 
 from quorate.api import configuration
+from quorate.api.configuration.priority_aging import PRIORITY_AGING
+from quorate.queueing.nodes.node_fit import NODE_FIT
+from quorate.queueing.planning.rules import BACKFILL, DEFAULT_MAXIMUM, DEPTH, OVERRUN, RESERVE_AFTER
 
 # By the field that contains them.
 NAMES: Final = frozenset(
     (
         "clusterName", "clusterQueue", "cohortName", "name", "namespace", "nodeName", "parentName",
-        "podSetGroupName", "priorityClassName", "queueName", "resourceClaimName", "resourceClaimTemplateName",
-        "runtimeClassName", "topologyName", "universal", "value",
+        "podGroupName", "podSetGroupName", "priorityClassName", "queueName", "resourceClaimName",
+        "resourceClaimTemplateName", "runtimeClassName", "topologyName", "universal", "value",
     )
 )  # fmt: skip
 LISTS_OF_NAMES: Final = frozenset(
@@ -35,6 +38,9 @@ LEFT_OUT: Final = frozenset(("description", "finalizers", "generateName", "image
 _ANYWHERE: Final = NAMES | LISTS_OF_NAMES | MAPS_TO_NAMES
 _OF_CONFIGURATION: Final = frozenset(("matchLabels", "namespace", "values"))
 _NAMES_OF_OTHERS: Final = frozenset(("resources", "schedulingGates"))  # lists of objects with a kept name
+_SETTINGS: Final = frozenset(  # of queues and flavors
+    (BACKFILL, DEPTH, RESERVE_AFTER, DEFAULT_MAXIMUM, OVERRUN, PRIORITY_AGING, NODE_FIT)
+)
 _KEPT_ANNOTATION: Final = re.compile(r"-?([0-9.]+(ms|s|m|h)?)+|true|false")
 
 _Rename = Callable[[str], str]
@@ -106,8 +112,8 @@ def _with_name_of(value: _Json, rename: _Rename, numeric: set[str], fields: froz
 
 
 def _annotation(key: str, text: str, rename: _Rename) -> str:
-    """Return the value of an annotation: a level of a topology, a number, or names with / between them."""
-    if key.endswith("-topology") or _KEPT_ANNOTATION.fullmatch(text):
+    """Return the value of an annotation: a setting, a level of a topology, a number, or names between /."""
+    if key in _SETTINGS or key.endswith("-topology") or _KEPT_ANNOTATION.fullmatch(text):
         return text
     return "/".join(rename(part) for part in text.split("/"))
 
