@@ -204,7 +204,7 @@ test-clients: $(STAMP) ## other clients and operators on local clusters, each in
 	@$(BIN)/pytest tests/clients --clients -n $(CORES) --dist loadgroup $(ARGS)
 
 test-newcomer: $(STAMP) ## type every command of README.md and of docs/tasks in a fresh environment with the wheel (minutes)
-	@$(BIN)/pytest tests/newcomer --newcomer -n $(CORES) --dist worksteal $(ARGS)
+	@$(BIN)/pytest tests/newcomer --newcomer $(PARALLEL) $(ARGS)
 
 screenshots: $(PAGE_STAMP) ## write the pictures of the dashboard's views into docs/images
 	@$(BIN)/python -m tests.dashboard_browser.screenshots docs/images

@@ -19,7 +19,7 @@ WITHIN_S: Final = 500.0  # of the longest command, the demo, beside other work
 READY_S: Final = 60.0
 _PAGES: Final = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text())
 _NO_NOTES: Final[dict[str, Any]] = {
-    "before": [], "files": {}, "first": {}, "exits": {}, "skip": {}, "shows": [], "says": {},
+    "before": [], "files": {}, "first": {}, "again": {}, "exits": {}, "skip": {}, "shows": [], "says": {},
 }  # fmt: skip
 # What runs until Ctrl-C, and what it prints once it works.
 _RUNS_ON: Final = (
@@ -55,10 +55,7 @@ class Reader:
         self._output = ""
         self.typed = 0
         self._unused = {
-            *self._notes["first"],
-            *self._notes["exits"],
-            *self._notes["skip"],
-            *self._notes["says"],
+            *(start for kind in ("first", "again", "exits", "skip", "says") for start in self._notes[kind])
         }
 
     def read(self, text: str) -> None:
@@ -110,12 +107,14 @@ class Reader:
         deadline = time.monotonic() + READY_S
         want = self._note("exits", step.command) or 0
         says = str(self._note("says", step.command) or "")
+        tries = int(str(self._note("again", step.command) or 1))
         while True:
             code, self._output = self._run(step.command)
             fits = matches_output(self._output, step.output) if step.output else says in self._output
             if code == want and fits:
                 return
-            if not (step.reads and time.monotonic() < deadline):
+            tries -= 1
+            if not (tries > 0 or (step.reads and time.monotonic() < deadline)):
                 raise Differs(
                     f"$ {step.command}\nexit code {code}, expected {want}\n{self._output}\nthe page shows:\n"
                     f"{step.output or says}"

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.test_task_pages import PAGES as TASK_PAGES
 from tests.e2e.commands import ROOT, needs_kubectl
 
 PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs/tasks").glob("*.md"))]
+# Tests of the documentation type these from the repository, in ``make test``.
+TYPED = {f"docs/tasks/{name}" for name in (*TASK_PAGES, "install.md", "migrate-from-kueue.md")}
 ALONE = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
 
 
@@ -28,7 +31,9 @@ def network() -> list[str]:
 
 @needs_kubectl(21)
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.long if page in TYPED else ()) for page in PAGES]
+)
 def test_a_newcomer_types_the_commands_of_a_page(
     page: str, programs: Path, network: list[str], tmp_path: Path
 ) -> None:
