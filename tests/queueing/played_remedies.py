@@ -14,7 +14,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.workload import explain_workload
 from tests.queueing.notation import Json, given_pod_sets
-from tests.queueing.resting_histories import CHECKS, History, Kind
+from tests.queueing.resting_histories import CHECKS, History, HistoryKind
 from tests.queueing.resting_world import RestingWorld
 
 MAX_CYCLES: Final = 12  # until a workload starts that preempts others
@@ -29,7 +29,7 @@ class Wait(NamedTuple):
     explanation: Explanation
 
 
-def generated_waits(seed: int, kind: Kind) -> Iterator[Wait]:
+def generated_waits(seed: int, kind: HistoryKind) -> Iterator[Wait]:
     """Yield the waits of one random world: after its history, and at rest."""
     history = History(seed, kind)
     world = RestingWorld(copy.deepcopy(history.given))
@@ -65,7 +65,8 @@ def false_remedies(wait: Wait) -> list[str]:
 def starts_after(wait: Wait, remedy: Remedy) -> bool:
     world = wait.world.fresh()
     if wait.explanation.rivals:
-        others = [key.name for key in world.state.ledger.entries if key.name != wait.name]
+        ledger = world.state.ledger
+        others = [key.name for key in (*ledger.entries, *ledger.second_pass.waiting) if key.name != wait.name]
         world.run({"active": dict.fromkeys(others, False)})
     for change in remedy.all_of:
         _apply(world, wait.name, change)
@@ -107,6 +108,20 @@ def _apply(world: RestingWorld, name: str, change: Change) -> None:
             world.settle()
         case "ResumeQueue":
             _update_queue(world, change, {"stopPolicy": "None"})
+        case "SetQueue":
+            assert change.object is not None
+            world.run({"update": {"workloads": {name: {"queue": change.object.name}}}})
+        case "CreateQueue" | "ReplaceQueue":
+            assert change.object is not None
+            world.given["localQueues"][change.object.name] = {"clusterQueue": change.value}
+            world.put_local_queue(change.object.namespace, change.object.name)
+            world.settle()
+        case "ProvideNodes":
+            assert change.nodes is not None
+            for number in range(change.nodes.count):
+                labels = {**dict.fromkeys(change.nodes.same, "more"), **change.nodes.labels}
+                node = {"labels": labels, "allocatable": {**change.nodes.free}}
+                world.run({"update": {"nodes": {f"more-{change.pod_set}-{number}": node}}})
         case "SelectNamespace":
             _update_queue(world, change, {"namespaceSelector": {}})
         case "EndPods":

@@ -23,6 +23,7 @@ FOREVER: Final = "100000h"
 
 
 Kind = Literal["any", "blocked", "searching", "backfilling", "aging"]  # what every world has: see ``History``
+HistoryKind = Literal[Kind, "placing"]
 
 
 class History:
@@ -30,12 +31,14 @@ class History:
 
     In *blocked* worlds, admission waits for the pods of others.  In *searching* worlds, workloads compete for
     several flavors of one cohort, and few preempt, so that they search for many rounds.  In *backfilling*
-    worlds most queues plan starts.  In *aging* worlds waiting raises priorities, for a minute at most.
+    worlds most queues plan starts.  In *aging* worlds waiting raises priorities, for a minute at most.  In
+    *placing* worlds all pods need nodes, and these are short rather than quota.
     """
 
-    def __init__(self, seed: int, kind: Kind = "any") -> None:
+    def __init__(self, seed: int, kind: HistoryKind = "any") -> None:
         self._random, self._kind = Random(seed), kind
-        self.places = self._one("none", "none", "topology", "node fit") if kind != "searching" else "none"
+        places = ("topology", "node fit") if kind == "placing" else ("none", "none", "topology", "node fit")
+        self.places = self._one(*places) if kind != "searching" else "none"
         self._cpu_flavors = (*FLAVORS, "three") if kind == "searching" else FLAVORS
         self.has_checks, self.shares_admission = self._is(30), self._is(20)
         self.has_gpus = self.places == "none" and self._is(50)
@@ -115,7 +118,8 @@ class History:
 
         def limits() -> Json:
             few = self._kind == "searching"
-            nominal = self._one(0, 0, 1, 1, 2, 4) if few else self._random.randint(0, 5)
+            most = 16 if self._kind == "placing" else 5
+            nominal = self._one(0, 0, 1, 1, 2, 4) if few else self._random.randint(0, most)
             found: Json = {"nominal": nominal}
             if in_cohort and self._is(25):
                 found["borrowingLimit"] = self._random.randint(0, 3)

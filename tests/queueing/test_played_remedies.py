@@ -1,5 +1,6 @@
 """Each remedy of an explanation is true: after its changes the workload starts with the pods that it says."""
 
+from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 import pytest
@@ -7,14 +8,14 @@ import pytest
 from quorate.api.explanation import Explanation
 from tests.queueing.notation import Json
 from tests.queueing.played_remedies import Wait, explained, false_remedies, generated_waits
-from tests.queueing.resting_histories import Kind
+from tests.queueing.resting_histories import HistoryKind
 from tests.queueing.resting_world import RestingWorld
 
 BLOCK = 10  # worlds of one test: about 30 waits with as many remedies
 
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
-@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("kind", get_args(HistoryKind))
 @pytest.mark.parametrize(
     "first",
     [
@@ -22,7 +23,7 @@ BLOCK = 10  # worlds of one test: about 30 waits with as many remedies
         for first in range(0, 200, BLOCK)
     ],
 )
-def test_every_remedy_lets_the_workload_start(first: int, kind: Kind) -> None:
+def test_every_remedy_lets_the_workload_start(first: int, kind: HistoryKind) -> None:
     seeds = range(first, first + BLOCK)
     assert [
         text for seed in seeds for wait in generated_waits(seed, kind) for text in false_remedies(wait)
@@ -37,8 +38,8 @@ def queue_of(**cpus: int) -> Json:
 QUEUE: Final = queue_of(one=4)
 
 
-def waiting(workload: Json, queue: Json = QUEUE, **given: Any) -> Explanation:
-    """Return the explanation of ``workload`` while 3 of 4 cpu are used at priority 5."""
+def waiting(workload: Json, queue: Json = QUEUE, steps: Sequence[Json] = (), **given: Any) -> Explanation:
+    """Return the explanation of ``workload`` while 3 of 4 cpu are used at priority 5, after ``steps``."""
     runs = {"name": "runs", "queue": "q", "requests": {"cpu": 3}, "priority": 5}
     world = RestingWorld(
         {
@@ -49,6 +50,8 @@ def waiting(workload: Json, queue: Json = QUEUE, **given: Any) -> Explanation:
             **given,
         }
     )
+    for step in steps:
+        world.run(step)
     world.rest()
     explanation = explained(world, "waits")
     assert explanation is not None
@@ -117,6 +120,130 @@ ONE_LESS: Final = "let each pod of pod set main request at most"
 )  # fmt: skip
 def test_remedies_in_words(workload: Json, queue: Json, want: tuple[str, ...]) -> None:
     assert waiting(workload, queue).enough[: len(want)] == want
+
+
+NODES: Final = {
+    "one": {"labels": {"pool": "a", "rack": "r1"}, "allocatable": {"cpu": 2, "pods": 10}},
+    "two": {"labels": {"pool": "b", "rack": "r2"}, "allocatable": {"cpu": 2, "pods": 10}},
+}
+CHECKED: Final[Json] = {"config": {"nodeFit": {"mode": "Require"}}, "nodes": NODES}
+PLACED: Final[Json] = {
+    "flavors": {"one": {"topologyName": "dc"}},
+    "topologies": {"dc": {"levels": ["rack", "kubernetes.io/hostname"]}},
+    "nodes": NODES,
+}
+
+
+@pytest.mark.parametrize(
+    ("pod_set", "others", "want"),
+    [
+        pytest.param(
+            {"count": 3, "requests": {"cpu": 2}},
+            CHECKED,
+            ("1 more node must have 2 cpu free", 3),
+            id="more pods than nodes with room",
+        ),
+        pytest.param(
+            {"count": 2, "requests": {"cpu": 6}},
+            CHECKED,
+            ("2 more nodes must have 6 cpu free", 2),
+            id="no node is large enough",
+        ),
+        pytest.param(
+            {"count": 1, "requests": {"cpu": 1}, "nodeSelector": {"pool": "c"}},
+            CHECKED,
+            ("1 more node with pool=c must have 1 cpu free", 1),
+            id="no node has the label",
+        ),
+        pytest.param(
+            {"count": 40, "requests": {"cpu": 2}},
+            CHECKED,
+            ("8 more nodes must have 10 cpu free", 40),
+            id="larger nodes instead of many",
+        ),
+        pytest.param(
+            {"count": 2, "requests": {"cpu": 2}, "topology": {"required": "rack"}},
+            PLACED,
+            ("2 more nodes must have 2 cpu free, in one rack", 2),
+            id="a rack for all pods",
+        ),
+        pytest.param(
+            {"count": 2, "requests": {"cpu": 2}, "topology": {"required": "kubernetes.io/hostname"}},
+            PLACED,
+            ("1 more node must have 4 cpu free", 2),
+            id="a node for all pods",
+        ),
+        pytest.param(
+            {"count": 3, "requests": {"cpu": 2}, "topology": {"preferred": "rack"}},
+            PLACED,
+            ("1 more node must have 2 cpu free", 3),
+            id="any rack",
+        ),
+    ],
+)
+def test_remedies_of_nodes(pod_set: Json, others: Json, want: tuple[str, int]) -> None:
+    waits = {"name": "waits", "queue": "q", "podSets": [pod_set]}
+    given: Json = {"flavors": {"one": {}}, "workloads": [waits], **others}
+    remedy = waiting({}, queue_of(one=100), **given).remedies[0]
+    assert (remedy.text, remedy.pods) == want
+
+
+def test_lower_requests_that_the_nodes_have() -> None:
+    waits = {"name": "waits", "queue": "q", "podSets": [{"count": 2, "requests": {"cpu": 6}}]}
+    explanation = waiting({}, queue_of(one=100), flavors={"one": {}}, workloads=[waits], **CHECKED)
+    assert explanation.enough == (
+        "either 2 more nodes must have 6 cpu free",
+        "or let each pod of pod set main request at most 2 cpu",
+    )
+
+
+def test_quota_and_nodes_are_needed_together() -> None:
+    waits = {"name": "waits", "queue": "q", "requests": {"cpu": 6}}
+    remedy = waiting({}, flavors={"one": {}}, workloads=[waits], **CHECKED).remedies[0]
+    assert [change.action for change in remedy.all_of] == ["ProvideNodes", "RaiseQuota"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "local_queues", "cluster_queue", "want"),
+    [
+        pytest.param(
+            "taem-a",
+            ("team-a", "lab"),
+            None,
+            (
+                "set the label kueue.x-k8s.io/queue-name of its job to team-a (did you mean team-a?)",
+                "create the LocalQueue default/taem-a for cluster queue cq",
+            ),
+            id="a local queue with a similar name",
+        ),
+        pytest.param(
+            "mine",
+            (),
+            None,
+            ("create the LocalQueue default/mine for cluster queue cq",),
+            id="no local queue",
+        ),
+        pytest.param(
+            "lab",
+            ("team",),
+            "gone",
+            (
+                "set the label kueue.x-k8s.io/queue-name of its job to team",
+                "delete the LocalQueue default/lab, and create it for cluster queue cq",
+            ),
+            id="no cluster queue",
+        ),
+    ],
+)
+def test_remedies_of_missing_queues(
+    queue: str, local_queues: Sequence[str], cluster_queue: str | None, want: tuple[str, ...]
+) -> None:
+    waits = {"name": "waits", "queue": queue, "requests": {"cpu": 1}}
+    given = {name: {"clusterQueue": "cq"} for name in local_queues}
+    given[queue] = {"clusterQueue": cluster_queue or "cq"}
+    steps = [] if cluster_queue else [{"remove": {"localQueues": [queue]}}]
+    explanation = waiting({}, steps=steps, localQueues=given, workloads=[waits])
+    assert tuple(remedy.text for remedy in explanation.remedies) == want
 
 
 def test_a_higher_priority_is_no_remedy_without_preemption() -> None:

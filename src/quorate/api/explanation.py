@@ -95,11 +95,23 @@ ChangeAction = Literal[
     "RaisePriority",  # of the workload, to the amount
     "ResumeQueue",
     "SelectNamespace",  # by the namespaceSelector of the cluster queue
-    "SetQueue",  # the local queue that the job names
+    "ProvideNodes",  # nodes that the pods can use, new ones or by the end of other pods
+    "SetQueue",  # the local queue that the job names, to the object
+    "CreateQueue",  # the local queue, for the cluster queue in ``value``
+    "ReplaceQueue",  # delete the local queue, and create it for the cluster queue in ``value``
     "EndPods",  # those of evicted workloads
     "ReadyPods",  # those of all workloads with quota must be ready; a workload may end instead
     "Wait",  # until ``until``, or for its turn
 ]
+
+
+class Nodes(Struct):
+    """Nodes that must have room: ``count`` of them, with at least ``labels``, and ``free`` on each."""
+
+    count: int
+    labels: Mapping[str, str] = {}
+    free: Mapping[str, str] = {}  # quantities by resource
+    same: tuple[str, ...] = ()  # labels of which all these nodes have one value, that of no other node
 
 
 class Change(Struct):
@@ -115,7 +127,8 @@ class Change(Struct):
     flavor: str = ""
     resource: str = ""
     amount: str = ""  # a quantity
-    value: str = ""  # a toleration as ``key=value:effect``
+    value: str = ""  # a toleration as ``key=value:effect``, or the name of a cluster queue
+    nodes: Nodes | None = None
     until: datetime | None = None
 
 
@@ -230,7 +243,9 @@ class Explanation(Struct):
     can_never_fit: bool = False  # only a change of its spec or of the configuration can help
     enough: tuple[str, ...] = ()  # what would let it start, one sentence each
     remedies: tuple[Remedy, ...] = ()  # any one of them lets it start; none if that is not computed
-    rivals: int = 0  # pending workloads of its cluster queue and cohorts, which may start first
+    rivals: int = (
+        0  # pending workloads of its cluster queue and cohorts, or that take nodes: they may start first
+    )
     retry_at: datetime | None = None  # when an evicted one is tried again
     estimate: StartEstimate | None = None  # None: it is not pending, or there is none yet
 

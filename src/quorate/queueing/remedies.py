@@ -7,7 +7,9 @@ import msgspec
 from msgspec.structs import replace
 
 from quorate.api.explanation import Change, ObjectName, Remedy
-from quorate.api.meta import at_epoch
+from quorate.api.meta import Key, at_epoch
+from quorate.api.names.kueue import QUEUE_NAME
+from quorate.api.suggestions import similar_names, suggestion
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inactive_reasons import Stopped
@@ -17,6 +19,7 @@ from quorate.queueing.inadmissible_reasons import (
     InadmissibleReason,
     NamespaceMismatched,
 )
+from quorate.queueing.limits import MAX_NAMED_QUEUES
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
 from quorate.queueing.scheduling.remedy_search import RemedySearch
@@ -42,8 +45,10 @@ def find_remedies(
     """
     queue = _cluster_queue(state, entry)
     replaced_by = state.ledger.replacement_slices.get(entry.key)
-    if queue is None or replaced_by in state.ledger.reservations:  # then it will be finished
+    if replaced_by in state.ledger.reservations:  # then it will be finished
         return Remedies()
+    if queue is None:
+        return (yield from _with_another_queue(state, entry))
     rivals = yield from _rivals(state, queue, entry)
     if state.ledger.entries.get(entry.key) is not entry:  # it changed meanwhile, or was deleted
         return Remedies()
@@ -61,6 +66,58 @@ def find_remedies(
     return Remedies(any_of, is_searched=True, rivals=rivals)
 
 
+def _with_another_queue(state: State, entry: Entry) -> Generator[None, None, Remedies]:
+    """Return the remedies of a workload of which the local queue, or its cluster queue, does not exist."""
+    ledger = state.ledger
+    is_blocked = _blocks_admission(state) and bool(ledger.unready)
+    if is_blocked or c.is_evicted(entry.workload) or ledger.pod_misconfiguration(entry) is not None:
+        return Remedies()
+    if _has_failed_checks(entry):
+        return Remedies()
+    found: list[Remedy] = []
+    for change, name in _other_queues(state, entry.local_queue):
+        queue = ledger.cluster_queues[name]
+        if queue.inactive_reasons or queue.backfills or ledger.misconfiguration(queue, entry) is not None:
+            continue
+        turn = (TURN,) if queue.is_strict and len(queue.pending) else ()
+        any_of = yield from RemedySearch(state, queue, entry).find()
+        if ledger.entries.get(entry.key) is not entry:
+            return Remedies()
+        found += [replace(remedy, all_of=(change, *turn, *remedy.all_of)) for remedy in any_of[:1]]
+    rivals = len(ledger.entries) - 1 + len(ledger.second_pass.waiting)
+    return Remedies(tuple(found), is_searched=True, rivals=rivals)
+
+
+def _other_queues(state: State, key: Key) -> list[tuple[Change, str]]:
+    """Return changes that give workloads of local queue ``key`` a cluster queue, with its name each."""
+    local_queues, cluster_queues = state.ledger.local_queues, state.ledger.cluster_queues
+    others = {
+        other.name: queue.cluster_queue
+        for other, queue in local_queues.items()
+        if other.namespace == key.namespace and queue.is_running and queue.cluster_queue in cluster_queues
+    }
+    near = similar_names(key.name, others, MAX_NAMED_QUEUES) or sorted(others)[:MAX_NAMED_QUEUES]
+    changes: list[tuple[Change, str]] = []
+    for name in near:
+        text = f"set the label {QUEUE_NAME} of its job to {name}{suggestion(key.name, [name])}"
+        other = ObjectName(kind="LocalQueue", name=name, namespace=key.namespace)
+        changes.append((Change(action="SetQueue", text=text, object=other), others[name]))
+    queue = local_queues[key]
+    wanted = queue.cluster_queue or key.name
+    existing = (
+        similar_names(wanted, cluster_queues, 1) or [others[name] for name in near] or sorted(cluster_queues)
+    )
+    for name in list(dict.fromkeys(existing))[:MAX_NAMED_QUEUES]:
+        own = ObjectName(kind="LocalQueue", name=key.name, namespace=key.namespace)
+        text = f"create the LocalQueue {key} for cluster queue {name}"
+        change = Change(action="CreateQueue", text=text, object=own, value=name)
+        if queue.object is not None:  # its clusterQueue cannot change
+            text = f"delete the LocalQueue {key}, and create it for cluster queue {name}"
+            change = Change(action="ReplaceQueue", text=text, object=own, value=name)
+        changes.append((change, name))
+    return changes
+
+
 def _cluster_queue(state: State, entry: Entry) -> ClusterQueueState | None:
     local_queue = state.ledger.local_queues.get(entry.local_queue)
     return None if local_queue is None else state.ledger.cluster_queues.get(local_queue.cluster_queue)
@@ -69,6 +126,8 @@ def _cluster_queue(state: State, entry: Entry) -> ClusterQueueState | None:
 def _rivals(state: State, queue: ClusterQueueState, entry: Entry) -> Generator[None, None, int]:
     """Return how many other pending workloads may take what a change provides."""
     ledger = state.ledger
+    if may_need_places(state, entry):
+        return len(ledger.entries) - 1 + len(ledger.second_pass.waiting)  # for nodes of any queue
     if _blocks_admission(state):
         return len(ledger.entries) - 1  # each admission blocks all others until its pods are ready
     own, rivals = ledger.local_queues[entry.local_queue], 0
@@ -87,7 +146,7 @@ def _rivals(state: State, queue: ClusterQueueState, entry: Entry) -> Generator[N
 
 def _queue_changes(state: State, queue: ClusterQueueState, entry: Entry) -> tuple[Change, ...] | None:
     """Return what lets the queues nominate ``entry``; None if no change is known to."""
-    if any(check.state in ("Retry", "Rejected") for check in entry.workload.status.admission_checks):
+    if _has_failed_checks(entry):
         return None
     if any(not isinstance(reason, Stopped) for reason in queue.inactive_reasons):
         return None
@@ -99,6 +158,10 @@ def _queue_changes(state: State, queue: ClusterQueueState, entry: Entry) -> tupl
     if is_blocked and may_need_places(state, entry):
         return None  # the room on nodes that the pods of unready workloads will take is not known
     return tuple(_changes(state, queue, entry, mismatch, is_blocked=is_blocked))
+
+
+def _has_failed_checks(entry: Entry) -> bool:
+    return any(check.state in ("Retry", "Rejected") for check in entry.workload.status.admission_checks)
 
 
 def _blocks_admission(state: State) -> bool:

@@ -45,6 +45,7 @@ from quorate.queueing.inadmissible_reasons import (
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.remedies import TURN
 from quorate.queueing.scheduling.planned_starts import planned_start
+from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
 from quorate.queueing.state import State
 from quorate.queueing.typed_reasons import reason_of
 from quorate.quota.amount import as_quantity
@@ -138,7 +139,9 @@ def remedies(
     return tuple(dict.fromkeys(sentences))
 
 
-_CHANGEABLE = QueueInactive | NamespaceMismatched | BackingOff  # a remedy contains what removes them
+_CHANGEABLE = (
+    QueueMissing | QueueInactive | NamespaceMismatched | BackingOff
+)  # a remedy contains what removes them
 
 
 def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[str, ...]:
@@ -170,7 +173,9 @@ def _conditions(state: State, key: Key, facts: PendingFacts) -> Iterator[str]:
     rivals = facts.remedies.rivals
     if rivals:
         others = "other workload" if rivals == 1 else f"{rivals} other workloads"
-        yield f"provided that the {others} pending in its cluster queue or cohorts cannot start first"
+        entry = state.ledger.entries.get(key)
+        where = "" if entry is None or may_need_places(state, entry) else " in its cluster queue or cohorts"
+        yield f"provided that the {others} pending{where} cannot start first"
     name = _cluster_queue(state, key)
     queue = state.ledger.cluster_queues.get(name)
     if queue is None or queue.spec.preemption.within_cluster_queue != "Never":
@@ -239,7 +244,8 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return missing_local_queue(state, Key(key.namespace, name))
         case QueueMissing(_, name):
             hint = suggestion(name, state.ledger.cluster_queues)
-            return f"create the ClusterQueue {name}, or set another clusterQueue in the local queue{hint}"
+            other = f"create the local queue again for another cluster queue{hint}"
+            return f"create the ClusterQueue {name}, or {other}"
         case QueueInactive(kind, name):
             return _resumption(state, key, kind, name)
         case NamespaceMismatched(namespace, name):

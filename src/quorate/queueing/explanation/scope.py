@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from quorate.api.explanation import Change
 from quorate.api.meta import Key
 from quorate.queueing.explain import PendingFacts, QuotaHolder
 from quorate.queueing.inadmissible_reasons import (
@@ -51,13 +52,23 @@ def scoped(facts: PendingFacts, scope: Scope) -> PendingFacts:
     hold = facts.hold
     if hold is not None:
         hold = replace(hold, reasons=tuple(_scoped_reason(reason, scope) for reason in hold.reasons))
+    remedies = facts.remedies
+    if not scope.cluster_queues:
+        any_of = tuple(remedy for remedy in remedies.any_of if not any(map(_names_queue, remedy.all_of)))
+        remedies = replace(remedies, any_of=any_of)
     return replace(
         facts,
         hold=hold,
+        remedies=remedies,
         first_ahead=tuple(map(scope.shown, facts.first_ahead)),
         holders=tuple(_scoped_holder(holder, scope) for holder in facts.holders),
         preemptor=None if facts.preemptor is None else scope.shown(facts.preemptor),
     )
+
+
+def _names_queue(change: Change) -> bool:
+    """Return True if a change names a cluster queue that no local queue of the caller leads to."""
+    return change.action in ("CreateQueue", "ReplaceQueue")
 
 
 def _scoped_holder(holder: QuotaHolder, scope: Scope) -> QuotaHolder:

@@ -4,8 +4,9 @@ What is not known is not given away: until all nodes and pods are listed, no pod
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from typing import Final, Generic, TypeVar
 
 from quorate.api.configuration.feature_gates import TopologyGates
@@ -133,6 +134,17 @@ class TopologyModel(TopologyTrees):
         self.cluster.remove_node(name)
         self.constraints.remove_node(node)
         return flavors
+
+    @contextmanager
+    def with_nodes(self, nodes: Sequence[Node]) -> Iterator[None]:
+        """Have ``nodes``, of which none exists, during the block."""
+        for node in nodes:
+            self.put_node(node)
+        try:
+            yield
+        finally:
+            for node in nodes:
+                self.remove_node(node.metadata.name)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> tuple[str, ...]:
         self._capacity_changed()

@@ -8,7 +8,7 @@ preemption targets it is tried in each cycle, so that no other workload gets the
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, KeysView
 from typing import NamedTuple
 
 from quorate.api.kueue import Admission, Workload
@@ -86,6 +86,10 @@ class SecondPassQueue:
         for waiting in self._waiting.values():
             if waiting.is_recent:
                 waiting.is_recent, waiting.due_at = False, now + FIRST_DELAY_S
+
+    @property
+    def waiting(self) -> KeysView[Key]:
+        return self._waiting.keys()
 
     def due(self, now: float) -> list[Key]:
         """Return the workloads to be tried now."""

@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.names.kueue import SLICE_REPLACEMENT_FOR
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
@@ -231,6 +232,7 @@ class Supposition(msgspec.Struct, frozen=True):
     more_quota: Mapping[FlavorResource, int] = {}  # nominal, of the cluster queue
     flavors: Mapping[str, ResourceFlavor] = {}  # that do not exist
     covered: frozenset[str] = frozenset()  # resources that the first resource group covers in addition
+    nodes: tuple[Node, ...] = ()  # that do not exist
     preempts: bool = True  # with given counts only; otherwise it waits where it would preempt
 
 
@@ -251,6 +253,7 @@ def evaluate_supposing(
     with (
         tree.with_more_quota(queue.node, supposition.more_quota),
         nullcontext() if replaced is None else state.ledger.without_replaced_slice(replaced),
+        state.ledger.topology.with_nodes(supposition.nodes),
     ):
         state.flavors.update(supposition.flavors)
         queue.groups = with_covered(groups, supposition.covered)

@@ -2,7 +2,6 @@
 
 For each flavor the refusals of an evaluation become changes, and the workload is evaluated again as if they
 were made, until it fits.  The rules that decide about it therefore also decide whether a change is enough.
-Changes that only nodes could satisfy are not searched.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -20,6 +19,8 @@ from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     FlavorMissing,
+    NodesLackRoom,
+    PlacementRefused,
     PodSetReason,
     QuotaExceeded,
     QuotaShort,
@@ -37,6 +38,7 @@ from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import effective_priority, queue_order
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode, NominatedFlavors
 from quorate.queueing.scheduling.nomination import Supposition, evaluate_supposing
+from quorate.queueing.scheduling.provided_nodes import NAMINGS, nodes_for, nodes_text, supposed_nodes
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, as_quantity
@@ -73,7 +75,7 @@ class RemedySearch:
         for counts in self._counts():
             for flavors in self._flavors():
                 yield
-                remedies.append(self._complete(start, counts, flavors))
+                remedies.append((yield from self._complete(start, counts, flavors)))
         for flavors in self._flavors():
             yield
             remedies.append(self._with_lower_requests(start, flavors))
@@ -110,9 +112,17 @@ class RemedySearch:
         if attempt.workload is not entry.workload:
             shape = self._state.ledger.shapes.shape_of(attempt.workload)
             entry = Entry(attempt.workload, shape, queue_order(attempt.workload, self._state.configuration))
-        found, targets = evaluate_supposing(
-            self._state, self._queue, entry, attempt.supposition, counts, flavors
-        )
+        for naming in NAMINGS:  # names decide which of equal nodes are used first
+            nodes = tuple(
+                node
+                for change in attempt.changes
+                if change.nodes is not None
+                for node in supposed_nodes(change.nodes, change.pod_set, naming)
+            )
+            supposition = replace(attempt.supposition, nodes=nodes)
+            found, targets = evaluate_supposing(self._state, self._queue, entry, supposition, counts, flavors)
+            if not nodes or found.mode is not AssignmentMode.FIT:
+                break
         return found, bool(targets)
 
     def _remedy(self, attempt: _Attempt, *, preempts: bool = False) -> Remedy | None:
@@ -125,7 +135,9 @@ class RemedySearch:
         pods = sum(pod_set.count for pod_set in found.pod_sets)
         return Remedy(all_of=attempt.changes, pods=pods) if starts else None
 
-    def _complete(self, attempt: _Attempt, counts: Sequence[int], flavors: NominatedFlavors) -> Remedy | None:
+    def _complete(
+        self, attempt: _Attempt, counts: Sequence[int], flavors: NominatedFlavors
+    ) -> Generator[None, None, Remedy | None]:
         """Return the changes that let ``counts`` pods fit with ``flavors``; None if none are known."""
         for _ in range(_MAX_EVALUATIONS):
             found, _ = self._evaluate(attempt, counts, flavors)
@@ -134,11 +146,16 @@ class RemedySearch:
             if not found.reasons:
                 return None
             for reason in _of_first_pod_set(found.reasons):
-                extended = self._extend(attempt, reason)
+                if isinstance(reason, NodesLackRoom | PlacementRefused):
+                    extended = yield from self._with_nodes(attempt, reason, counts, flavors)
+                else:
+                    extended = self._extend(attempt, reason)
                 if extended is None:
                     return None
                 attempt = extended
         attempt = replace(attempt, changes=(*attempt.changes, *self._quota_changes(attempt)))
+        if any(change.nodes is not None for change in attempt.changes):
+            yield
         return self._remedy(attempt)
 
     def _extend(self, attempt: _Attempt, reason: PodSetReason) -> _Attempt | None:
@@ -178,6 +195,29 @@ class RemedySearch:
                 return self._selecting(attempt, pod_set, flavor)
             case _:
                 return None
+
+    def _with_nodes(
+        self,
+        attempt: _Attempt,
+        reason: NodesLackRoom | PlacementRefused,
+        counts: Sequence[int],
+        flavors: NominatedFlavors,
+    ) -> Generator[None, None, _Attempt | None]:
+        """Return the attempt with nodes for the pods that have none; None if no known ones are enough."""
+        provided = [change.pod_set for change in attempt.changes if change.action == "ProvideNodes"]
+        if reason.pod_set in provided:
+            return None
+        (shape,) = [one for one in self._entry.shape.pod_sets if one.name == reason.pod_set]
+        names = sorted({*flavors[shape.name].values()})
+        for nodes in nodes_for(self._state.ledger.topology, shape, names, reason):
+            change = Change(action="ProvideNodes", text=nodes_text(nodes), pod_set=shape.name, nodes=nodes)
+            extended = replace(attempt, changes=(*attempt.changes, change))
+            yield
+            found, _ = self._evaluate(extended, counts, flavors)
+            refusals = [one for one in found.reasons if isinstance(one, NodesLackRoom | PlacementRefused)]
+            if all(one.pod_set != shape.name for one in refusals):
+                return extended
+        return None
 
     def _covering(self, attempt: _Attempt, resource: str) -> _Attempt:
         """Return the attempt with ``resource`` in the first resource group, for all flavors of it."""
@@ -247,17 +287,19 @@ class RemedySearch:
         )
 
     def _with_lower_requests(self, attempt: _Attempt, flavors: NominatedFlavors) -> Remedy | None:
-        """Return requests that fit the quota that is available now; None unless one pod set exceeds it."""
+        """Return requests that fit free quota and nodes; None unless one pod set exceeds them."""
         pod_sets = {pod_set.name: pod_set for pod_set in self._entry.shape.pod_sets}
         found, _ = self._evaluate(attempt, [each.count for each in pod_sets.values()], flavors)
         if len({reason.pod_set for reason in found.reasons}) != 1:
             return None
         for reason in found.reasons:
-            if not isinstance(reason, QuotaShort | QuotaExceeded | ResourceUncovered):
+            if not isinstance(reason, QuotaShort | QuotaExceeded | ResourceUncovered | NodesLackRoom):
                 return None
             pod_set = pod_sets[reason.pod_set]
             per_pod = 0
-            if not isinstance(reason, ResourceUncovered):
+            if isinstance(reason, NodesLackRoom):
+                per_pod = reason.best
+            elif not isinstance(reason, ResourceUncovered):
                 earlier = reason.needed - pod_set.per_pod.get(reason.resource, 0) * pod_set.count
                 per_pod = (reason.available - earlier) // max(1, pod_set.count)
             if per_pod < 0 or (per_pod == 0 and not isinstance(reason, ResourceUncovered)):
@@ -320,12 +362,14 @@ def _of_first_pod_set(reasons: Sequence[PodSetReason]) -> list[PodSetReason]:
 
 def _needed(found: Iterable[Remedy | None]) -> Iterator[Remedy]:
     """Yield each remedy once, without those of which a part of the changes starts as many pods."""
-    remedies: dict[tuple[Change, ...], Remedy] = {}
+    remedies: list[Remedy] = []
     for remedy in filter(None, found):
-        remedies.setdefault(remedy.all_of, remedy)
-    for remedy in remedies.values():
-        if not any(
-            set(other.all_of) < set(remedy.all_of) and other.pods >= remedy.pods
-            for other in remedies.values()
-        ):
+        if all(remedy.all_of != other.all_of for other in remedies):
+            remedies.append(remedy)
+    for remedy in remedies:
+        if not any(_is_part(other.all_of, remedy.all_of) and other.pods >= remedy.pods for other in remedies):
             yield remedy
+
+
+def _is_part(changes: Sequence[Change], of: Sequence[Change]) -> bool:
+    return len(changes) < len(of) and all(change in of for change in changes)
