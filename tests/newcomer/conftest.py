@@ -1,5 +1,6 @@
 """``make test-newcomer``: every command of the README and of the pages of tasks, with the wheel."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from tests.e2e.commands import ROOT
 from tests.install.helm import PROGRAM as HELM
 
 OPTION = "--newcomer"
+STAMP = ".installed"  # as in the Makefile
 FUTURE = 4_000_000_000  # no file is newer: make takes the environment as it is
 
 
@@ -30,19 +32,27 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the ``bin`` of a fresh environment with nothing but the wheel and its dependencies.
 
     A directory ``wheels`` beside it has all of these, for the pages that install the wheel again.
+    All workers of a run share them.
     """
-    base = tmp_path_factory.mktemp("installed")
-    environment, wheels = base / "environment", base / "wheels"
+    of_worker = tmp_path_factory.getbasetemp()
+    base = (of_worker.parent if "PYTEST_XDIST_WORKER" in os.environ else of_worker) / "installed"
+    base.mkdir(exist_ok=True)
+    with (base / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (base / "environment" / STAMP).exists():
+            install(base / "environment", base / "wheels")
+    return base / "environment" / "bin"
+
+
+def install(environment: Path, wheels: Path) -> None:
     pip = [str(environment / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     run([sys.executable, "-m", "venv", str(environment)])
     run([*pip, "wheel", "--wheel-dir", str(wheels), "-c", "constraints.txt", ".", "setuptools>=77"])
     run([*pip, "install", "--no-index", "--find-links", str(wheels), "quorate"])
-    stamp = environment / ".installed"
-    stamp.touch()
-    os.utime(stamp, (FUTURE, FUTURE))
     if HELM is not None:
         shutil.copy(HELM, environment / "bin" / "helm")
-    return environment / "bin"
+    (environment / STAMP).touch()
+    os.utime(environment / STAMP, (FUTURE, FUTURE))
 
 
 def run(command: list[str]) -> None:
