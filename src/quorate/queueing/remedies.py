@@ -57,13 +57,20 @@ def find_remedies(
         return Remedies((Remedy(all_of=(_END_PODS,), pods=requested),), rivals=rivals)
     planned = state.ledger.planned.get(queue.name) if queue.backfills else None
     changes = _queue_changes(state, queue, entry) if planned is None or planned is entry else None
-    if changes is None:
+    if changes is None or _waits_beside_its_slice(state, queue, entry):
         return Remedies(rivals=rivals)
     if ahead and queue.is_strict:
         changes = (*changes, TURN)
     any_of = yield from RemedySearch(state, queue, entry).find()
     any_of = tuple(replace(remedy, all_of=(*changes, *remedy.all_of) or (TURN,)) for remedy in any_of)
     return Remedies(any_of, is_searched=True, rivals=rivals)
+
+
+def _waits_beside_its_slice(state: State, queue: ClusterQueueState, entry: Entry) -> bool:
+    """Return True if the pods of the slice that is replaced keep nodes which an evaluation takes as free."""
+    replaced = state.ledger.replaced_reservation(entry.workload, queue)
+    has_places = replaced is not None and bool(replaced.places.all)
+    return has_places and state.ledger.replaced_places(entry.workload, queue) is None
 
 
 def _with_another_queue(state: State, entry: Entry) -> Generator[None, None, Remedies]:
