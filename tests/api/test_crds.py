@@ -15,6 +15,7 @@ from cel_expr_python import cel
 from quorate.api.crds import (
     DESCRIPTIONS,
     KUEUE_FIELDS,
+    QUORATE_FIELDS,
     VOLCANO_FIELDS,
     custom_resource_definitions,
     to_yaml,
@@ -44,9 +45,13 @@ def generated(field_list: str, descriptions: str = "", *, converted: bool = True
 
 QUEUEING = generated(KUEUE_FIELDS)
 GANG = generated(VOLCANO_FIELDS)
+OWN = generated(QUORATE_FIELDS)
 TEXTS = shipped_text(DESCRIPTIONS)
-DESCRIBED = {"": generated(KUEUE_FIELDS, TEXTS), "gang": generated(VOLCANO_FIELDS, TEXTS)}
-DEFINITIONS = QUEUEING | GANG
+DESCRIBED = {
+    "": generated(KUEUE_FIELDS, TEXTS) | generated(QUORATE_FIELDS, TEXTS),
+    "gang": generated(VOLCANO_FIELDS, TEXTS),
+}
+DEFINITIONS = QUEUEING | GANG | OWN
 REFUSING = generated(KUEUE_FIELDS, converted=False)
 
 
@@ -168,7 +173,7 @@ def test_every_cel_rule_compiles() -> None:
     }
     for rule in rules:
         environment.compile(rule)
-    assert len(rules) == 44 + len(set().union(*REFUSED.values()))
+    assert len(rules) == 59 + len(set().union(*REFUSED.values()))
 
 
 REFUSED = {

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api import batch, codec, core, kueue, volcano
+from quorate.api import batch, codec, core, kueue, quorate, volcano
 from quorate.api.batch import Job, decode_template
 from quorate.api.core import pod, scheduling, volumes
-from quorate.api.crds import KUEUE_FIELDS, VOLCANO_FIELDS, custom_resource_definitions
+from quorate.api.crds import KUEUE_FIELDS, QUORATE_FIELDS, VOLCANO_FIELDS, custom_resource_definitions
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
 from quorate.api.volcano import job as volcano_job
@@ -31,7 +31,7 @@ QUEUEING_KINDS = [kind for kind in KINDS if kind.__module__ == kueue.__name__]
 GANG_KINDS = [volcano.PodGroup, volcano.Queue, volcano_job.Command, volcano_job.Job]
 SCHEMAS = {
     definition["spec"]["names"]["kind"]: definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    for field_list in (KUEUE_FIELDS, VOLCANO_FIELDS)
+    for field_list in (KUEUE_FIELDS, QUORATE_FIELDS, VOLCANO_FIELDS)
     for definition in custom_resource_definitions(
         (files("quorate.api.crds") / field_list).read_text(encoding="utf-8")
     )
@@ -118,7 +118,7 @@ def disagreements(type_: Any, schema: dict[str, Any], path: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", [*QUEUEING_KINDS, *GANG_KINDS])
+@pytest.mark.parametrize("kind", [*QUEUEING_KINDS, *GANG_KINDS, quorate.Reservation])
 def test_structs_agree_with_the_crds(kind: Any) -> None:
     found = disagreements(kind, SCHEMAS[kind.__name__], kind.__name__)
     # One type serves both queues, but only cluster queues borrow. Volcano's older CRD of jobs has no default

@@ -81,7 +81,7 @@ def test_kubectl_renders_the_kustomization() -> None:
     )
     assert done.returncode == 0, done.stderr
     kinds = [each["kind"] for each in objects(done.stdout)]
-    assert kinds.count("CustomResourceDefinition") == 11
+    assert kinds.count("CustomResourceDefinition") == 12
     assert {
         "Namespace",
         "Deployment",
@@ -135,7 +135,7 @@ def test_another_namespace_and_image_are_set_everywhere(quorate: Quorate, tmp_pa
     written = "".join(path.read_text() for path in tmp_path.rglob("*.yaml"))
     assert DEFAULT_NAMESPACE not in written
     assert "image: registry.example/q:1" in written
-    assert len(list((tmp_path / "crds").glob("*.yaml"))) == 11
+    assert len(list((tmp_path / "crds").glob("*.yaml"))) == 12
 
 
 def test_the_bindings_connect_the_account_to_the_roles() -> None:

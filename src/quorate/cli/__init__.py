@@ -27,6 +27,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("localqueue", "localqueues", "lq", "queue", "queues"), ("queue", "--local")),
     **dict.fromkeys(("resourceflavor", "resourceflavors", "rf", "flavor", "flavors"), ("flavor",)),
     **dict.fromkeys(("topology", "topologies"), ("topology",)),
+    **dict.fromkeys(("reservation", "reservations", "resv"), ("reservation",)),
     **dict.fromkeys(("podgroup", "podgroups", "pg"), ("podgroup",)),
     **dict.fromkeys(("vcjob", "vcjobs", "vj"), ("vcjob",)),
     **dict.fromkeys(("vcqueue", "vcqueues", "q"), ("vcqueue",)),
@@ -87,6 +88,10 @@ class Commands(LazyGroup):
         LazyCommand(
             "topology", "quorate.cli.verbs.topology:topology",
             "Topologies, the hierarchies of nodes: list, describe with what is free in each domain.",
+        ),
+        LazyCommand(
+            "reservation", "quorate.cli.verbs.reservation:reservation",
+            "Reservations, quota or nodes kept for a time: list, create, describe, delete.",
         ),
         LazyCommand(
             "simulate", "quorate.cli.simulate.command:simulate",

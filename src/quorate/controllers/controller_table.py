@@ -33,6 +33,7 @@ from quorate.controllers.pods.failure_recovery import RecoveryController
 from quorate.controllers.pods.native_groups import NativeGroups
 from quorate.controllers.pods.reconciler import PodController
 from quorate.controllers.provisioning.provisioning_controller import run_provisioning
+from quorate.controllers.reservations.reservation_controller import ReservationController
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.reconciler import run_sets
 from quorate.controllers.topology.placed_pods import WorkloadPods
@@ -184,6 +185,7 @@ CONTROLLERS: Final = (
     ControllerRow(lambda run: _of(CohortController(run.context, run.driver.state).reconciler)),
     ControllerRow(_objects_in_use),
     ControllerRow(lambda run: _of(PriorityController(run.context).reconciler)),
+    ControllerRow(lambda run: _of(ReservationController(run.context).reconciler)),
     ControllerRow(_outside_quota, lambda configuration: configuration.outside_quota.mode != "Off"),
     ControllerRow(_batch_jobs),
     ControllerRow(_pods, lambda configuration: queues_pods(configuration.integrations)),

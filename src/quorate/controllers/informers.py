@@ -21,6 +21,7 @@ from quorate.kube.resources import (
     LOCAL_QUEUES,
     NAMESPACES,
     PRIORITY_CLASSES,
+    RESERVATIONS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
@@ -91,6 +92,7 @@ class Informers:
         # These run only if devices are counted.
         self.device_classes = Informer(client, DEVICE_CLASSES)
         self.claim_templates = Informer(client, RESOURCE_CLAIM_TEMPLATES)
+        self.reservations = Informer(client, RESERVATIONS)  # runs once the kind is served
         self.runtime_classes = Informer(client, RUNTIME_CLASSES)
         self.flavors = Informer(client, RESOURCE_FLAVORS)
         self.topologies = Informer(client, TOPOLOGIES)
@@ -124,7 +126,7 @@ class Informers:
 
     def of(self, resource: Resource[T]) -> Informer[T]:
         """Return the informer of one of the shared kinds, with all its objects."""
-        informers = (*self.all, self.device_classes, self.claim_templates)
+        informers = (*self.all, self.device_classes, self.claim_templates, self.reservations)
         return next(informer for informer in informers if informer.resource is resource)
 
     @property

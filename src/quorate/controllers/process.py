@@ -29,6 +29,7 @@ from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run
 from quorate.kube.manager.leader_election import JoinElection, LeaseTimings
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import (
+    RESERVATIONS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
     T,
@@ -98,6 +99,9 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         tasks.create_task(nodes.run(), name="nodes of topologies")
         tasks.create_task(_run_devices(client, clock, informers, configuration), name="devices")
+        tasks.create_task(
+            _run_reservations(client, clock, informers, asyncio.Event()), name="watch reservations"
+        )
         await synced(*informers.watched, within_s=within_s)
         await synced(*nodes.needed, within_s=within_s)
         replica.set_view(view)
@@ -140,6 +144,7 @@ async def _run_controllers(
     controllers = run.enabled_controllers()
     within_s = configuration.controllers.cache_sync_timeout_s
     fault_conditions = FaultConditionWriter(client, clock, OF_QUEUEING)
+    are_known = asyncio.Event()  # set once Reservations are listed
     with client.faults.subscribed(
         context.events.report_fault, replica.recorder.object_fault, fault_conditions.report_fault
     ):
@@ -152,11 +157,26 @@ async def _run_controllers(
             tasks.create_task(run.gang_context.events.run(), name="events about gangs")
             tasks.create_task(nodes.run(), name="nodes of topologies")
             tasks.create_task(_run_devices(client, clock, informers, configuration), name="devices")
+            tasks.create_task(
+                _run_reservations(client, clock, informers, are_known), name="watch reservations"
+            )
             await synced(*run.informers, within_s=within_s)
+            await are_known.wait()
             await synced(*nodes.needed, within_s=within_s)
             for name, run_controller in controllers:
                 tasks.create_task(run_controller(), name=name)
             replica.set_view(view)
+
+
+async def _run_reservations(
+    client: Client, clock: Clock, informers: Informers, are_known: asyncio.Event
+) -> None:
+    """Watch Reservations once they are served; set ``are_known`` when they are listed or not served."""
+    await wait_until_served(RESERVATIONS, client, clock, on_absent=are_known.set)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(informers.reservations.run(), name="watch reservations")
+        await informers.reservations.synced.wait()
+        are_known.set()
 
 
 async def _run_devices(

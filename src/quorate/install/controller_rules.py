@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api import native_groups, volcano
+from quorate.api import native_groups, quorate, volcano
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.api.core import device_claims
@@ -105,6 +105,8 @@ CONTROLLER_RULES: Final = (
         ("clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
         ("patch",),
     ),
+    PolicyRule("keeping quota and nodes for Reservations", quorate.GROUP, ("reservations",), READ),
+    PolicyRule("writing the status of Reservations", quorate.GROUP, ("reservations/status",), ("patch",)),
     PolicyRule("reading priorities of workloads", GROUP, ("workloadpriorityclasses",), READ),
     PolicyRule("reading parameters of ProvisioningRequests", GROUP, ("provisioningrequestconfigs",), READ),
     PolicyRule("creating ProvisioningRequests", "autoscaling.x-k8s.io", ("provisioningrequests",),
@@ -203,6 +205,7 @@ class QueueingKind:
     editors: tuple[str, ...]
     viewers: tuple[str, ...]
     built_in_viewers: tuple[str, ...] = ()  # view, edit, admin
+    group: str = GROUP
 
 
 ADMIN: Final = "batch-admin"
@@ -219,5 +222,6 @@ QUEUEING_KINDS: Final = (
     QueueingKind("multikueueconfigs", "multikueueconfig", (ADMIN,), (ADMIN,)),
     QueueingKind("provisioningrequestconfigs", "provisioningrequestconfig", (ADMIN,), (ADMIN,)),
     QueueingKind("workloadpriorityclasses", "workloadpriorityclass", (ADMIN,), (ADMIN,)),
+    QueueingKind("reservations", "reservation", (ADMIN,), (ADMIN, USER), ("admin",), quorate.GROUP),
 )
 PENDING_GROUP: Final = visibility.GROUP

@@ -7,6 +7,7 @@ from typing import Any, Final
 from quorate.api.crds import (
     DESCRIPTIONS,
     KUEUE_FIELDS,
+    QUORATE_FIELDS,
     VOLCANO_FIELDS,
     custom_resource_definitions,
 )
@@ -21,8 +22,15 @@ GANG: Final = "gang"  # directory of Volcano's groups, which a cluster may have 
 
 
 def queueing_definitions(conversions: Mapping[str, Json] | None = None) -> tuple[Json, ...]:
-    """Return the definitions of ``kueue.x-k8s.io``; ``conversions``: see ``custom_resource_definitions``."""
-    return custom_resource_definitions(_shipped(KUEUE_FIELDS), conversions, _shipped(DESCRIPTIONS))
+    """Return the definitions of ``kueue.x-k8s.io`` and ``quorate.dev``, sorted by group and kind.
+
+    ``conversions``: see ``custom_resource_definitions``.
+    """
+    descriptions = _shipped(DESCRIPTIONS)
+    return (
+        *custom_resource_definitions(_shipped(KUEUE_FIELDS), conversions, descriptions),
+        *custom_resource_definitions(_shipped(QUORATE_FIELDS), descriptions=descriptions),
+    )
 
 
 def gang_definitions() -> tuple[Json, ...]:

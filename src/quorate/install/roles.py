@@ -6,8 +6,7 @@ Names and aggregation labels of the user roles are Kueue's, so that existing bin
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from quorate.api import explanation, volcano
-from quorate.api.kueue import GROUP
+from quorate.api import explanation, quorate, volcano
 from quorate.api.scheduler_configuration import in_force
 from quorate.api.volcano import job as volcano_job
 from quorate.install import labels
@@ -69,8 +68,8 @@ def user_roles() -> Iterator[Json]:
         rule = {"clusterRoleSelectors": [selector]}
         yield {"apiVersion": _RBAC, "kind": "ClusterRole", "metadata": aggregated, "aggregationRule": rule}
     for kind in QUEUEING_KINDS:
-        editor = _editor(GROUP, kind.plural, kind.singular, kind.editors)
-        viewer = _viewer(GROUP, kind.plural, kind.singular, kind.viewers, kind.built_in_viewers)
+        editor = _editor(kind.group, kind.plural, kind.singular, kind.editors)
+        viewer = _viewer(kind.group, kind.plural, kind.singular, kind.viewers, kind.built_in_viewers)
         for role in (editor, viewer):
             yield _with_explanation(role, kind.plural)
     for job in JOBS:
@@ -112,7 +111,8 @@ def gang_roles() -> Iterator[Json]:
 
 def _editor(group: str, plural: str, singular: str, user_roles: tuple[str, ...]) -> Json:
     rules = [_rule(group, (plural,), _EDIT), _rule(group, (f"{plural}/status",), ("get",))]
-    return _role("ClusterRole", f"kueue-{singular}-editor-role", rules, labels=_aggregation(user_roles, ()))
+    name = f"{_prefix(group)}-{singular}-editor-role"
+    return _role("ClusterRole", name, rules, labels=_aggregation(user_roles, ()))
 
 
 def _viewer(
@@ -120,7 +120,12 @@ def _viewer(
 ) -> Json:
     rules = [_rule(group, (plural,), READ), _rule(group, (f"{plural}/status",), ("get",))]
     labels = _aggregation(user_roles, built_in)
-    return _role("ClusterRole", f"kueue-{singular}-viewer-role", rules, labels=labels)
+    return _role("ClusterRole", f"{_prefix(group)}-{singular}-viewer-role", rules, labels=labels)
+
+
+def _prefix(group: str) -> str:
+    """Return the first part of the names of the roles for a group; Kueue has none for ours."""
+    return "quorate" if group == quorate.GROUP else "kueue"
 
 
 def _with_explanation(role: Json, plural: str) -> Json:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from quorate.api import batch, codec, core, events, kueue, native_groups, volcano
+from quorate.api import batch, codec, core, events, kueue, native_groups, quorate, volcano
 from quorate.api.codec import Json as Json
 from quorate.api.core import device_claims, pod, policy, scheduling, volumes
 from quorate.api.events import ObjectReference
@@ -176,6 +176,9 @@ LOCAL_QUEUES = _kueue("localqueues", True, kueue.LocalQueue)
 CLUSTER_QUEUES = _kueue("clusterqueues", False, kueue.ClusterQueue)
 COHORTS = _kueue("cohorts", False, kueue.Cohort)
 TOPOLOGIES = _kueue("topologies", False, topology.Topology)
+RESERVATIONS = Resource(
+    quorate.GROUP, quorate.VERSION, "reservations", "Reservation", False, quorate.Reservation
+)
 RESOURCE_FLAVORS = _kueue("resourceflavors", False, kueue.ResourceFlavor)
 PROVISIONING_REQUESTS = Resource(
     provisioning.GROUP, "v1", "provisioningrequests", "ProvisioningRequest", True,

@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 KUEUE_FIELDS: Final = "kueue.yaml"
 VOLCANO_FIELDS: Final = "volcano.yaml"
+QUORATE_FIELDS: Final = "quorate.yaml"
 DESCRIPTIONS: Final = "descriptions.yaml"
 MANAGED_LABELS: Final = {"app.kubernetes.io/name": "quorate"}  # labels of definitions that Quorate may update
 NO_CONVERSION: Final[Json] = {"strategy": "None"}
@@ -121,7 +122,7 @@ def custom_resource_definitions(
     )
 
 
-@lru_cache(maxsize=2)  # both field lists of the package: to read them takes longest
+@lru_cache(maxsize=3)  # the field lists of the package: to read them takes longest
 def _kind_versions(field_list: str) -> Mapping[str, KindVersion]:
     return convert(dict[str, KindVersion], yaml.load(field_list, Loader=yaml.CSafeLoader))
 
