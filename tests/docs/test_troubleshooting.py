@@ -52,6 +52,7 @@ WORKLOAD_REASONS: tuple[tuple[r.InadmissibleReason, str], ...] = (
     (r.AwaitingOtherPreemption((BLOCKING,)), "but will fit after these preemptions complete"),
     (r.AwaitingPodsReady(BLOCKING), "waiting for all admitted workloads to be in PodsReady condition"),
     (r.ReservedForEarlierWorkload(BLOCKING, None, ()), "reserved for the start of an earlier workload"),
+    (r.ReservedWindow("NAME", 0.0, 60.0, ()), "reserved for NAME from"),
     (r.BackingOff(None, "REASON"), "backing off after an eviction for REASON"),
     (r.EvaluationFailed("KeyError: x"), "internal error, see the log of the controllers:"),
 )

@@ -169,6 +169,7 @@ class World(GivenWorld):
         times = argument if isinstance(argument, int) else 1
         steps = argument.get("mid", []) if isinstance(argument, dict) else []
         for _ in range(times):
+            self.state.advance_windows(self.now)
             while self.state.request_updates.are_pending:
                 self.state.request_updates.run_slice()
             # Vectors cycle when the first delay for failed hosts is over.

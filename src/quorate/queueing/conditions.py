@@ -359,7 +359,7 @@ def _of_workload(reason: r.WorkloadReason) -> str:
             return MISCONFIGURED
         case r.RequestsAboveLimits() | r.DevicesUncounted() | r.LimitRangeViolated():
             return MISCONFIGURED
-        case r.NoLongerFits() | r.TargetsOverlap() | r.ReservedForEarlierWorkload():
+        case r.NoLongerFits() | r.TargetsOverlap() | r.ReservedForEarlierWorkload() | r.ReservedWindow():
             return WAITING_FOR_QUOTA
         case r.AwaitingPreemption() | r.AwaitingOtherPreemption():
             return WAITING_FOR_PREEMPTED

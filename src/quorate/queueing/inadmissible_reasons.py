@@ -278,6 +278,30 @@ class ReservedForEarlierWorkload(msgspec.Struct, frozen=True):
     shortages: tuple[Shortage, ...]
 
 
+class ReservedWindow(msgspec.Struct, frozen=True):
+    """What it needs is kept for the window of a Reservation, into which it may run.
+
+    ``opens`` and ``closes`` are when the window begins and ends, epoch seconds.  ``shortages`` are at its
+    beginning, or now if it has begun; ``maximum`` is what all workloads but the owners may use during it.
+    """
+
+    reservation: str
+    opens: float
+    closes: float
+    shortages: tuple[Shortage, ...]
+
+    @property
+    def text(self) -> str:
+        start, end = (f"{at_epoch(moment):%Y-%m-%d %H:%M:%S}" for moment in (self.opens, self.closes))
+        amounts = [
+            f"{short.resource} in flavor {short.flavor}: need {as_quantity(short.resource, short.needed)}, "
+            f"have {as_quantity(short.resource, short.available)}"
+            for short in self.shortages
+        ]
+        window = f"reserved for {self.reservation} from {start} to {end} UTC"
+        return f"{window}: {'; '.join(amounts)}" if amounts else window
+
+
 class BackingOff(msgspec.Struct, frozen=True):
     """It was evicted and is requeued no earlier than ``until`` (epoch seconds; None: unknown)."""
 
@@ -305,6 +329,7 @@ WorkloadReason = (
     | AwaitingPreemption
     | AwaitingPodsReady
     | ReservedForEarlierWorkload
+    | ReservedWindow
     | BackingOff
     | EvaluationFailed
 )
@@ -411,6 +436,8 @@ def workload_reason_text(reason: WorkloadReason) -> str:
         case ReservedForEarlierWorkload(_, starts_at):  # other tenants read the text, but not its name
             moment = "" if starts_at is None else f", planned for {at_epoch(starts_at):%H:%M:%S} UTC"
             return f"reserved for the start of an earlier workload{moment}"
+        case ReservedWindow():
+            return reason.text
         case BackingOff(_, evicted_for):
             return f"backing off after an eviction for {evicted_for}"
         case EvaluationFailed(problem):

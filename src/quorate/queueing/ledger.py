@@ -28,6 +28,7 @@ from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
 from quorate.queueing.planning.bounds import BoundInputs
 from quorate.queueing.pods_ready import UnreadyWorkloads
+from quorate.queueing.windows.window import Windows
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
@@ -49,6 +50,7 @@ class Ledger(AgingQueues):
         # By cluster queue: the first workload that waits for quota or places, with a planned start.
         self.planned: dict[str, Entry] = {}
         self.bound_inputs = BoundInputs(configuration.planned_starts)
+        self.windows = Windows()  # of the Reservations
         self.reservation_changes = 0  # how often one was added or removed
         self.unready = UnreadyWorkloads()  # exactly the reservations of unready workloads
 

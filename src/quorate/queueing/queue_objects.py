@@ -19,6 +19,7 @@ from quorate.api.kueue import (
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, epoch
 from quorate.api.quantity import NANOS
+from quorate.api.quorate import Reservation
 from quorate.queueing.cluster_queue import (
     ClusterQueueState,
     flavor_groups,
@@ -66,6 +67,27 @@ class QueueObjects:
         for queue in self.nodes.queues_with_flavors((name,)):
             self._update_inactive_reasons(queue)
             self.ledger.note_external_change(queue)
+
+    def put_window(self, reservation: Reservation) -> None:
+        if self.ledger.windows.put(reservation):
+            self._windows_changed()
+
+    def remove_window(self, name: str) -> None:
+        if self.ledger.windows.remove(name):
+            self._windows_changed()
+
+    def advance_windows(self, now: float) -> float | None:
+        """Retry workloads if a window has begun or ended; return when the next one does."""
+        windows = self.ledger.windows
+        if not windows:
+            return None
+        if windows.advance(now):
+            self._windows_changed()
+        return windows.next_boundary(now)
+
+    def _windows_changed(self) -> None:
+        for queue in self.ledger.cluster_queues.values():
+            self.ledger.schedule_requeue(queue.node)
 
     def put_topology(self, topology: Topology) -> None:
         self.ledger.topology.put_topology(topology)

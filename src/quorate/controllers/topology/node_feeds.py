@@ -24,7 +24,7 @@ from quorate.kube.errors import Forbidden
 from quorate.kube.feed import Feed, cluster_feed, load
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault
-from quorate.kube.resources import PLACEABLE_PODS, RESOURCE_CLAIM_TEMPLATES, Resource
+from quorate.kube.resources import PLACEABLE_PODS, RESERVATIONS, RESOURCE_CLAIM_TEMPLATES, Resource
 from quorate.kube.selection import Watched
 from quorate.kube.unreadable_pods import occupied_node
 from quorate.queueing.nodes.pod_templates import has_claims
@@ -151,6 +151,8 @@ async def load_model(client: "Client", state: State, now: float) -> None:
         client, RESOURCE_CLAIM_TEMPLATES.api_version, RESOURCE_CLAIM_TEMPLATES.kind
     ):
         feeds = tuple(feed for feed in feeds if feed.resource.group != RESOURCE_CLAIM_TEMPLATES.group)
+    if not await plural_of(client, RESERVATIONS.api_version, RESERVATIONS.kind):
+        feeds = tuple(feed for feed in feeds if feed.resource is not RESERVATIONS)
     await load(client, feeds)
     if not any(map(state.nodes.reads_nodes, state.flavors.values())):
         return

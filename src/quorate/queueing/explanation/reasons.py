@@ -36,6 +36,7 @@ from quorate.queueing.inadmissible_reasons import (
     QuotaShort,
     RequestsAboveLimits,
     ReservedForEarlierWorkload,
+    ReservedWindow,
     ResourceUncovered,
     TaintUntolerated,
     TargetsOverlap,
@@ -274,6 +275,12 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
         case ReservedForEarlierWorkload(workload, starts_at):
             end = "" if starts_at is None else f" that ends before {at_epoch(starts_at):%H:%M:%S} UTC"
             return f"wait until {workload} has started, or set a maximumExecutionTimeSeconds{end}"
+        case ReservedWindow(reservation, opens, closes):
+            start, end = (f"{at_epoch(moment):%Y-%m-%d %H:%M:%S} UTC" for moment in (opens, closes))
+            return (
+                f"wait until the window of reservation {reservation} ends at {end}, or set a "
+                f"maximumExecutionTimeSeconds that ends before {start}"
+            )
         case BackingOff(until, _):
             moment = "its backoff ends" if until is None else at_epoch(until).strftime("%H:%M:%S UTC")
             return f"wait until {moment}: then it is retried"

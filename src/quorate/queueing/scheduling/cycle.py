@@ -56,7 +56,8 @@ class AdmissionCycle:
         updates = self._state.request_updates
         updates.run_slice()
         samples = self._state.ledger.sample_consumed_usage(now)
-        wake_at = samples.next_at
+        times = (samples.next_at, self._state.advance_windows(now))
+        wake_at = min((time for time in times if time is not None), default=None)
         if (ages_at := self._state.ledger.age(now)) < math.inf:
             wake_at = ages_at if wake_at is None else min(wake_at, ages_at)
         with self.second_pass(now) as second_pass:

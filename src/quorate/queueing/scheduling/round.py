@@ -55,6 +55,7 @@ from quorate.queueing.scheduling.processing_order import (
     ProcessingOrder,
     precedes_as_preemptor,
 )
+from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.scheduling.reserving import admission_of, quota_to_reserve
 from quorate.queueing.state import State
 from quorate.quota.tree import Node
@@ -81,6 +82,7 @@ class Round:
         self._roots: dict[Node, None] = {}  # of the trees that take part
         self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
         self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
+        self._windows = ReservedWindows(state.ledger, 0.0)  # at the time of ``process``
         self._earlier = EarlierHeads(state.ledger)  # counted only while the round is processed
         self._now = 0.0  # of ``process``, epoch seconds
         self._was_suspended = False  # then events may have happened since the nomination
@@ -114,6 +116,7 @@ class Round:
         """Decide about each head in order; ``requeue`` must follow, unless it is suspended or paused."""
         decisions: list[Decision] = []
         self.is_suspended, self._now = False, now
+        self._windows = ReservedWindows(self._ledger, now)
         if self.is_paused:
             self._resume()
         if self._was_paused or self._was_suspended:
@@ -303,6 +306,11 @@ class Round:
         if self._ledger.planned and (reserved := self._reserved(nomination, assignment, now)):
             nomination.entry.last_assignment = None  # the flavor that was found was not used
             return [self._keep_pending(nomination, RequeueReason.RESERVED, (reserved,))]
+        if self._ledger.windows and (kept := self._windows.refusal(nomination, assignment)):
+            for shortage in kept.shortages[:1]:
+                pass_over(nomination, shortage.flavor)
+            # Of the same shape and queue a workload of another namespace may be an owner.
+            return [self._keep_pending(nomination, RequeueReason.GENERIC, (kept,))]
         if nomination.targets:
             return self._preempt(nomination, assignment)
         self._changed_roots.add(root)

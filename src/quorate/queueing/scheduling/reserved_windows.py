@@ -1,0 +1,185 @@
+"""What windows keep: whether a workload that would be admitted now takes quota that a window needs.
+
+A window keeps amounts in the quota trees of its owners, its *pool*; one for maintenance, in all trees.  Until
+it ends, all workloads of the pool use at most the nominal quota of the pool, and what the owners do not use
+of their amounts stays free.  A workload that may run into a window, by its bound, is checked at the beginning
+of the window, beside the workloads that still run then, by their bounds.  An owner passes its own window.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from quorate.api.meta import Key
+from quorate.api.quorate.occurrences import Interval
+from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
+from quorate.queueing.inadmissible_reasons import ReservedWindow, Shortage
+from quorate.queueing.ledger import Ledger
+from quorate.queueing.scheduling.flavor_assigner import Assignment
+from quorate.queueing.scheduling.nomination import Nomination
+from quorate.queueing.scheduling.planned_starts import ends_at
+from quorate.queueing.windows.window import Window
+from quorate.quota.amount import FlavorResource
+from quorate.quota.tree import Node
+
+Pool = frozenset[Node]  # roots of trees
+
+
+class _Holder(NamedTuple):
+    """A workload with quota, and until when it runs at most."""
+
+    ends: float
+    queue: ClusterQueueState
+    reservation: Reservation
+
+
+class _Reached(NamedTuple):
+    """A window with an occurrence that a workload may run into."""
+
+    window: Window
+    interval: Interval
+    pool: Pool
+
+
+class ReservedWindows:
+    """The windows of a ledger at one time; pools and sums are computed when they are needed."""
+
+    def __init__(self, ledger: Ledger, now: float) -> None:
+        self._ledger = ledger
+        self._now = now
+        self._pools: dict[str, Pool] = {}  # by window
+        self._totals: dict[tuple[Pool, FlavorResource], int] = {}
+        self._holders: tuple[int, dict[Node, list[_Holder]]] = (-1, {})  # by root; of ``reservation_changes``
+
+    def refusal(self, nomination: Nomination, assignment: Assignment) -> ReservedWindow | None:
+        """Return the window that needs what a nomination would use; None: there is none."""
+        queue, entry = nomination.queue, nomination.entry
+        root = queue.node.root
+        ends = self._now + queue.bound(entry.workload).seconds
+        reached = [
+            _Reached(window, interval, pool)
+            for window in self._ledger.windows
+            if window.amounts and root in (pool := self._pool(window))
+            for interval in window.occurrences(self._now)
+            if interval.opens < ends
+        ]
+        refusing = [
+            each
+            for each in reached
+            if not each.window.owns(entry.local_queue, queue.name)
+            and not each.window.amounts.keys().isdisjoint(assignment.usage)
+        ]
+        if not refusing:
+            return None
+        leaving = {target.reservation.key for target in nomination.targets}
+        replaced = self._ledger.replaced_reservation(entry.workload, queue)
+        if replaced is not None:
+            leaving.add(replaced.key)
+        for moment in sorted({max(self._now, each.interval.opens) for each in refusing}):
+            open_ = [each for each in reached if each.interval.opens <= moment < each.interval.closes]
+            for each in refusing:
+                if each in open_ and (
+                    shortages := self._shortages(each, open_, nomination, assignment, leaving, moment)
+                ):
+                    return ReservedWindow(each.window.name, *each.interval, shortages)
+        return None
+
+    def _shortages(
+        self,
+        refusing: _Reached,
+        open_: Iterable[_Reached],
+        nomination: Nomination,
+        assignment: Assignment,
+        leaving: set[Key],
+        moment: float,
+    ) -> tuple[Shortage, ...]:
+        """Return what a nomination lacks at ``moment`` beside a window, and beside those in its pool."""
+        entry, queue, pool = nomination.entry, nomination.queue, refusing.pool
+        holders = [
+            holder
+            for root in pool
+            for holder in self._holders_of(root)
+            if holder.ends > moment and holder.reservation.key not in leaving
+        ]
+        others = [each.window for each in open_ if each.pool <= pool]
+        shortages: list[Shortage] = []
+        for pair in sorted(refusing.window.amounts.keys() & assignment.usage.keys()):
+            needed = assignment.usage[pair]
+            held = sum(holder.reservation.usage.get(pair, 0) for holder in holders) + self._outside(
+                pool, pair, leaving
+            )
+            kept = 0
+            for window in others:
+                own = needed if window.owns(entry.local_queue, queue.name) else 0
+                own += sum(
+                    holder.reservation.usage.get(pair, 0)
+                    for holder in holders
+                    if window.owns(holder.reservation.local_queue, holder.queue.name)
+                )
+                kept += max(0, window.amounts.get(pair, 0) - own)
+            total = self._total(pool, pair)
+            available = max(0, total - held - kept)
+            if needed > available:
+                at_most = max(0, total - refusing.window.amounts[pair])
+                shortages.append(Shortage(pair.flavor, pair.resource, needed, available, at_most))
+        return tuple(shortages)
+
+    def _pool(self, window: Window) -> Pool:
+        if window.name not in self._pools:
+            self._pools[window.name] = frozenset(queue.node.root for queue in self._owning(window))
+        return self._pools[window.name]
+
+    def _owning(self, window: Window) -> Iterator[ClusterQueueState]:
+        """Yield the cluster queues of the owners; all of them for maintenance."""
+        ledger, owners = self._ledger, window.spec.owners
+        if window.spec.purpose == "Maintenance":
+            yield from ledger.cluster_queues.values()
+            return
+        local_queues = (
+            queue.cluster_queue
+            for key, queue in ledger.local_queues.items()
+            if key in owners.local_queues or key.namespace in owners.namespaces
+        )
+        for name in chain(owners.cluster_queues, local_queues):
+            if (queue := ledger.cluster_queues.get(name)) is not None:
+                yield queue
+
+    def _total(self, pool: Pool, pair: FlavorResource) -> int:
+        """Return the nominal quota of all queues and cohorts of a pool."""
+        known = self._totals.get((pool, pair))
+        if known is None:
+            known = self._totals[pool, pair] = sum(
+                limits.nominal for node in _nodes_below(pool) if (limits := node.limits.get(pair)) is not None
+            )
+        return known
+
+    def _holders_of(self, root: Node) -> list[_Holder]:
+        ledger = self._ledger
+        if self._holders[0] != ledger.reservation_changes:
+            self._holders = ledger.reservation_changes, {}
+        by_root = self._holders[1]
+        if root not in by_root:
+            by_root[root] = [
+                _Holder(ends_at(queue, reservation, self._now), queue, reservation)
+                for queue in ledger.queues_below(root)
+                for reservation in queue.reservations.values()
+            ]
+        return by_root[root]
+
+    def _outside(self, pool: Pool, pair: FlavorResource, leaving: set[Key]) -> int:
+        """Return what pods use outside of quota: nothing tells when it ends."""
+        return sum(
+            usage.get(pair, 0)
+            for root in pool
+            for queue in self._ledger.queues_below(root)
+            for key, usage in queue.outside.items()
+            if key not in leaving
+        )
+
+
+def _nodes_below(pool: Pool) -> Iterator[Node]:
+    below = list(pool)  # a stack: trees of cohorts may be deeper than recursion
+    while below:
+        node = below.pop()
+        yield node
+        below.extend(node.children)

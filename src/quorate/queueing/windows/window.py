@@ -1,0 +1,91 @@
+"""One Reservation as the admission cycle reads it, and all of them."""
+
+import math
+from collections.abc import Iterator
+
+from quorate.api.meta import Key
+from quorate.api.quorate import Reservation
+from quorate.api.quorate.occurrences import Interval, occurrences
+from quorate.quota.amount import FlavorResource, base_units
+
+
+class Window:
+    """What one Reservation keeps, for which workloads, and when."""
+
+    __slots__ = ("_occurrences", "_requested_at", "amounts", "name", "spec")
+
+    def __init__(self, reservation: Reservation) -> None:
+        self.name = reservation.metadata.name
+        self.spec = reservation.spec
+        self.amounts = {
+            FlavorResource(amounts.flavor, resource): base_units(resource, quantity)
+            for amounts in reservation.spec.amounts
+            for resource, quantity in amounts.resources.items()
+        }
+        self._requested_at = math.inf  # the earliest time for which ``_occurrences`` are known
+        self._occurrences: tuple[Interval, ...] = ()
+
+    def occurrences(self, now: float) -> tuple[Interval, ...]:
+        """Return the occurrences that end after ``now``, in order; see ``occurrences``."""
+        known = self._occurrences
+        if now < self._requested_at or (known and known[0].closes <= now):
+            self._requested_at, self._occurrences = now, occurrences(self.spec, now)
+        return self._occurrences
+
+    def owns(self, local_queue: Key, cluster_queue: str) -> bool:
+        """Return True if a workload of these queues may use what the window keeps."""
+        owners = self.spec.owners
+        return (
+            cluster_queue in owners.cluster_queues
+            or local_queue in owners.local_queues
+            or local_queue.namespace in owners.namespaces
+        )
+
+
+class Windows:
+    """The windows of all Reservations, by name."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, Window] = {}
+        self._reached: float | None = None  # the last time that ``advance`` got
+
+    def __iter__(self) -> Iterator[Window]:
+        return iter(self._windows.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._windows)
+
+    def put(self, reservation: Reservation) -> bool:
+        """Add or replace a window; return True if it differs from the one before."""
+        known = self._windows.get(reservation.metadata.name)
+        if known is not None and known.spec == reservation.spec:
+            return False
+        self._windows[reservation.metadata.name] = Window(reservation)
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Remove a window; return True if there was one."""
+        return self._windows.pop(name, None) is not None
+
+    def advance(self, now: float) -> bool:
+        """Return True if a window has begun or ended since the last call."""
+        reached, self._reached = self._reached, now
+        if reached is None or reached >= now:
+            return False
+        return any(
+            reached < boundary <= now
+            for window in self
+            for interval in window.occurrences(reached)
+            for boundary in interval
+        )
+
+    def next_boundary(self, now: float) -> float | None:
+        """Return when the next window begins or ends; None: there is none."""
+        boundaries = (
+            boundary
+            for window in self
+            for interval in window.occurrences(now)[:1]
+            for boundary in interval
+            if boundary > now
+        )
+        return min(boundaries, default=None)
