@@ -209,6 +209,19 @@ def test_a_raised_priority_preempts_only_if_the_rule_says_so(rule: str, preempte
     assert (set(world.preempted()) == {"runs"}) is preempted
 
 
+def test_a_step_that_lets_a_workload_preempt_evaluates_it_again() -> None:
+    rule = "{every: 10m, atMost: 2, alsoPreempts: true}"
+    world = a_world(job("runs", 102, 0), now=100 * MINUTE, aging=rule, **PREEMPTING)
+    run_cycle(world, 100 * MINUTE)
+    world.given["workloads"].append({"queue": "q", **job("waits", 103, 95 * MINUTE), "create": "later"})
+    world.create("waits")
+    world.settle()
+    assert run_cycle(world, 100 * MINUTE + 1) == 110 * MINUTE
+    assert world.preempted() == {}  # 104 by waiting, and so has the one that runs
+    run_cycle(world, 110 * MINUTE)
+    assert set(world.preempted()) == {"runs"}
+
+
 def test_a_workload_that_waiting_let_start_first_is_not_preempted_by_one_that_waited_behind_it() -> None:
     jobs = (job("old", 100, 0), job("new", 102, 45 * MINUTE))
     world = a_world(*jobs, now=45 * MINUTE, aging=TEN_MINUTES, **PREEMPTING)
