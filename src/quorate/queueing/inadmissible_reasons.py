@@ -289,6 +289,7 @@ class ReservedWindow(msgspec.Struct, frozen=True):
     opens: float
     closes: float
     shortages: tuple[Shortage, ...]
+    nodes: int = 0  # nodes on which it would have places, and which the window keeps
 
     @property
     def text(self) -> str:
@@ -299,6 +300,8 @@ class ReservedWindow(msgspec.Struct, frozen=True):
             for short in self.shortages
         ]
         window = f"reserved for {self.reservation} from {start} to {end} UTC"
+        if self.nodes:
+            amounts.append(f"{self.nodes} {'node' if self.nodes == 1 else 'nodes'}")
         return f"{window}: {'; '.join(amounts)}" if amounts else window
 
 

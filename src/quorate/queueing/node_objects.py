@@ -69,11 +69,13 @@ class NodeObjects:
     def put_node(self, node: Node) -> Collection[str]:
         """Return the topology flavors of the node, before and after the change."""
         flavors = self._model.put_node(node)
+        self.ledger.windows.nodes_changed()
         self.ledger.node_changed(node.metadata.name)
         return flavors
 
     def remove_node(self, name: str) -> Collection[str]:
         flavors = self._model.remove_node(name)
+        self.ledger.windows.nodes_changed()
         self.ledger.node_changed(name)
         return flavors
 

@@ -81,6 +81,7 @@ class QueueObjects:
         windows = self.ledger.windows
         if not windows:
             return None
+        self.ledger.now = max(self.ledger.now, now)
         if windows.advance(now):
             self._windows_changed()
         return windows.next_boundary(now)

@@ -15,7 +15,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
-from quorate.placement.topology.tree import Path
+from quorate.placement.topology.tree import HOSTNAME, Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.nodes.foreign_pods import owner_of, usage_on_node
 from quorate.queueing.nodes.occupants import Name, Nominated, Occupant, Owner, Requests
@@ -97,6 +97,11 @@ class TopologyModel(TopologyTrees):
         self._capacity_changed()
 
     # Flavors and nodes.
+
+    def host_name(self, node: str) -> str:
+        """Return the host name of a node, by which leaves are known; its own name if it has none."""
+        known = self.nodes.get(node)
+        return node if known is None else known.metadata.labels.get(HOSTNAME, node)
 
     def put_topology(self, topology: Topology) -> None:
         super().put_topology(topology)

@@ -17,6 +17,7 @@ from quorate.queueing.inadmissible_reasons import (
     NodesLackRoom,
     PlacementRefused,
     PodSetReason,
+    ReservedWindow,
 )
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.pending.entry import Entry, LastAssignment
@@ -33,7 +34,7 @@ from quorate.queueing.scheduling.flavor_assigner import (
     PodSetFlavors,
 )
 from quorate.queueing.scheduling.flavor_combinations import assign_flavors
-from quorate.queueing.scheduling.pod_sets_to_place import may_need_places, pod_sets_to_place
+from quorate.queueing.scheduling.pod_sets_to_place import kept_nodes, may_need_places, pod_sets_to_place
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.state import State
@@ -69,11 +70,27 @@ def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number:
         version = state.ledger.version(queue.node)
         return Nomination(entry, queue, queue.groups, entry.workload, requests, version, None, (), (invalid,))
     assignment, targets = _assign(state, queue, entry, round_number, None)
-    last, reasons = entry.last_assignment, assignment.reasons
+    last, reasons = entry.last_assignment, _with_window(state, queue, entry, assignment)
     assert last is not None, f"{entry.key} was assigned without a record"
     return Nomination(
         entry, queue, queue.groups, entry.workload, requests, last.version, assignment, targets, reasons
     )
+
+
+def _with_window(
+    state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
+) -> tuple[InadmissibleReason, ...]:
+    """Return the reasons; with the window that keeps nodes, if pods have no places beside those nodes."""
+    of_places = (PlacementRefused, NodesLackRoom)
+    if assignment.mode is AssignmentMode.FIT or not any(
+        isinstance(reason, of_places) for reason in assignment.reasons
+    ):
+        return assignment.reasons
+    kept = kept_nodes(state, queue, entry.workload)
+    if kept is None:
+        return assignment.reasons
+    window = ReservedWindow(kept.window.name, *kept.interval, (), len(kept.names))
+    return (*assignment.reasons, window)
 
 
 def is_outdated(nomination: Nomination, shapes: ShapeRegistry) -> bool:

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from quorate.api.kueue import Admission
+from msgspec.structs import replace
+
+from quorate.api.kueue import Admission, Workload
+from quorate.api.meta import Key
 from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.placement.topology.request import NO_TOPOLOGY
 from quorate.queueing.cluster_queue import ClusterQueueState
@@ -19,6 +22,7 @@ from quorate.queueing.scheduling.node_check import pods_to_check
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import PodSetToPlace
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
+from quorate.queueing.windows.window import KeptNodes
 
 
 class RequestedPlaces(NamedTuple):
@@ -72,7 +76,24 @@ def pod_sets_to_place(
         if model.above_hosts and not model.above_hosts.isdisjoint(flavor):
             template = template_of(workload.metadata.namespace, pod_set.template)
         result.append(PodSetToPlace(pods, assigned.count, flavor, template=template, previous=previous))
+    kept = kept_nodes(state, queue, workload) if result else None
+    if kept is not None:
+        result = [replace(pod_set, kept_hosts=kept.names) for pod_set in result]
     return RequestedPlaces(result, frozenset(delayed))
+
+
+def kept_nodes(state: State, queue: ClusterQueueState, workload: Workload) -> KeptNodes | None:
+    """Return the nodes that windows keep from ``workload``, by host name; None: it may use all."""
+    ledger = state.ledger
+    if not ledger.windows.keep_nodes:
+        return None
+    local_queue = Key(workload.metadata.namespace, workload.spec.queue_name)
+    ends = ledger.now + queue.bound(workload).seconds
+    nodes = ((name, node.metadata.labels) for name, node in ledger.topology.nodes.items())
+    kept = ledger.windows.kept_nodes(local_queue, queue.name, ledger.now, ends, nodes)
+    return (
+        None if kept is None else kept._replace(names=frozenset(map(ledger.topology.host_name, kept.names)))
+    )
 
 
 def topology_flavor(

@@ -32,6 +32,7 @@ from quorate.queueing.inadmissible_reasons import (
     NodesLackRoom,
     NoLongerFits,
     ReservedForEarlierWorkload,
+    ReservedWindow,
     TargetsOverlap,
 )
 from quorate.queueing.pending.entry import Entry, PreemptingAssignment, RequeueReason
@@ -436,7 +437,8 @@ class Round:
         if assignment is not None and assignment.needs_room:
             self._ledger.awaiting_room[nomination.queue.node.root] = None
             is_of_shape = not assignment.fewer_need_room and not any(
-                isinstance(reason, NodesLackRoom) and reason.rejecting for reason in reasons
+                isinstance(reason, ReservedWindow) or (isinstance(reason, NodesLackRoom) and reason.rejecting)
+                for reason in reasons
             )
             requeue_reason = requeue_reason if is_of_shape else RequeueReason.GENERIC
         self._offer_plan(nomination)  # it may have lost what it had found

@@ -19,13 +19,14 @@ from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefuse
 from quorate.queueing.nodes.places import Place, Places
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.shape import PodSetShape
-from quorate.queueing.scheduling.pod_sets_to_place import previous_domains, topology_flavor
+from quorate.queueing.scheduling.pod_sets_to_place import kept_nodes, previous_domains, topology_flavor
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import (
     PodSetToPlace,
     limited_request,
     place_pod_sets,
     pod_set_request,
+    without_kept_nodes,
 )
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.topology.replacement import replace_hosts
@@ -69,6 +70,8 @@ class SecondPassPlaces:
         }
         queue = state.ledger.cluster_queues.get(reservation.admission.cluster_queue)
         self._replaced_slice = None if queue is None else state.ledger.replaced_places(workload, queue)
+        kept = None if queue is None else kept_nodes(state, queue, workload)
+        self._kept_hosts: frozenset[str] = frozenset() if kept is None else kept.names
 
     @property
     def flavors(self) -> frozenset[str]:
@@ -150,7 +153,16 @@ class SecondPassPlaces:
             if count:
                 is_read = not self._model.above_hosts.isdisjoint(flavor)
                 template = self._templates[pods.name] if is_read else None
-                to_place.append(PodSetToPlace(pods, count, flavor, template=template, previous=previous))
+                to_place.append(
+                    PodSetToPlace(
+                        pods,
+                        count,
+                        flavor,
+                        template=template,
+                        previous=previous,
+                        kept_hosts=self._kept_hosts,
+                    )
+                )
         placement = place_pod_sets(self._model, to_place, is_empty=is_empty)
         if placement.failures:
             return placement.failures
@@ -199,16 +211,21 @@ class SecondPassPlaces:
         }
         on_hosts = not with_topology
         template = self._templates[assigned.name]
-        pod_set = PodSetToPlace(shape, sum(before.values()), with_topology or names, on_hosts, template)
+        flavors, count = with_topology or names, sum(before.values())
+        kept = self._kept_hosts - {host for *_, host in before}
+        pod_set = PodSetToPlace(shape, count, flavors, on_hosts, template, kept_hosts=kept)
         gates, capacity = model.gates, Capacity(tree, by_leaf)
         staying = self._staying(assigned.name, before, on_hosts=on_hosts)
         staying = {host: pods if tree.leaf_of((host,)) is not None else 0 for host, pods in staying.items()}
         missing = {host: count - staying[host] for (*_, host), count in before.items() if host in staying}
-        found = replace_hosts(
-            capacity,
+        request = (
             limited_request(model, pod_set, capacity, missing)
             if on_hosts
-            else pod_set_request(model, pod_set),
+            else pod_set_request(model, pod_set)
+        )
+        found = replace_hosts(
+            capacity,
+            without_kept_nodes(tree, pod_set, request),
             tuple(before.items()),
             self._failed,
             Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity),

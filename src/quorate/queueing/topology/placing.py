@@ -66,6 +66,7 @@ class PodSetToPlace(msgspec.Struct, frozen=True):
     on_hosts: bool = False  # its flavors have no topology: any of their hosts will do
     template: Template | None = None
     previous: Domains = ()  # the places of the slice that is replaced: its pods stay there
+    kept_hosts: frozenset[str] = frozenset()  # host names of the nodes that windows keep for others
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -136,7 +137,14 @@ def place_pod_sets(
         memo, version = model.empty_placements, model.capacity_version
     key = tuple(
         [
-            (id(pod_set.shape), pod_set.count, pod_set.flavors, pod_set.template, pod_set.previous)
+            (
+                id(pod_set.shape),
+                pod_set.count,
+                pod_set.flavors,
+                pod_set.template,
+                pod_set.previous,
+                pod_set.kept_hosts,
+            )
             for pod_set in pod_sets
         ]
     )
@@ -291,18 +299,18 @@ def _place_unit(
     gates = model.gates
     profile = Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity)
     capacity = Capacity(tree, by_leaf, is_empty, pods_by_leaf)
-    request = pod_set_request(model, workers)
+    request = without_kept_nodes(tree, workers, pod_set_request(model, workers))
     as_of: int | None = None
     if workers.on_hosts:
         limits = _limits(model, workers, capacity, request)
         if limits is not None:
             assert workers.template is not None, "pods without a template have no limits"
             as_of = model.constraints.version(workers.template)
-            request = replace(request, limits=limits.pods)
+            request = without_kept_nodes(tree, workers, replace(request, limits=limits.pods))
         lack = _lack_of_room(capacity, request, limits)
         if lack is not None:
             return lack
-    of_leader = None if leader is None else pod_set_request(model, leader)
+    of_leader = None if leader is None else without_kept_nodes(tree, leader, pod_set_request(model, leader))
     previous = previous_places(tree, workers.previous, None if leader is None else leader.previous)
     if previous is None:
         found = place(capacity, request, of_leader, profile=profile)
@@ -390,6 +398,20 @@ def _lack_of_room(
         fitting_at_most=shortage.fitting_at_most,
         rejecting=rejecting,
     )
+
+
+def without_kept_nodes(tree: DomainTree, pod_set: PodSetToPlace, request: PodSetRequest) -> PodSetRequest:
+    """Return the request without the nodes that windows keep; of a tree above hosts, nothing is left out."""
+    leaves = [
+        leaf
+        for name in (pod_set.kept_hosts if tree.has_hosts else ())
+        if (leaf := tree.leaf_of((name,))) is not None
+    ]
+    if not leaves:
+        return request
+    limits = np.full(tree.leaf_count, pod_set.count) if request.limits is None else request.limits.copy()
+    limits[leaves] = 0
+    return replace(request, limits=limits)
 
 
 def pod_set_request(model: TopologyModel, pod_set: PodSetToPlace) -> PodSetRequest:

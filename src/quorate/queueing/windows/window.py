@@ -1,10 +1,12 @@
 """One Reservation as the admission cycle reads it, and all of them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from quorate.api.meta import Key
 from quorate.api.quorate import Reservation
+from quorate.api.quorate.nodes import Labels, reserved_nodes
 from quorate.api.quorate.occurrences import Interval, occurrences
 from quorate.quota.amount import FlavorResource, base_units
 
@@ -42,11 +44,21 @@ class Window:
         )
 
 
+class KeptNodes(NamedTuple):
+    """The nodes that a workload may not use, as it may run into a window that keeps them."""
+
+    names: frozenset[str]
+    window: Window  # the first to begin
+    interval: Interval
+
+
 class Windows:
     """The windows of all Reservations, by name."""
 
     def __init__(self) -> None:
         self._windows: dict[str, Window] = {}
+        self._with_nodes: list[Window] = []
+        self._nodes: dict[str, frozenset[str]] = {}  # by window, until a node or a window changes
         self._reached: float | None = None  # the last time that ``advance`` got
 
     def __iter__(self) -> Iterator[Window]:
@@ -61,11 +73,61 @@ class Windows:
         if known is not None and known.spec == reservation.spec:
             return False
         self._windows[reservation.metadata.name] = Window(reservation)
+        self._changed()
         return True
 
     def remove(self, name: str) -> bool:
         """Remove a window; return True if there was one."""
-        return self._windows.pop(name, None) is not None
+        if self._windows.pop(name, None) is None:
+            return False
+        self._changed()
+        return True
+
+    def _changed(self) -> None:
+        self._with_nodes = [window for window in self if window.spec.nodes is not None]
+        self.nodes_changed()
+
+    def nodes_changed(self) -> None:
+        """Forget which nodes are kept: a node has changed."""
+        self._nodes.clear()
+
+    @property
+    def keep_nodes(self) -> bool:
+        """Return True if a window keeps nodes."""
+        return bool(self._with_nodes)
+
+    def nodes_of(self, window: Window, nodes: Iterable[tuple[str, Labels]]) -> frozenset[str]:
+        """Return the names of the nodes of a window, given all nodes with their labels."""
+        if window.spec.nodes is None:
+            return frozenset()
+        if window.name not in self._nodes:
+            self._nodes[window.name] = reserved_nodes(window.spec.nodes, nodes)
+        return self._nodes[window.name]
+
+    def kept_nodes(
+        self,
+        local_queue: Key,
+        cluster_queue: str,
+        now: float,
+        ends: float,
+        nodes: Iterable[tuple[str, Labels]],
+    ) -> KeptNodes | None:
+        """Return the nodes that a workload of these queues may not use from ``now`` to ``ends``.
+
+        None: it may use all nodes.
+        """
+        found: list[tuple[Interval, Window]] = []
+        for window in self._with_nodes:
+            if not window.owns(local_queue, cluster_queue):
+                found += [
+                    (interval, window) for interval in window.occurrences(now)[:1] if interval.opens < ends
+                ]
+        if not found:
+            return None
+        interval, first = min(found, key=lambda each: (each[0], each[1].name))
+        listed = list(nodes)
+        names = frozenset().union(*(self.nodes_of(window, listed) for _, window in found))
+        return KeptNodes(names, first, interval) if names else None
 
     def advance(self, now: float) -> bool:
         """Return True if a window has begun or ended since the last call."""
