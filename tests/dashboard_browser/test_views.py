@@ -229,7 +229,9 @@ def test_a_tenant_sees_its_own_workloads_only(board: Dashboard) -> None:
         for path in ("workloads?namespace=blue", "search?q=translate", "workloads?q=translate"):
             answer = page.request.get(f"/api/v1/{path}")
             assert "translate-0" not in answer.text(), path
-        other = json.loads(board.kubectl("get", "workloads", "--namespace", "blue", "--output", "json"))
+        other = json.loads(
+            board.kubectl("get", "workloads.kueue.x-k8s.io", "--namespace", "blue", "--output", "json")
+        )
         names = [each["metadata"]["name"] for each in other["items"]]
         statuses = {page.request.get(f"/api/v1/workloads/blue/{name}").status for name in names}
         assert statuses == {404}

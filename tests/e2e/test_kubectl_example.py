@@ -11,6 +11,7 @@ pytestmark = [
     needs_kubectl(),
 ]
 
+WORKLOADS = "workloads.kueue.x-k8s.io"
 NODES = ("--nodes", "2", "--node-memory", "4315648Ki")
 
 
@@ -37,18 +38,22 @@ def test_partial_gangs_deadlock_on_quota(data_dir: Path) -> None:
             lambda seen: seen.count("Running") == 26 and seen.count("Pending") == 14,
             within_s=30,
         )
-        workloads = rows(kubectl(data_dir, "get", "workloads"))
+        workloads = rows(kubectl(data_dir, "get", WORKLOADS))
         assert sorted(row[1:4] for row in workloads)[:2] == [["user-queue", "cluster-queue", "True"]] * 2
 
         wide = kubectl(data_dir, "get", "clusterqueue", "-o", "wide")
         assert wide.split()[:6] == ["NAME", "COHORT", "STRATEGY", "PENDING", "WORKLOADS", "ADMITTED"]
         assert "BestEffortFIFO" in wide
 
-        described = kubectl(data_dir, "describe", "workload", workloads[0][0])
+        described = kubectl(data_dir, "describe", WORKLOADS, workloads[0][0])
         assert "Quota reserved in ClusterQueue cluster-queue" in described
         assert "Nominal Quota:  16858Mi" in kubectl(data_dir, "describe", "clusterqueue", "cluster-queue")
 
         for name in ("1-quick-job", "2-job1", "3-job2"):
             assert "deleted" in kubectl(data_dir, "delete", "-f", str(EXAMPLE / f"{name}.yaml"))
         poll(lambda: rows(kubectl(data_dir, "get", "pods")), lambda seen: not seen, within_s=30)
-        poll(lambda: rows(kubectl(data_dir, "get", "workloads")), lambda seen: not seen, within_s=30)
+        poll(
+            lambda: rows(kubectl(data_dir, "get", WORKLOADS)),
+            lambda seen: not seen,
+            within_s=30,
+        )

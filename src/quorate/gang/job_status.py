@@ -152,6 +152,8 @@ class _StatusUpdater:
             unschedulable=not_admitted or (reports_readiness and not is_ready),
             keeps_live_groups=self._reports_reasons,
         )
+        if gang.native is not None and gang.phase == PENDING:
+            gang.phase = INQUEUE  # it needs no admission
         if gang.phase not in (INQUEUE, UNKNOWN):
             gang.admission = gang.admission.since(None)
         if before in (RUNNING, UNKNOWN) and gang.phase == PENDING and self._is_restarted(gang):

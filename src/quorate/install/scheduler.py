@@ -7,7 +7,7 @@ groups, which is not a subresource in Volcano's definition, and the node or volu
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.api import kueue, volcano
+from quorate.api import kueue, native_groups, volcano
 from quorate.api.core import device_claims
 from quorate.api.kueue import provisioning
 from quorate.api.scheduler_configuration import DEFAULT_FILE, in_force
@@ -41,6 +41,9 @@ SCHEDULER_RULES: Final = (
         "writing the status of pod groups as a subresource", volcano.GROUP, ("podgroups/status",),
         ("patch",),
     ),
+    PolicyRule("reading Kubernetes' own pod groups", native_groups.GROUP, ("podgroups",), READ),
+    PolicyRule("writing conditions of Kubernetes' own pod groups", native_groups.GROUP,
+               ("podgroups/status",), ("patch",)),
     PolicyRule("reading queues, and creating the two default queues", volcano.GROUP, ("queues",),
                (*READ, "create")),
     PolicyRule("writing the status of queues", volcano.GROUP, ("queues/status",), ("patch",)),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api import codec, kueue
+from quorate.api import codec, kueue, native_groups
 from quorate.api.core import Namespace
 from quorate.api.core.pod import Pod
 from quorate.api.core.policy import PodDisruptionBudget
@@ -22,6 +22,7 @@ from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.topology import HyperNode
 from quorate.gang.cache.from_objects import differ_only_in_status
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.native_groups import as_volcano_group, native_key, native_terms
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import plural_of
@@ -33,6 +34,7 @@ from quorate.kube.resources import (
     DEVICE_CLASSES,
     HYPER_NODES,
     NAMESPACES,
+    NATIVE_POD_GROUPS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PLACEABLE_NODES,
@@ -116,6 +118,22 @@ def hyper_node_feed(model: Model) -> Feed[HyperNode]:
     return cluster_feed(HYPER_NODES, model.set_hyper_node, model.remove_hyper_node, _hyper_nodes_differ)
 
 
+def native_group_feed(model: Model, removed: Callable[[Key], object]) -> Feed[native_groups.PodGroup]:
+    """Return the feed of Kubernetes' own pod groups, which most clusters do not serve.
+
+    ``removed`` is called with the key of the gang of each group that is deleted.
+    """
+
+    def put(group: native_groups.PodGroup) -> None:
+        model.set_group(as_volcano_group(group), native_terms(group.spec))
+
+    def remove(key: Key) -> None:
+        model.remove_group(native_key(key))
+        removed(native_key(key))
+
+    return Feed(NATIVE_POD_GROUPS, put, remove, _native_groups_differ)
+
+
 def subscribe_informers(
     client: Client, feeds: tuple[Feed[Any], ...], changed: Callable[[], object]
 ) -> dict[Resource[Any], Informer[Any]]:
@@ -165,6 +183,7 @@ async def load_model(
     optional: tuple[Feed[Any], ...] = (
         hyper_node_feed(model),
         placed_workload_feed(model),
+        native_group_feed(model, lambda _: None),
         *device_feeds(model),
     )
     served = [feed for feed in optional if await serves(client, feed.resource)]
@@ -191,6 +210,13 @@ def _specs_differ(old: CSINode, new: CSINode) -> bool:
 
 def _hyper_nodes_differ(old: HyperNode, new: HyperNode) -> bool:
     return old.spec != new.spec
+
+
+def _native_groups_differ(old: native_groups.PodGroup, new: native_groups.PodGroup) -> bool:
+    """Return True if more differs than the status, which the scheduler itself writes."""
+    return (old.metadata.uid, old.spec) != (new.metadata.uid, new.spec) or (
+        old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+    )
 
 
 def _places_differ(old: PlacedWorkload, new: PlacedWorkload) -> bool:

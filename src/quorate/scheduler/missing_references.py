@@ -13,6 +13,7 @@ from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
 from quorate.gang.cache.from_objects import pod_group_key
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.native_groups import native_name
 from quorate.gang.cache.task import TaskStatus
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
@@ -74,6 +75,9 @@ class MissingReferences:
         group = pod_group_key(pod, self._schedulers)
         if group is None or pod.node_name or pod.metadata.deletion_timestamp is not None:
             return None
+        if native_name(group) is not None:
+            gang = self._model.gangs.get(group)
+            return None if gang is not None and gang.exists else group
         return group if self._groups.get(group) is None else None
 
     async def _report_pod(self, key: Key) -> None:
@@ -81,10 +85,8 @@ class MissingReferences:
         group = None if pod is None else self._missing_group(pod)
         if pod is not None and group is not None:
             regarding = reference_to(PLACEABLE_PODS, pod)
-            message = (
-                f"pod group {group} does not exist, and this pod is placed with it "
-                f"(create it, or remove the annotation {GROUP_NAME})"
-            )
+            remedy = "" if native_name(group) else f", or remove the annotation {GROUP_NAME}"
+            message = f"pod group {group} does not exist, and this pod is placed with it (create it{remedy})"
             self._events.event(regarding, "Warning", "FailedScheduling", message, "Scheduling", unique=True)
 
     async def _report_group(self, key: Key) -> None:

@@ -20,6 +20,7 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import UNSCHEDULABLE, PodGroup, Queue
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.native_groups import native_name
 from quorate.gang.outcome import Bind, Eviction, Outcome
 from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources
 from quorate.gang.session_run import SessionFailed, run_session
@@ -33,6 +34,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault, fault_of
 from quorate.kube.resources import (
+    NATIVE_POD_GROUPS,
     PLACEABLE_NODES,
     PLACEABLE_PODS,
     POD_GROUPS,
@@ -48,12 +50,14 @@ from quorate.scheduler.feeds import (
     device_feeds,
     gang_feeds,
     hyper_node_feed,
+    native_group_feed,
     placed_workload_feed,
     serves,
     subscribe_informers,
 )
 from quorate.scheduler.limits import DISCOVERY_INTERVAL_S, PAUSE_DURING_BINDS_S, REST_PER_SESSION
 from quorate.scheduler.missing_references import MissingReferences
+from quorate.scheduler.native_group_status import NativeGroupStatusWriter
 from quorate.scheduler.observer import (
     Bound,
     SchedulerObserver,
@@ -120,6 +124,7 @@ class Scheduler:
         self._statuses = PodGroupStatusWriter(
             client, clock, self._groups, self.model, self._gate, subresource=status_subresource
         )
+        self._native_statuses = NativeGroupStatusWriter(client, clock)
         unreadable_group = FaultCondition(UNSCHEDULABLE, "True", status_subresource)
         self._fault_conditions = FaultConditionWriter(client, clock, {POD_GROUPS: unreadable_group})
         self._built_in_queues = BuiltInQueues(client, clock, self._queues)
@@ -162,6 +167,8 @@ class Scheduler:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
             await self._follow_if_served(tasks, hyper_node_feed(self.model))
             await self._follow_if_served(tasks, placed_workload_feed(self.model))
+            native_groups = native_group_feed(self.model, self._native_statuses.forget)
+            await self._follow_if_served(tasks, native_groups)
             for feed in device_feeds(self.model):
                 await self._follow_if_served(tasks, feed)
             for informer in self._informers.values():
@@ -171,6 +178,7 @@ class Scheduler:
             for writer in self._fault_conditions.writers:
                 tasks.create_task(writer.run(), name="conditions of unreadable objects")
             tasks.create_task(self._statuses.run(), name="pod group statuses")
+            tasks.create_task(self._native_statuses.run(), name="conditions of native pod groups")
             tasks.create_task(self._queue_statuses.run(), name="queue statuses")
             tasks.create_task(self._nominator.run(), name="nominations")
             tasks.create_task(self._pod_conditions.run(), name="pod conditions")
@@ -243,6 +251,8 @@ class Scheduler:
                 model.set_gang_aside(key)
                 resource: Resource[Any] = POD_GROUPS
                 obj: Any = self._groups.get(key)
+                if native_name(key) is not None:
+                    self._native_statuses.failed(key, subject.uid, str(error))
             case Pod():
                 key, resource, obj = subject.metadata.key, PLACEABLE_PODS, subject
                 model.set_unreadable_pod(key, subject.node_name)
@@ -258,16 +268,26 @@ class Scheduler:
     def _execute(self, tasks: asyncio.TaskGroup, outcome: Outcome) -> None:
         self._binder.start(tasks, outcome.binds)
         self._statuses.write(outcome.statuses, {bind.gang for bind in outcome.binds})
+        self._native_statuses.write(outcome.statuses)
+        self._native_statuses.disrupted(filter(self._is_of_whole_group, outcome.evictions))
         self._queue_statuses.session_ended()
         for eviction in outcome.evictions:
             self._evictor.start(tasks, eviction)
         self._nominator.write(outcome.nominations)
         for event in outcome.events:
+            native = native_name(event.gang)
             regarding = reference(POD_GROUPS, event.gang, event.uid)
+            if native is not None:
+                regarding = reference(NATIVE_POD_GROUPS, native, event.uid)
             self._events.event(regarding, event.type, event.reason, event.message)
         self._pod_conditions.write(outcome.pending_reasons)
         if self._provisioning is not None:
             self._provisioning.publish(self._groups_without_nodes(outcome))
+
+    def _is_of_whole_group(self, eviction: Eviction) -> bool:
+        """Return True if a native group is evicted that is disrupted as a whole."""
+        gang = self.model.gangs.get(eviction.gang)
+        return gang is not None and gang.native is not None and gang.native.disrupted_as_a_whole
 
     def _groups_without_nodes(self, outcome: Outcome) -> list[Key]:
         """Return the groups that are not admitted because the nodes lack resources."""

@@ -110,7 +110,7 @@ class EnqueuePass:
             if gang.is_active:
                 if gang.has_started or gang.is_terminating:
                     self.admission.charge(gang)
-                else:
+                elif gang.native is None:
                     unstarted.append(gang)
         unstarted.sort(key=self._admitted_at)
         # All reservations end first: a group is checked without the reservations of those after it.

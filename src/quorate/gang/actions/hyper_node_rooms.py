@@ -21,6 +21,7 @@ from quorate.gang.outcome import EvictionAction
 from quorate.gang.pending_reasons import HyperNodesTooSmall, NoSuchTier, PendingReason
 from quorate.gang.session.session import Session
 from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroupRoom
+from quorate.placement.hyper_nodes.label_domains import LABEL_TIER
 from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.vectors import Mask
@@ -99,7 +100,7 @@ def finders_after_evictions(
     if limit is None:
         yield session.node_finder
         return
-    search, cluster = session.domain_search, session.cluster
+    search, cluster = session.domain_search_for(limit), session.cluster
     highest = highest_tier(search, limit)
     if highest is None or not victim_nodes:
         return
@@ -136,4 +137,6 @@ def check_topology(session: Session, gang: Gang) -> PendingReason | None:
 
 def highest_tier(search: DomainSearch, limit: TierLimit) -> int | None:
     """Return the highest tier that ``limit`` allows; None: every tier, or with a hard limit none."""
+    if limit.label is not None:
+        return LABEL_TIER
     return limit.tier if limit.tier_name is None else search.index.tier_named(limit.tier_name)

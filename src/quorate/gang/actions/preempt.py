@@ -9,6 +9,7 @@ holds for Volcano's name ``gangpreempt``, with which only gangs of lower priorit
 
 from quorate.gang.actions.allocate import allocate_minimum, allocate_nominated
 from quorate.gang.actions.hyper_node_rooms import hard_limit, is_pipelined, may_have_victims
+from quorate.gang.actions.native_preemption import preempt_for_native_group
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.victim_search import VictimSearch, evict_tasks
 from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
@@ -33,7 +34,8 @@ def preempt(session: Session) -> None:
             _preempt_for(session, gang)
         if not session.settings.preempt.only_lower_gangs:
             for gang in preemptors:
-                _preempt_within_gang(session, gang)
+                if gang.native is None:
+                    _preempt_within_gang(session, gang)
 
 
 def place_nominated(session: Session) -> None:
@@ -61,6 +63,8 @@ def preempt_for(session: Session, gang: Gang) -> bool:
 
 def _preempt_for(session: Session, gang: Gang) -> bool:
     with session.model.room_lent_to(gang):
+        if gang.native is not None:
+            return preempt_for_native_group(session, gang)
         if hard_limit(gang) is not None and place_without_evictions(session, gang):
             return True
         if _preempt_other_gangs(session, gang):
@@ -74,7 +78,7 @@ def is_preemptor(session: Session, gang: Gang, action: EvictionAction) -> bool:
         session.may_have_nodes(gang)
         and may_have_victims(session, gang, action)
         and bool(gang.schedulable)
-        and session.is_starving(gang)
+        and (session.is_starving(gang) or (gang.native is not None and action == "preempt"))
         and session.invalid_reason(gang) is None
     )
 

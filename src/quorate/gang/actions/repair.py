@@ -24,7 +24,7 @@ def evict_partial_gangs(session: Session) -> None:
     if not session.rules.prefers_short or repair_timeout_s is None:
         return
     for gang in session.gangs:
-        if not is_partially_bound(gang):
+        if gang.native is not None or not is_partially_bound(gang):
             gang.admission = gang.admission.partially_bound(None)
             continue
         since = gang.admission.partial_since

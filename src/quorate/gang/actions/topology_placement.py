@@ -59,10 +59,12 @@ class _Filling:
     ``room`` None: all of the domain is one part.
     """
 
-    def __init__(self, session: Session, domain: Domain, room: PodGroupRoom | None) -> None:
+    def __init__(
+        self, session: Session, search: DomainSearch, domain: Domain, room: PodGroupRoom | None
+    ) -> None:
         self.domain = domain
         self._session = session
-        parts = [domain.nodes] if room is None else session.domain_search.parts(domain, room)
+        parts = [domain.nodes] if room is None else search.parts(domain, room)
         self.has_parts = len(parts) > 1
         self._parts = [PartFinder(session.node_finder, part) for part in parts]
         self._next: dict[tuple[Shape, Capacity], int] = {}  # the parts before take no pod of the shape
@@ -113,8 +115,8 @@ class TopologyPlacement:
         self._gang = gang
         self._trials = trials
         self._is_nominated = is_nominated(gang)
-        self._search: DomainSearch = session.domain_search
         self._limit = gang.topology.limit
+        self._search: DomainSearch = session.domain_search_for(self._limit)
         self._tasks = tasks_to_place(session, gang, best_effort=True)  # those that have no node yet
         self._filling: _Filling | None = None  # of the last turn: later members go there if they fit
         self._failed: dict[Shape, Diagnosis | None] = {}
@@ -186,14 +188,16 @@ class TopologyPlacement:
             return None
         filling = self._filling
         if filling is None or filling.domain is not domain:
-            filling = _Filling(self._session, domain, room_of(self._session, self._tasks, (), 1))
+            filling = _Filling(
+                self._session, self._search, domain, room_of(self._session, self._tasks, (), 1)
+            )
         all_needed = self._gang.min_member >= len(self._gang.tasks)
         self._place(self._tasks, filling, statement, all_needed=all_needed)
         has_shapes = len({task.shape for task in self._tasks}) > 1
         if has_shapes and filling.has_parts and not self._session.is_pipelined(self._gang):
             # Other members may fit only the part that the first ones have used.
             statement.undo_after(0)
-            filling = _Filling(self._session, domain, None)
+            filling = _Filling(self._session, self._search, domain, None)
             self._place(self._tasks, filling, statement, all_needed=all_needed)
         return filling
 
@@ -240,7 +244,7 @@ class TopologyPlacement:
         """Place a sub group, or one more member of a complete one; return True if it was placed."""
         group = unit.group
         if group is None:
-            filling = _Filling(self._session, domain, room_of(self._session, unit.tasks, (), 1))
+            filling = _Filling(self._session, self._search, domain, room_of(self._session, unit.tasks, (), 1))
             return self._place(unit.tasks, filling, statement, all_needed=False)
         counts = group.task_counts
         needed = max(1, group.policy.sub_group_size - counts.ready - counts.pipelined)
@@ -250,7 +254,7 @@ class TopologyPlacement:
         limit = tier_limit(group.policy.network_topology)
         for each in self._sub_group_domains(limit, room, domain, within):
             before = len(statement.moves)
-            filling = _Filling(self._session, each, room)
+            filling = _Filling(self._session, self._search, each, room)
             if self._place_sub_group(unit.tasks, needed, filling, statement):
                 return True
             self._failed |= filling.failed

@@ -34,6 +34,7 @@ from quorate.api.volcano import Queue as QueueObject
 from quorate.gang.admission_record import admission_record
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.group_owner import group_owner
+from quorate.gang.cache.native_groups import NativeTerms, native_group_of
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.sub_groups import gang_topology
 from quorate.gang.cache.task import Task, TaskStatus
@@ -52,12 +53,14 @@ _WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 def pod_group_key(pod: Pod, schedulers: Collection[str]) -> Key | None:
-    """Return the key of the pod's group.
+    """Return the key of the pod's group, of the native one if it has two.
 
     ``None``: it has none, or another scheduler places the pod.
     """
+    if pod.spec.scheduler_name not in schedulers:
+        return None
     name = pod.metadata.annotations.get(GROUP_NAME)
-    return Key(pod.metadata.namespace, name) if name and pod.spec.scheduler_name in schedulers else None
+    return native_group_of(pod) or (Key(pod.metadata.namespace, name) if name else None)
 
 
 def task_status_of(pod: Pod) -> TaskStatus:
@@ -246,8 +249,9 @@ def has_status(group: PodGroup, status: GangStatus) -> bool:
     )
 
 
-def set_group_fields(gang: Gang, group: PodGroup) -> None:
+def set_group_fields(gang: Gang, group: PodGroup, native: NativeTerms | None) -> None:
     """Set the fields of ``gang`` that follow from the metadata and spec of its pod group alone."""
+    gang.native = native
     metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
     gang.generation += 1
     gang.uid, gang.spec, gang.owner = metadata.uid, spec, group_owner(group)
@@ -256,7 +260,9 @@ def set_group_fields(gang: Gang, group: PodGroup) -> None:
     gang.min_member = spec.min_member
     gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
     gang.quota_minimum = quota_amounts(spec.min_resources or {})
-    if spec.network_topology is not None or spec.sub_group_policy:
+    if native is not None:
+        gang.set_topology(native.topology)
+    elif spec.network_topology is not None or spec.sub_group_policy:
         gang.set_topology(gang_topology(spec))
     elif gang.topology is not None:
         gang.set_topology(None)

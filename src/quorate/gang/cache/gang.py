@@ -12,6 +12,7 @@ from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition, PodGroupSpec
 from quorate.gang.admission_record import NO_ADMISSION, AdmissionRecord
 from quorate.gang.cache.group_owner import NO_OWNER, UNSEEN, GroupOwner
+from quorate.gang.cache.native_groups import NativeTerms
 from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended
 from quorate.gang.cache.reported_status import ReportedStatus
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
@@ -105,6 +106,7 @@ class Gang:
     min_member: int = 0
     min_resources: Mapping[str, int] | None = None  # in base units; None: no reservation is made
     quota_minimum: Mapping[str, int] = field(default_factory=dict)  # minResources, by the names of quotas
+    native: NativeTerms | None = None  # of a pod group of Kubernetes; None: it is Volcano's
     topology: GangTopology | None = None  # None: its members may be anywhere, and it has no sub groups
     sub_groups: SubGroups | None = None  # of its tasks; None without policies
     priority: int = 0
@@ -228,7 +230,10 @@ class Gang:
         """Whether it is not admitted: its pods should not exist, and none is placed.
 
         A completed group with new members, but too few that are left of those before, waits like a new one.
+        A native group needs no admission.
         """
+        if self.native is not None:
+            return False
         if self.phase != "Completed":
             return self.phase in ("", "Pending")
         counts = self.task_counts
@@ -240,7 +245,7 @@ class Gang:
 
         Members that are being deleted do not count.  New members wait until the group is admitted anew.
         """
-        if self.phase not in ("Running", "Unknown"):
+        if self.phase not in ("Running", "Unknown") or self.native is not None:
             return False
         counts = self.task_counts
         has_nodes = any(counts.by_status[status] for status in ALLOCATED_STATUSES)

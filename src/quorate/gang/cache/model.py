@@ -36,6 +36,7 @@ from quorate.gang.cache.from_objects import (
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.held_places import HeldPlaces
 from quorate.gang.cache.left_room import LeftRoom
+from quorate.gang.cache.native_groups import NativeTerms
 from quorate.gang.cache.pod_shapes import PodShapes
 from quorate.gang.cache.pods_on_nodes import PodsOnNodes
 from quorate.gang.cache.priority_classes import PriorityClasses
@@ -351,23 +352,26 @@ class Model:
 
     # Pod groups, queues, quotas and priority classes.
 
-    def set_group(self, group: PodGroup) -> None:
+    def set_group(self, group: PodGroup, native: NativeTerms | None = None) -> None:
         self.revision += 1
         gang = self._gang(group.metadata.key)
         self._set_aside.discard(gang.key)
         self._unreadable_groups.pop(gang.key, None)
         recreated = gang.exists and gang.uid != group.metadata.uid
         spec_changed = gang.exists and not recreated and gang.spec != group.spec
-        set_group_fields(gang, group)
+        set_group_fields(gang, group, native)
         self._gang_of_owner[gang.owner.uid] = gang.key
         self._set_held(gang)
-        gang.priority = self.priority_classes.value(group.spec.priority_class_name)
+        named = group.spec.priority_class_name
+        gang.priority = self.priority_classes.value(named) if native is None else native.priority
         self._set_quota_admission(gang, quota_admission(group))
         if recreated:
             self._assumed.drop_status(gang.key)
             gang.reported.start_afresh()
             gang.ended = 0
-        if not self._assumed.is_status_stale(group):
+        # Of a native group only the first status is read, because it has less than the gang's.
+        is_first = native is None or recreated or gang.reported.written is None
+        if is_first and not self._assumed.is_status_stale(group):
             self._assumed.drop_status(gang.key)
             gang.set_status(status_from_object(group))
         if spec_changed or gang.admission.is_of_other(group.spec):
@@ -463,8 +467,7 @@ class Model:
         that no watch has reported yet.
         """
         key, new = quota.metadata.key, quota_from_object(quota)
-        before = self.quotas.get(key)
-        if before is not None and observed_at is not None:
+        if (before := self.quotas.get(key)) is not None and observed_at is not None:
             new = new.following(before, observed_at)
         self.quotas[key] = new
 
@@ -490,7 +493,7 @@ class Model:
     def _update_priorities(self) -> None:
         self.revision += 1
         for gang in self.gangs.values():
-            if gang.spec is not None:
+            if gang.spec is not None and gang.native is None:
                 gang.priority = self.priority_classes.value(gang.spec.priority_class_name)
 
 

@@ -15,16 +15,19 @@ from quorate.gang.cache.task import Task, TaskCounts, TaskStatus
 
 
 class TierLimit(NamedTuple):
-    """How far apart pods may be; both fields are None without a limit, so that lower tiers are preferred."""
+    """How far apart pods may be; all fields are None without a limit, so that lower tiers are preferred."""
 
     tier: int | None = None
     tier_name: str | None = None
+    label: str | None = None  # of which all nodes have the same value, in place of a HyperNode
 
     @property
     def is_hard(self) -> bool:
-        return self.tier is not None or self.tier_name is not None
+        return self != NO_LIMIT
 
     def __str__(self) -> str:
+        if self.label is not None:
+            return f"label {self.label}"
         return f"tier {self.tier_name}" if self.tier is None else f"tier ≤ {self.tier}"
 
 

@@ -38,6 +38,10 @@ def gang(session: Session, entry: PluginEntry) -> PluginCallbacks:
         surpluses: dict[Key, MinMemberSurplus] = {}
         victims = []
         for victim in candidates:
+            if (native := session.gang_of(victim).native) is not None:
+                if not native.disrupted_as_a_whole:
+                    victims.append(victim)
+                continue
             if victim.gang not in surpluses:
                 surpluses[victim.gang] = MinMemberSurplus(session.gang_of(victim), by_role=by_role)
             if surpluses[victim.gang].allows(victim):
@@ -46,6 +50,8 @@ def gang(session: Session, entry: PluginEntry) -> PluginCallbacks:
         return victims
 
     def has_no_surplus(preemptor: Gang, victim: Gang) -> bool:
+        if victim.native is not None:
+            return victim.native.disrupted_as_a_whole
         return victim.task_counts.ready <= victim.min_member or victim.sub_groups is not None
 
     return PluginCallbacks(

@@ -21,6 +21,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.queue_accounts import Account, Path, SessionAccounts
 from quorate.gang.cache.reservations import requested, requested_beside_members
+from quorate.gang.cache.sub_groups import TierLimit
 from quorate.gang.cache.task import CHARGED_STATUSES, Task, TaskStatus
 from quorate.gang.outcome import (
     AdmittedGang,
@@ -49,6 +50,7 @@ from quorate.gang.session.callbacks import (
 )
 from quorate.gang.session.statement import Move, Statement
 from quorate.placement.hyper_nodes.domains import DomainSearch
+from quorate.placement.hyper_nodes.label_domains import LabelDomains
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.resources import Amounts
 from quorate.placement.shapes import Shape
@@ -87,6 +89,7 @@ class Session:
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
         self._limited_shapes: dict[tuple[Shape, tuple[str, ...]], Shape] = {}  # by the full node groups
+        self._label_searches: dict[str, DomainSearch] = {}  # by label
         self._held: dict[Key, Task] = {}  # allocated or pipelined until the session ends
 
     # Extension points.
@@ -119,6 +122,17 @@ class Session:
         self.model.hyper_nodes.refresh()
         weights = next(iter(all_callbacks(self.callbacks.hyper_node_order)), NetworkTopologyArguments())
         return DomainSearch(self.model.hyper_nodes, self.node_finder, weights.resources)
+
+    def domain_search_for(self, limit: TierLimit | None) -> DomainSearch:
+        """Return the search among the HyperNodes, or among the values of the label that ``limit`` names."""
+        if limit is None or limit.label is None:
+            return self.domain_search
+        if limit.label not in self._label_searches:
+            domains = LabelDomains(self.cluster, limit.label)
+            self._label_searches[limit.label] = DomainSearch(
+                domains, self.node_finder, {}, largest_first=True
+            )
+        return self._label_searches[limit.label]
 
     def hold_suspended_gangs(self) -> None:
         """Keep gangs Pending, or make them so again, that have no quota of their cluster queue.

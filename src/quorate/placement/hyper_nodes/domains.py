@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from quorate.placement.cluster import Cluster
 from quorate.placement.framework import Capacity
 from quorate.placement.hyper_nodes.index import HyperNodeIndex, Tier
+from quorate.placement.hyper_nodes.label_domains import LabelDomains
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, Vector
@@ -61,8 +62,17 @@ class PodGroupRoom:
 class DomainSearch:
     """The search among the HyperNodes of ``index``; ``weights`` are those of resources in the order."""
 
-    def __init__(self, index: HyperNodeIndex, finder: NodeFinder, weights: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        index: HyperNodeIndex | LabelDomains,
+        finder: NodeFinder,
+        weights: Mapping[str, int],
+        *,
+        largest_first: bool = False,
+    ) -> None:
+        """``largest_first``: of one tier, the domain with room for most pods of a group comes first."""
         self.index = index
+        self._largest_first = largest_first
         self._finder = finder
         self._cluster: Cluster = finder.cluster
         self._weights = weights
@@ -93,7 +103,8 @@ class DomainSearch:
             now = self._fitting(tier, group, Capacity.IDLE, within)
             scores = self._scores(tier, group.pods)
             count = group.count
-            order = np.lexsort((found, -scores[found], now[found] < group.needed, future[found] < count))
+            short = -now[found] if self._largest_first else future[found] < count
+            order = np.lexsort((found, -scores[found], now[found] < group.needed, short))
             for number in found[order].tolist():
                 name = tier.names[number]
                 nodes = self.index.nodes(name)

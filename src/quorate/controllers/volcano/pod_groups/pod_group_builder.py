@@ -35,7 +35,8 @@ SCALABLE_KINDS: Final = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
 
 def needs_pod_group(pod: Pod) -> bool:
-    return not pod.group_name and not pod.is_leaving and not pod.has_ended
+    has_group = pod.group_name or pod.spec.scheduling_group is not None
+    return not has_group and not pod.is_leaving and not pod.has_ended
 
 
 def pod_group_name(pod: Pod) -> str:

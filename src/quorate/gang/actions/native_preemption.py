@@ -1,0 +1,145 @@
+"""Evictions for native pod groups, by the rules of kube-scheduler's workload-aware preemption.
+
+Everything in the queue with a lower priority than the group may be evicted: a gang as a whole, or single pods
+of a native group that is disrupted by pod.  The least important are evicted until enough members of the group
+have room; then each victim is spared, the most important first, without which they still have.
+
+Of equal priority gangs are more important than pods, larger gangs than smaller ones, and older than newer
+ones.  Nothing is evicted for a group that must be within one topology domain.
+
+Source: Kubernetes 1.36, KEP-5710.  In its place the search begins with all victims evicted; the result is the
+same, because a group that has room without some pods has room without more of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from quorate.api.meta import Key
+from quorate.gang.actions.hyper_node_rooms import hard_limit
+from quorate.gang.actions.ordering import tasks_to_place
+from quorate.gang.actions.victim_search import awaits_evictions, carry_out
+from quorate.gang.actions.whole_gang_eviction import is_evictable
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import EVICTABLE_STATUSES, Task
+from quorate.gang.session.callbacks import all_callbacks
+from quorate.gang.session.session import Session
+from quorate.gang.session.statement import Statement
+from quorate.placement.node_finder import Choice
+
+MAX_PLACEMENTS = 5_000
+"""Of tasks placed again to find out which victims a group does not need."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Tasks that are evicted together, or not at all."""
+
+    tasks: Sequence[Task]
+    priority: int
+    is_gang: bool
+
+    @property
+    def importance(self) -> tuple[int, bool, int]:
+        """What decides which of two units is more important; of equal ones the older unit is."""
+        return (self.priority, self.is_gang, len(self.tasks) * self.is_gang)
+
+    @property
+    def creation_order(self) -> tuple[float, Key]:
+        return min(task.creation_order for task in self.tasks)
+
+
+def preempt_for_native_group(session: Session, gang: Gang) -> bool:
+    """Evict what members of ``gang`` need; return False, without evictions, if nothing suffices."""
+    tasks = tasks_to_place(session, gang, best_effort=True)
+    if hard_limit(gang) is not None or not tasks or not all(task.may_preempt for task in tasks):
+        return False
+    if any(awaits_evictions(session, task) for task in tasks) or gang.task_counts.pipelined:
+        return False
+    needed = max(1, gang.min_member - gang.task_counts.ready)
+    newest_first = sorted(_units(session, gang), key=lambda unit: unit.creation_order, reverse=True)
+    units = sorted(newest_first, key=lambda unit: unit.importance)
+    with session.statement() as statement:
+        victims = _first_sufficient(session, statement, tasks, needed, units)
+        if not victims:
+            return False
+        victims = _without_unneeded(session, statement, tasks, needed, victims)
+        _evict(statement, victims)
+        placed = _place(session, statement, tasks)
+        assert placed >= needed, f"{gang.key} had room before"
+        carry_out(session, statement, gang, "preempt")
+    return True
+
+
+def _units(session: Session, preemptor: Gang) -> Iterator[_Unit]:
+    protections = list(all_callbacks(session.callbacks.protected))
+    for gang in session.gangs:
+        if gang is preemptor or gang.queue != preemptor.queue:
+            continue
+        if gang.native is None or gang.native.disrupted_as_a_whole:
+            if gang.priority < preemptor.priority and is_evictable(session, gang):
+                yield _Unit(gang.with_status(*EVICTABLE_STATUSES), gang.priority, is_gang=True)
+            continue
+        for task in gang.with_status(*EVICTABLE_STATUSES):
+            is_protected = task.critical or any(protects(task) for protects in protections)
+            if task.priority < preemptor.priority and task.preemptable and not is_protected:
+                yield _Unit((task,), task.priority, is_gang=False)
+
+
+def _first_sufficient(
+    session: Session, statement: Statement, tasks: Sequence[Task], needed: int, units: Sequence[_Unit]
+) -> Sequence[_Unit]:
+    """Return the shortest beginning of ``units`` without which ``needed`` tasks have room; () if none."""
+    low, high = 1, len(units)
+    if not units or not _suffice(session, statement, tasks, needed, units):
+        return ()
+    while low < high:
+        middle = (low + high) // 2
+        if _suffice(session, statement, tasks, needed, units[:middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return units[:low]
+
+
+def _without_unneeded(
+    session: Session, statement: Statement, tasks: Sequence[Task], needed: int, victims: Sequence[_Unit]
+) -> Sequence[_Unit]:
+    kept, left = list(victims), MAX_PLACEMENTS
+    for victim in reversed(victims):
+        left -= len(tasks) + len(kept)
+        if left < 0:
+            break
+        rest = [unit for unit in kept if unit is not victim]
+        if rest and _suffice(session, statement, tasks, needed, rest):
+            kept = rest
+    return kept
+
+
+def _suffice(
+    session: Session, statement: Statement, tasks: Sequence[Task], needed: int, units: Sequence[_Unit]
+) -> bool:
+    """Return True if ``needed`` of ``tasks`` have room without ``units``; nothing is evicted afterwards."""
+    _evict(statement, units)
+    placed = _place(session, statement, tasks)
+    statement.undo_after(0)
+    return placed >= needed
+
+
+def _evict(statement: Statement, units: Sequence[_Unit]) -> None:
+    for unit in units:
+        for task in unit.tasks:
+            statement.evict(task)
+
+
+def _place(session: Session, statement: Statement, tasks: Sequence[Task]) -> int:
+    """Pipeline the tasks that have room; return how many."""
+    placed = 0
+    for task in tasks:
+        queue = session.queue_of(session.gang_of(task))
+        if not session.allocatable(queue, task):
+            continue
+        match session.node_finder.best(session.shape_of(task), task.nominated_node):
+            case Choice(node, _):
+                statement.pipeline(task, node)
+                placed += 1
+    return placed

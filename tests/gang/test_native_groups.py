@@ -1,0 +1,136 @@
+"""Kubernetes' own pod groups: the laws of their placement."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.api import codec, native_groups
+from quorate.api.meta import Condition, Key, at_epoch
+from quorate.api.volcano import PodGroupCondition
+from quorate.gang.cache.native_groups import (
+    as_volcano_group,
+    native_key,
+    native_name,
+    native_terms,
+    scheduled_condition,
+)
+from tests.gang.native_world import PRIORITIES, NativeWorld
+
+Json = dict[str, Any]
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Json:
+    nodes = [
+        {"name": f"n{index}", "cpu": draw(st.sampled_from((2, 4, 8))), "rack": f"r{index % 2}"}
+        for index in range(draw(st.integers(1, 4)))
+    ]
+    steps: list[Json] = []
+    for index in range(draw(st.integers(1, 6))):
+        pods = draw(st.integers(1, 4))
+        group: Json = {"name": f"g{index}", "pods": pods, "cpu": draw(st.integers(1, 4))}
+        if draw(st.booleans()):
+            group["minCount"] = draw(st.integers(1, pods))
+        if draw(st.booleans()):
+            group["topology"] = "rack"
+        if draw(st.booleans()):
+            group["priority"] = draw(st.sampled_from(sorted(PRIORITIES)))
+        group["disruption"] = draw(st.sampled_from(("Pod", "PodGroup")))
+        steps.append({"add": group})
+    return {"nodes": nodes, "steps": steps}
+
+
+@settings(max_examples=200, deadline=None)
+@given(world=worlds())
+def test_groups_are_placed_and_disrupted_by_their_terms(world: Json) -> None:
+    played = NativeWorld(world)
+    groups = {step["add"]["name"]: step["add"] for step in world["steps"]}
+    racks = {node["name"]: node["rack"] for node in world["nodes"]}
+    before: dict[str, Json] = {}
+    for step in world["steps"]:
+        rows = played.play(step)
+        newest = step["add"]
+        for name, row in rows.items():
+            group, was = groups[name], before.get(name, {"bound": 0, "disrupted": 0})
+            lost = row["disrupted"] - was["disrupted"]
+            if not row["disrupted"]:
+                assert row["bound"] == 0 or row["bound"] >= group.get("minCount", 1)
+            if lost:
+                assert PRIORITIES.get(group.get("priority", ""), 0) < PRIORITIES[newest["priority"]]
+                assert "topology" not in newest
+                assert rows[newest["name"]]["bound"] > 0
+                if group["disruption"] == "PodGroup":
+                    assert lost == was["bound"]
+            if "topology" in group:
+                nodes = (pod.node_name for pod in played.pods.values() if pod.node_name)
+                named = {pod.node_name for key, pod in played.pods.items() if key.name.startswith(f"{name}-")}
+                assert len({racks[node] for node in named & set(nodes)}) <= 1
+        before = rows
+
+
+def a_group(**spec: Any) -> native_groups.PodGroup:
+    metadata = {"name": "g", "namespace": "team", "uid": "u", "annotations": spec.pop("annotations", {})}
+    policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    return codec.convert(native_groups.PodGroup, {"metadata": metadata, "spec": policy | spec})
+
+
+def test_a_native_group_has_a_key_that_no_volcano_group_can_have() -> None:
+    assert native_key(Key("team", "g")) == Key("team", "scheduling.k8s.io/g")
+    assert native_name(native_key(Key("team", "g"))) == Key("team", "g")
+    assert native_name(Key("team", "g")) is None
+
+
+def test_a_native_group_is_admitted_into_its_queue() -> None:
+    group = as_volcano_group(a_group(annotations={"scheduling.volcano.sh/queue-name": "research"}))
+    assert (group.spec.min_member, group.spec.queue, group.status.phase) == (3, "research", "Inqueue")
+    basic = as_volcano_group(a_group(schedulingPolicy={"basic": {}}))
+    assert (basic.spec.min_member, basic.spec.queue) == (1, "default")
+
+
+def test_terms_of_a_native_group() -> None:
+    topology = {"topology": [{"key": "rack"}]}
+    terms = native_terms(a_group(priority=7, disruptionMode="PodGroup", schedulingConstraints=topology).spec)
+    assert terms.priority == 7
+    assert terms.disrupted_as_a_whole
+    assert terms.topology is not None
+    assert str(terms.topology.limit) == "label rack"
+    assert native_terms(a_group().spec) == (0, False, None)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "want"),
+    [
+        pytest.param([], None, id="nothing is known yet"),
+        pytest.param([("Unschedulable", "NotEnoughTasks", "2 of 3")],
+                     ("False", "Unschedulable", "NotEnoughTasks: 2 of 3"), id="the group waits"),
+        pytest.param([("Scheduled", "ready", "1 more waits")],
+                     ("True", "Scheduled", "1 more waits"), id="the group is placed"),
+        pytest.param([("Scheduled", "ready", ""), ("Unschedulable", "NotEnoughTasks", "2 of 3")],
+                     ("True", "Scheduled", ""), id="a group that was placed stays so"),
+    ],
+)  # fmt: skip
+def test_the_condition_of_a_native_group(
+    conditions: list[tuple[str, str, str]], want: tuple[str, str, str] | None
+) -> None:
+    stored = tuple(
+        PodGroupCondition(type=type_, status="True", reason=reason, message=message)
+        for type_, reason, message in conditions
+    )
+    condition = scheduled_condition(stored)
+    got = None if condition is None else (condition.status, condition.reason, condition.message)
+    assert got == want
+
+
+def test_a_new_leader_reads_what_was_written() -> None:
+    written = Condition(
+        type="PodGroupScheduled",
+        status="False",
+        reason="Unschedulable",
+        message="NotEnoughTasks: 2 of 3",
+        last_transition_time=at_epoch(0.0),
+    )
+    status = native_groups.PodGroupStatus(conditions=(written,))
+    group = native_groups.PodGroup(metadata=a_group().metadata, spec=a_group().spec, status=status)
+    assert scheduled_condition(as_volcano_group(group).status.conditions) == written
