@@ -222,10 +222,10 @@ wheel: $(STAMP) ## build the wheel into dist/, from a commit always the same
 requirements: wheel ## write deploy/requirements.txt, the files that the image installs, from constraints.txt
 	@$(BIN)/python .ci/requirements
 
-image: wheel ## build the container image, and its bill of materials into dist/; IMAGE=NAME CONTAINER=podman
+image: wheel ## build the container image, and its bill of materials into dist/; IMAGE=NAME CONTAINER=podman BASE=OTHER
 	@.ci/sbom $(CURRENT) >dist/quorate-$(CURRENT).cdx.json
 	@command -v $(CONTAINER) >/dev/null || { echo "there is no $(CONTAINER): name docker, podman or buildah with CONTAINER="; exit 1; }
-	@SOURCE_DATE_EPOCH=$(COMMITTED) $(CONTAINER) build --file deploy/Dockerfile --build-arg SOURCE_DATE_EPOCH=$(COMMITTED) --tag $(IMAGE) .
+	@SOURCE_DATE_EPOCH=$(COMMITTED) $(CONTAINER) build --file deploy/Dockerfile --build-arg SOURCE_DATE_EPOCH=$(COMMITTED) $(BASE:%=--build-arg BASE=%) --tag $(IMAGE) .
 
 chart: $(BIN)/helm ## package the Helm chart into dist/, for `helm push` to an OCI registry
 	@$(BIN)/helm package deploy/helm/quorate --destination dist
