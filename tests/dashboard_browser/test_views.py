@@ -1,6 +1,7 @@
 """The views of one cluster: what they show, how they are moved between, and what tenants see."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -239,3 +240,89 @@ def test_a_tenant_sees_its_own_workloads_only(board: Dashboard) -> None:
         page.get_by_role("menuitem", name="Log out").click()
         page.get_by_label("Token", exact=True).wait_for(timeout=WITHIN_MS)
         assert page.request.get("/api/v1/workloads").status == 401
+
+
+TOO_WIDE = """() => [...document.querySelectorAll(".scroll-x")]
+    .filter(table => table.scrollWidth > table.clientWidth).map(table => table.textContent)"""
+CUT_OFF = """() => [...document.querySelectorAll(".as-cards td, [role=row] [role=cell]")]
+    .filter(cell => cell.getBoundingClientRect().right > innerWidth + 1).map(cell => cell.textContent)"""
+
+
+def test_the_rows_of_lists_are_cards_on_a_phone(board: Dashboard) -> None:
+    with board.page(size=PHONE) as page:
+        lists = {
+            "/queues": ("red/main", "Waiting"),
+            first_workload(page, "train-0"): ("train-0", "Node"),
+        }
+        for place, (text, label) in lists.items():
+            page.goto(place)
+            page.get_by_text(text).first.wait_for()
+            cell = page.locator(f"td[data-label='{label}']").first
+            expect(cell).to_be_visible()
+            shown = cell.evaluate("cell => getComputedStyle(cell, '::before').content")
+            assert shown == f'"{label}"', "each value has the name of its column beside it"
+            assert page.evaluate(TOO_WIDE) == [], place
+            assert page.evaluate(CUT_OFF) == [], place
+            assert overflow(page) <= 0, place
+            heights = page.locator(".as-cards tr").evaluate_all("rows => rows.map(row => row.clientHeight)")
+            assert max(heights) < PHONE[1] / 3, "several rows are visible at a time"
+
+
+def test_lists_say_how_old_their_data_are_once_the_page_does_not_follow_the_cluster(board: Dashboard) -> None:
+    with board.page() as page:
+        page.goto("/queues")
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        expect(page.get_by_text("As it was")).to_have_count(0)
+        page.route("**/api/v1/events", lambda route: route.abort())
+        page.reload()
+        lists = page.get_by_text(re.compile("^As it was [0-9]+s ago$"))
+        expect(lists).to_have_count(2)  # cluster queues and local queues
+        page.goto("/workloads")
+        expect(lists).to_have_count(1)
+        page.unroute("**/api/v1/events")
+        expect(lists).to_have_count(0)
+
+
+@pytest.fixture
+def twins(board: Dashboard) -> Iterator[None]:
+    """Run a job of one pod with two containers, which uses one cpu of a quota of a thousand."""
+    quota = {"name": "cpu", "nominalQuota": 1000}, {"name": "memory", "nominalQuota": "1000Gi"}
+    flavor = {"name": "tas-flavor", "resources": [*quota]}
+    group = {"coveredResources": ["cpu", "memory"], "flavors": [flavor]}
+    version = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
+    where = {"name": "large", "namespace": "blue"}
+    running = job("blue", "twins", "large", pods=1, cpu=1)
+    containers = running["spec"]["template"]["spec"]["containers"]
+    containers.append({"name": "sidecar", "image": "example.com/logs:1"})
+    objects = [
+        {**version, "kind": "ClusterQueue", "metadata": {"name": "large"},
+         "spec": {"namespaceSelector": {}, "resourceGroups": [group]}},
+        {**version, "kind": "LocalQueue", "metadata": where, "spec": {"clusterQueue": "large"}},
+        running,
+    ]  # fmt: skip
+    board.create({"apiVersion": "v1", "kind": "List", "items": objects})
+    ready = "--for=jsonpath={.status.ready}=1"
+    board.kubectl("wait", "job/twins", "--namespace=blue", "--timeout=60s", ready)
+    yield
+    board.kubectl("delete", "job/twins", "localqueue/large", "clusterqueue/large", "--namespace=blue")
+
+
+@pytest.mark.usefixtures("twins")
+def test_the_log_of_a_pod_with_several_containers_is_that_of_the_chosen_one(board: Dashboard) -> None:
+    with board.page() as page:
+        page.goto(first_workload(page, "twins"))
+        page.get_by_role("button", name="Log of twins").click()
+        choice = page.get_by_role("dialog").get_by_label("Container")
+        expect(choice).to_have_value("main")
+        with page.expect_request("**/log?container=sidecar"):
+            choice.select_option("sidecar")
+        assert violations(page) == []
+
+
+@pytest.mark.usefixtures("twins")
+def test_one_cpu_of_a_thousand_is_seen(board: Dashboard) -> None:
+    with board.page() as page:
+        page.goto("/queues?resource=cpu")
+        bar = page.get_by_role("img", name="tas-flavor, cpu: 1 of 1,000 reserved")
+        width = bar.locator("[data-kind='admitted']").evaluate("bar => bar.getBoundingClientRect().width")
+        assert width >= 3

@@ -914,6 +914,7 @@ export interface components {
             node: string;
             ready: boolean;
             reason: string;
+            containers: string[];
         };
         /** EventRow */
         EventRow: {

@@ -4,6 +4,7 @@ import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link } from "react-router";
 import { ProblemError } from "../api/client";
+import { DataAge } from "./DataAge";
 import { Icon, type IconName } from "./Icon";
 import css from "./PageState.module.css";
 
@@ -93,7 +94,13 @@ export function Answered<T>({
   what: string;
   children: (data: T) => ReactNode;
 }) {
-  if (query.data !== undefined) return children(query.data);
+  if (query.data !== undefined)
+    return (
+      <>
+        <DataAge query={query} />
+        {children(query.data)}
+      </>
+    );
   if (query.isError) return <ErrorState error={query.error} what={what} retry={() => void query.refetch()} />;
   return <Loading what={what} />;
 }

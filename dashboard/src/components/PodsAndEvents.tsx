@@ -40,7 +40,7 @@ export function PodsPanel({
         <p className={css.none}>{whenNone}</p>
       ) : (
         <div className="scroll-x" tabIndex={0} role="region" aria-label="Table: Pods">
-          <table className="table">
+          <table className="table as-cards">
             <thead>
               <tr>
                 <th scope="col">Pod</th>
@@ -56,11 +56,11 @@ export function PodsPanel({
                     {pod.name}
                     {severalSets && <span className="small muted"> {pod.podSet}</span>}
                   </td>
-                  <td>
+                  <td data-label="Phase">
                     <StateBadge state={pod.phase} />
                     {pod.phase === "Running" && !pod.ready && <span className="small muted"> not ready</span>}
                   </td>
-                  <td>
+                  <td data-label="Node">
                     {pod.node ? (
                       <Link to={`/nodes?node=${encodeURIComponent(pod.node)}`}>{pod.node}</Link>
                     ) : (
@@ -69,7 +69,9 @@ export function PodsPanel({
                       </span>
                     )}
                   </td>
-                  <td>{pod.phase !== "Pending" && <PodLogButton namespace={namespace} pod={pod.name} />}</td>
+                  <td data-label="Output">
+                    {pod.phase !== "Pending" && <PodLogButton namespace={namespace} pod={pod} />}
+                  </td>
                 </tr>
               ))}
             </tbody>

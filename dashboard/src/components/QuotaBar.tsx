@@ -22,7 +22,7 @@ export function QuotaBar({ use }: { use: QuotaUse }) {
           key={kind}
           className={css.segment}
           data-kind={kind}
-          style={{ left: `${from * 100}%`, width: `${(to - from) * 100}%` }}
+          style={{ left: `min(${from * 100}%, 100% - 3px)`, width: `${(to - from) * 100}%` }}
         />
       ))}
       <span className={css.nominal} style={{ width: `${nominal * 100}%` }} />

@@ -5,7 +5,7 @@ import { phasesOf, totals } from "./milestones";
 import { formatAmount, formatShare, parseQuantity } from "./quantity";
 import { extent, resourcesOf, scarcestResource, segments } from "./quota";
 import { linesOf, namedLines } from "./series";
-import { formatAge, formatDuration, formatEstimate } from "./time";
+import { dataAge, formatAge, formatDuration, formatEstimate } from "./time";
 import { plural, spaced, withNames } from "./words";
 
 const GIB = 2 ** 30;
@@ -244,4 +244,18 @@ test("each kind of search hit has an address", () => {
     "/gangs/ns/mpi",
     "/nodes?node=host-1",
   ]);
+});
+
+describe("the age of an answer", () => {
+  const answer = { dataUpdatedAt: 1_000_000, isRefetchError: false };
+  const lost = { kind: "reconnecting", since: 1_020_000, attempt: 1 } as const;
+
+  test("it is up to date while the page follows the cluster", () =>
+    expect(dataAge({ kind: "live" }, answer, 1_060_000)).toBeNull());
+  test("it is as old as the last contact, which would have told a change", () =>
+    expect(dataAge(lost, answer, 1_060_000)).toBe(40_000));
+  test("it is not said before some seconds have passed", () =>
+    expect(dataAge(lost, answer, 1_024_000)).toBeNull());
+  test("one that cannot be read again is as old as it is", () =>
+    expect(dataAge({ kind: "live" }, { ...answer, isRefetchError: true }, 1_060_000)).toBe(60_000));
 });

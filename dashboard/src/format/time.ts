@@ -1,4 +1,5 @@
 // Durations and points in time, short enough for a table.
+import type { LiveState } from "../api/live";
 
 const UNITS: [string, number][] = [
   ["d", 86_400],
@@ -49,4 +50,21 @@ export function formatClock(at: string, now: number): string {
   const clock = time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
   const sameDay = time.toDateString() === new Date(now).toDateString();
   return sameDay ? clock : `${time.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock}`;
+}
+
+const OLD_MS = 5_000;
+
+/**
+ * Return the age of an answer in ms; null if it is up to date, or not older than some seconds. An answer that
+ * was read again in vain is as old as the last one; one that was not read again is as old as the last contact.
+ */
+export function dataAge(
+  live: LiveState,
+  answer: { dataUpdatedAt: number; isRefetchError: boolean },
+  now: number,
+): number | null {
+  if (live.kind === "live" && !answer.isRefetchError) return null;
+  const contact = live.kind === "reconnecting" && !answer.isRefetchError ? live.since : 0;
+  const age = now - Math.max(answer.dataUpdatedAt, contact);
+  return age > OLD_MS ? age : null;
 }

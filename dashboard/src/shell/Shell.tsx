@@ -5,6 +5,7 @@ import { useSubmissionQueues } from "../api/queries";
 import type { Session } from "../api/types";
 import { Icon, type IconName } from "../components/Icon";
 import { useLive } from "./useLive";
+import { LiveStateContext } from "../api/liveState";
 import { LiveIndicator } from "./LiveIndicator";
 import { SearchDialog } from "./SearchDialog";
 import { ShortcutsDialog } from "./ShortcutsDialog";
@@ -98,7 +99,7 @@ export function Shell({
         ))}
       </nav>
       <main id="content" className={css.content} tabIndex={-1}>
-        {children}
+        <LiveStateContext value={live}>{children}</LiveStateContext>
       </main>
       <SearchDialog opened={searching} onClose={() => setSearching(false)} />
       <ShortcutsDialog opened={showingKeys} onClose={() => setShowingKeys(false)} views={views} />

@@ -210,6 +210,7 @@ class PodRow(Answer):
     node: str
     ready: bool
     reason: str  # why it does not run
+    containers: tuple[str, ...]  # that have a status; those of its initialization last
 
 
 class Milestone(Answer):

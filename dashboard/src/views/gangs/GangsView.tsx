@@ -1,4 +1,6 @@
+import { Button } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
+import { useState } from "react";
 import { Link } from "react-router";
 import { useGangQueues, usePodGroups } from "../../api/queries";
 import type { GangQueueRow, PodGroupRow } from "../../api/types";
@@ -13,12 +15,14 @@ import { plural } from "../../format/words";
 import css from "./GangsView.module.css";
 
 const PHASES = ["Pending", "Inqueue", "Running", "Unknown", "Completed"];
-const PAGE = 200;
+const PAGE = 200; // and how many more are shown at a time
+const MOST = 500; // of one answer
 const FILTERS = ["q", "namespace", "queue", "phase"];
 
 export default function GangsView() {
   const [filters, change] = useFilters(FILTERS);
-  const groups = usePodGroups({ ...filters, limit: PAGE });
+  const [shown, setShown] = useState(PAGE);
+  const groups = usePodGroups({ ...filters, limit: shown });
   const queues = useGangQueues();
   const narrow = useMediaQuery("(max-width: 760px)", false, { getInitialValueInEffect: false });
   const filtered = FILTERS.some((name) => filters[name]);
@@ -77,7 +81,18 @@ export default function GangsView() {
             )}
             {page.total > page.items.length && (
               <p className={css.more}>
-                {page.items.length} of {page.total.toLocaleString("en")} are shown: filter to see others.
+                {page.items.length} of {page.total.toLocaleString("en")} are shown.{" "}
+                {shown < MOST ? (
+                  <Button
+                    size="compact-xs"
+                    variant="default"
+                    onClick={() => setShown(Math.min(MOST, shown + PAGE))}
+                  >
+                    More
+                  </Button>
+                ) : (
+                  "Filter to see others."
+                )}
               </p>
             )}
           </Panel>

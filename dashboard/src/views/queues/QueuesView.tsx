@@ -177,7 +177,7 @@ export function LocalQueueTable({
   const [shown, setShown] = useState(SHOWN);
   return (
     <div className="scroll-x" tabIndex={0} role="region" aria-label="Table: Local queues">
-      <table className="table">
+      <table className="table as-cards">
         <thead>
           <tr>
             <th scope="col">Local queue</th>
@@ -205,15 +205,21 @@ export function LocalQueueTable({
                 {!withClusterQueue && stateOf(queue) !== "Active" && <StateBadge state={stateOf(queue)} />}
               </td>
               {withClusterQueue && (
-                <td>
+                <td data-label="Cluster queue">
                   <Link to={queueAddress(queue.clusterQueue)}>{queue.clusterQueue}</Link>
                 </td>
               )}
-              <td className="end number">{queue.pending.toLocaleString("en")}</td>
-              <td className="end number">{queue.reserving.toLocaleString("en")}</td>
-              <td className="end number">{queue.admitted.toLocaleString("en")}</td>
+              <td className="end number" data-label="Waiting">
+                {queue.pending.toLocaleString("en")}
+              </td>
+              <td className="end number" data-label="With quota">
+                {queue.reserving.toLocaleString("en")}
+              </td>
+              <td className="end number" data-label="Admitted">
+                {queue.admitted.toLocaleString("en")}
+              </td>
               {withClusterQueue && (
-                <td>
+                <td data-label="State">
                   <StateBadge state={stateOf(queue)} />
                 </td>
               )}

@@ -182,7 +182,7 @@ function StopOrResume({ detail }: { detail: WorkloadDetail }) {
 function PodSets({ podSets }: { podSets: readonly PodSetRow[] }) {
   return (
     <div className="scroll-x" tabIndex={0} role="region" aria-label="Table: Pod sets">
-      <table className="table">
+      <table className="table as-cards">
         <thead>
           <tr>
             <th scope="col">Pod set</th>
@@ -198,27 +198,27 @@ function PodSets({ podSets }: { podSets: readonly PodSetRow[] }) {
               <td>
                 <code>{podSet.name}</code>
               </td>
-              <td className="number nowrap">
+              <td className="number nowrap" data-label="Pods">
                 {podSet.admittedPods !== null && podSet.admittedPods !== podSet.pods
                   ? `${podSet.admittedPods} of ${podSet.pods}`
                   : podSet.pods}
                 {podSet.minPods !== null && <span className="small muted"> at least {podSet.minPods}</span>}
               </td>
-              <td>
+              <td data-label="Each pod requests">
                 {Object.entries(podSet.requests).map(([resource, quantity]) => (
                   <div key={resource} className="nowrap">
                     <code>{resource}</code> {quantity}
                   </div>
                 ))}
               </td>
-              <td>
+              <td data-label="Flavor">
                 {[...new Set(Object.values(podSet.flavors))].map((flavor) => (
                   <div key={flavor}>
                     <code>{flavor}</code>
                   </div>
                 ))}
               </td>
-              <td>
+              <td data-label="Placed in">
                 {podSet.domains.map((domain) => (
                   <div key={domain} className="small">
                     {domain}

@@ -2,6 +2,7 @@ import { useMediaQuery } from "@mantine/hooks";
 import { Link } from "react-router";
 import { useClusterQueues, useLocalQueues, useSession } from "../../api/queries";
 import type { WorkloadRow, WorkloadState } from "../../api/types";
+import { DataAge } from "../../components/DataAge";
 import { ChoiceFilter, FilterBar, TextFilter, useFilters } from "../../components/FilterBar";
 import { Empty, ErrorState, Loading } from "../../components/PageState";
 import { StateBadge } from "../../components/StateBadge";
@@ -107,6 +108,7 @@ export default function WorkloadsView() {
           onChange={(sort) => change({ sort })}
         />
       </FilterBar>
+      {first.data && <DataAge query={first} />}
       {first.isPending && <Loading what="the workloads" />}
       {first.isError && !first.data && (
         <ErrorState error={first.error} what="the workloads" retry={() => void first.refetch()} />

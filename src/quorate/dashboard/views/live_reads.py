@@ -88,6 +88,10 @@ def pod_rows(pods: Iterable[StartedPod]) -> tuple[PodRow, ...]:
             node=pod.spec.node_name,
             ready=is_true(pod.status.conditions, "Ready"),
             reason=wait_text(pod),
+            containers=tuple(
+                status.name
+                for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
+            ),
         )
         for pod in pods
     ]

@@ -1,1 +1,0 @@
-import{_ as e,vt as t}from"./PageState-Cdy0XHzv.js";var n=t();function r({to:t,label:r}){return(0,n.jsxs)(`nav`,{"aria-label":`Breadcrumb`,className:`small`,children:[(0,n.jsx)(e,{to:t,children:r}),` `,(0,n.jsx)(`span`,{className:`muted`,"aria-hidden":!0,children:`/`})]})}export{r as t};

@@ -1,1 +1,0 @@
-import{Ut as e,Yt as t}from"./PageState-Cdy0XHzv.js";var n=t(e(),1);function r(e){(0,n.useEffect)(()=>{document.title=`${e} · Quorate`},[e])}export{r as t};
