@@ -185,7 +185,7 @@ CONTROLLERS: Final = (
     ControllerRow(lambda run: _of(CohortController(run.context, run.driver.state).reconciler)),
     ControllerRow(_objects_in_use),
     ControllerRow(lambda run: _of(PriorityController(run.context).reconciler)),
-    ControllerRow(lambda run: _of(ReservationController(run.context).reconciler)),
+    ControllerRow(lambda run: _of(ReservationController(run.context, run.driver.state).reconciler)),
     ControllerRow(_outside_quota, lambda configuration: configuration.outside_quota.mode != "Off"),
     ControllerRow(_batch_jobs),
     ControllerRow(_pods, lambda configuration: queues_pods(configuration.integrations)),

@@ -111,6 +111,7 @@ PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
 ADMISSION_CHECK: Final = "AdmissionCheck"
 NODE_FAILURES: Final = "NodeFailures"
 START_REFUSED: Final = "StartRefused"  # also of JobUpdated=False and DeactivationTarget
+RESERVED_WINDOW: Final = "ReservedWindow"
 CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
 LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
 DEACTIVATED: Final = "Deactivated"  # alone (by the user) or as a prefix of DeactivatedDueTo<cause>

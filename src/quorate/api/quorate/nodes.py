@@ -14,7 +14,7 @@ def reserved_nodes(reserved: ReservedNodes, nodes: Iterable[tuple[str, Labels]])
 
     Of a number of nodes they are the first in the order of their names.
     """
-    if reserved.names:
+    if reserved.names or (reserved.selector is None and reserved.count is None):
         return frozenset(reserved.names)
     selector = reserved.selector
     selected: Iterator[str] = (

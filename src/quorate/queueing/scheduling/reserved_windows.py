@@ -59,7 +59,7 @@ class ReservedWindows:
         reached = [
             _Reached(window, interval, pool)
             for window in self._ledger.windows
-            if window.amounts and root in (pool := self._pool(window))
+            if window.amounts and root in (pool := self.pool(window))
             for interval in window.occurrences(self._now)
             if interval.opens < ends
         ]
@@ -117,14 +117,15 @@ class ReservedWindows:
                     if window.owns(holder.reservation.local_queue, holder.queue.name)
                 )
                 kept += max(0, window.amounts.get(pair, 0) - own)
-            total = self._total(pool, pair)
+            total = self.total(pool, pair)
             available = max(0, total - held - kept)
             if needed > available:
                 at_most = max(0, total - refusing.window.amounts[pair])
                 shortages.append(Shortage(pair.flavor, pair.resource, needed, available, at_most))
         return tuple(shortages)
 
-    def _pool(self, window: Window) -> Pool:
+    def pool(self, window: Window) -> Pool:
+        """Return the roots of the trees of which a window keeps amounts."""
         if window.name not in self._pools:
             self._pools[window.name] = frozenset(queue.node.root for queue in self._owning(window))
         return self._pools[window.name]
@@ -144,7 +145,7 @@ class ReservedWindows:
             if (queue := ledger.cluster_queues.get(name)) is not None:
                 yield queue
 
-    def _total(self, pool: Pool, pair: FlavorResource) -> int:
+    def total(self, pool: Pool, pair: FlavorResource) -> int:
         """Return the nominal quota of all queues and cohorts of a pool."""
         known = self._totals.get((pool, pair))
         if known is None:

@@ -67,6 +67,9 @@ class Windows:
     def __bool__(self) -> bool:
         return bool(self._windows)
 
+    def get(self, name: str) -> Window | None:
+        return self._windows.get(name)
+
     def put(self, reservation: Reservation) -> bool:
         """Add or replace a window; return True if it differs from the one before."""
         known = self._windows.get(reservation.metadata.name)

@@ -1,0 +1,122 @@
+"""Which workloads a window evicts that begins with ``atStart: Evict``, and what conflicts with a window.
+
+Of the workloads that use reserved amounts only as many are evicted as these need, the last of the queue order
+first.  Of those with places on reserved nodes all are.
+"""
+
+from collections.abc import Iterator
+
+from quorate.api.kueue import Workload
+from quorate.api.quorate.occurrences import Interval
+from quorate.queueing.cluster_queue import Reservation
+from quorate.queueing.ledger import Ledger
+from quorate.queueing.scheduling.reserved_windows import ReservedWindows
+from quorate.queueing.windows.window import Window
+from quorate.quota.amount import as_quantity
+
+
+def workloads_to_evict(ledger: Ledger, window: Window, now: float) -> tuple[Workload, ...]:
+    """Return the workloads of others that a window which is open at ``now`` needs evicted."""
+    victims: dict[str, Workload] = {}
+    for reservation in (*_on_nodes(ledger, window), *_beyond_amounts(ledger, window, now)):
+        victims[str(reservation.key)] = reservation.workload
+    return tuple(victims.values())
+
+
+def _evictable(reservation: Reservation, window: Window) -> bool:
+    return (
+        not window.owns(reservation.local_queue, reservation.admission.cluster_queue)
+        and reservation.admitted
+        and not reservation.evicted
+        and reservation.assumed is None
+        and reservation.is_readable
+    )
+
+
+def _on_nodes(ledger: Ledger, window: Window) -> Iterator[Reservation]:
+    model = ledger.topology
+    hosts = frozenset(
+        map(
+            model.host_name,
+            ledger.windows.nodes_of(
+                window, ((name, node.metadata.labels) for name, node in model.nodes.items())
+            ),
+        )
+    )
+    if not hosts:
+        return
+    for reservation in ledger.reservations.values():
+        if _evictable(reservation, window) and any(
+            place.on_host and place.values[-1] in hosts for place in reservation.places.all
+        ):
+            yield reservation
+
+
+def _beyond_amounts(ledger: Ledger, window: Window, now: float) -> Iterator[Reservation]:
+    windows = ReservedWindows(ledger, now)
+    pool = windows.pool(window)
+    holding = [
+        reservation
+        for root in pool
+        for queue in ledger.queues_below(root)
+        for reservation in queue.reservations.values()
+        if not reservation.evicted
+    ]
+    victims = sorted(
+        (reservation for reservation in holding if _evictable(reservation, window)),
+        key=lambda reservation: reservation.order,
+        reverse=True,
+    )
+    gone: set[str] = set()
+    for pair, amount in sorted(window.amounts.items()):
+        own = held = 0
+        for reservation in holding:
+            used = reservation.usage.get(pair, 0)
+            held += used if str(reservation.key) not in gone else 0
+            own += used if window.owns(reservation.local_queue, reservation.admission.cluster_queue) else 0
+        beyond = held + max(0, amount - own) - windows.total(pool, pair)
+        for reservation in victims:
+            used = reservation.usage.get(pair, 0)
+            if beyond > 0 and used and str(reservation.key) not in gone:
+                gone.add(str(reservation.key))
+                beyond -= used
+                yield reservation
+
+
+def find_conflicts(ledger: Ledger, window: Window, now: float) -> tuple[str, ...]:
+    """Return why a window cannot be kept, a sentence each: missing queues, too much, the same nodes."""
+    windows = ReservedWindows(ledger, now)
+    pool = windows.pool(window)
+    found = [
+        f"cluster queue {name} does not exist"
+        for name in window.spec.owners.cluster_queues
+        if name not in ledger.cluster_queues
+    ]
+    current = window.occurrences(now)
+    rivals = [
+        rival for rival in ledger.windows if rival is not window and _overlap(current, rival.occurrences(now))
+    ]
+    for pair, amount in sorted(window.amounts.items()):
+        beside = [rival for rival in rivals if pair in rival.amounts and windows.pool(rival) & pool]
+        total = windows.total(pool, pair)
+        wanted = amount + sum(rival.amounts[pair] for rival in beside)
+        if wanted > total:
+            names = "".join(f", {rival.name}" for rival in sorted(beside, key=lambda rival: rival.name))
+            found.append(
+                f"{pair.resource} in flavor {pair.flavor}: {window.name}{names} reserve "
+                f"{as_quantity(pair.resource, wanted)} of {as_quantity(pair.resource, total)}"
+            )
+    nodes = [(name, node.metadata.labels) for name, node in ledger.topology.nodes.items()]
+    reserved = ledger.windows.nodes_of(window, nodes)
+    found += [
+        f"{rival.name} reserves {len(shared)} of its nodes, such as {min(shared)}"
+        for rival in sorted(rivals, key=lambda rival: rival.name)
+        if (shared := reserved & ledger.windows.nodes_of(rival, nodes))
+    ]
+    return tuple(found)
+
+
+def _overlap(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> bool:
+    return any(
+        first.opens < second.closes and second.opens < first.closes for first in one for second in other
+    )
