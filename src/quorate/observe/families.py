@@ -271,6 +271,16 @@ OURS: Final[tuple[Family, ...]] = (
         sources=("ClusterQueue",),
     ),
     Family(
+        "quorate_admission_wait_by_size_seconds", "histogram", (*_QUEUE, "size", ROLE),
+        "From creation or the last requeue to admission: small workloads use up to a tenth of the nominal "
+        "quota, medium ones up to half", _LONG_WAIT_S, sources=("ClusterQueue",),
+    ),
+    Family(
+        "quorate_cluster_queue_utilisation", "gauge", (*_QUEUE, ROLE),
+        "Quota in use as a part of the nominal quota, of the resource with the largest part",
+        sources=("ClusterQueue",),
+    ),
+    Family(
         "quorate_estimates_timestamp_seconds", "gauge", (ROLE,),
         "Moment of the estimates of when waiting workloads start, seconds since the epoch",
     ),

@@ -62,7 +62,7 @@ class _Gauges(Collector):
         if self._replica.view is not None:
             self._add_estimates(families, self._replica.view.state, role)
             for reading in readings(self._replica.view, recorder.preemption_skips):
-                family = BY_NAME[f"kueue_{reading.name}"]
+                family = BY_NAME.get(f"kueue_{reading.name}") or BY_NAME[f"quorate_{reading.name}"]
                 custom = recorder.custom.of(family.sources, reading.labels)
                 labels = {**custom, **reading.labels, ROLE: role}
                 values = [labels[label] for label in recorder.labels_of(family)]
@@ -132,7 +132,20 @@ def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     current = _status(queue, view.state)
     for status in ("pending", "active", "terminating"):
         yield Reading("cluster_queue_status", of_queue | {"status": status}, float(status == current))
+    yield Reading("cluster_queue_utilisation", of_queue, utilisation(queue))
     yield Reading("cluster_queue_info", of_queue | _tree_labels(queue.node, is_cohort=False), 1.0)
+
+
+def utilisation(queue: ClusterQueueState) -> float:
+    """Return the largest part of a nominal quota that reservations use; 0 without quota."""
+    return max(
+        (
+            queue.totals.reserved_usage.get(pair, 0) / limits.nominal
+            for pair, limits in queue.node.limits.items()
+            if limits.nominal
+        ),
+        default=0.0,
+    )
 
 
 def _pending(queue: ClusterQueueState, view: View) -> Iterator[Reading]:

@@ -15,6 +15,7 @@ from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.exposition import counter_of
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
+from quorate.observe.waits_by_size import wait_by_size
 from quorate.observe.workload_transitions import transition_samples
 from quorate.queueing.decisions import CycleResult, Decision, Preempt, Reserve
 from quorate.queueing.state import State
@@ -133,6 +134,9 @@ class Recorder:
         admission = new.status.admission or old.status.admission
         queue = admission.cluster_queue if admission is not None else ""
         samples = tuple(transition_samples(old, new))
+        if admission is not None and (admitted_to := state.ledger.cluster_queues.get(queue)) is not None:
+            for sample in wait_by_size(old, new, admitted_to):
+                self.record(sample.name, {"cluster_queue": queue, **sample.labels}, sample.seconds)
         local_labels = self._local_queue_labels(new, state) if samples else None
         for sample in samples:
             self.record(f"kueue_{sample.name}", {"cluster_queue": queue, **sample.labels}, sample.seconds)
