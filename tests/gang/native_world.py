@@ -17,17 +17,7 @@ Json = dict[str, Any]
 
 PRIORITIES: Final = {"low": 0, "mid": 100, "high": 1000}
 MAX_SESSIONS: Final = 50  # of one step, until nothing changes
-CONFIGURATION: Final = load_scheduler_configuration(
-    """\
-actions: "allocate, preempt"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: predicates
-  - name: nodeorder
-"""
-).configuration
+CONFIGURATION: Final = load_scheduler_configuration("profile: native").configuration
 
 
 class NativeWorld:

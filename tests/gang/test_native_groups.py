@@ -1,8 +1,17 @@
-"""Kubernetes' own pod groups: the laws of their placement."""
+"""Kubernetes' own pod groups: the laws of their placement, and agreement with kube-scheduler.
 
-from typing import Any
+``native-worlds.jsonl`` has worlds that were generated from seeds and played through kube-apiserver and
+kube-scheduler 1.36.3 with the gates of pod groups: nodes, groups, priorities, topologies, arrivals and
+deletions, one step after the other, with all pods of a group before the group.  After each step it has for
+each group how many pods have a node, how many were disrupted, and the status of PodGroupScheduled.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +28,35 @@ from quorate.gang.cache.native_groups import (
 from tests.gang.native_world import PRIORITIES, NativeWorld
 
 Json = dict[str, Any]
+
+HERE: Final = Path(__file__).parent
+LEAST_AGREEMENT: Final = 0.95
+WORLDS: Final[list[Json]] = [
+    json.loads(line) for line in (HERE / "native-worlds.jsonl").read_text().splitlines()
+]
+DIFFERENCES: Final[list[Json]] = yaml.safe_load((HERE / "native-differences.yaml").read_text())
+FIELDS: Final = ("bound", "disrupted")
+
+
+def disagreements(world: Json) -> tuple[int, int]:
+    """Return how many outcomes of groups differ from kube-scheduler's, and how many there are."""
+    played, differ, total = NativeWorld(world), 0, 0
+    for step, wanted in zip(world["steps"], world["outcome"], strict=True):
+        rows = played.play(step)
+        total += len(wanted)
+        differ += sum(
+            any(rows[name][field] != row[field] for field in FIELDS) for name, row in wanted.items()
+        )
+    return differ, total
+
+
+def test_groups_start_wait_and_are_disrupted_as_with_kube_scheduler() -> None:
+    counts = {world["seed"]: disagreements(world) for world in WORLDS}
+    assert len(counts) == 200
+    differing = {seed for seed, (differ, _) in counts.items() if differ}
+    assert differing == {seed for entry in DIFFERENCES for seed in entry["seeds"]}
+    total = sum(total for _, total in counts.values())
+    assert 1 - sum(differ for differ, _ in counts.values()) / total >= LEAST_AGREEMENT
 
 
 @st.composite

@@ -1,11 +1,11 @@
 """The rules in which the profiles differ.
 
-Each rule departs from Volcano for the reason in the page of deviations: profile ``design`` has all of them,
-and ``compat`` none.
+Each rule departs from Volcano for the reason in the page of deviations: the profiles ``design`` and
+``native`` have all of them, and ``compat`` none.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from quorate.api.scheduler_configuration.actions import Profile
 
@@ -33,6 +33,6 @@ class ProfileRules(NamedTuple):
 
 
 PROFILE_RULES: Final[Mapping[Profile, ProfileRules]] = {
-    profile: ProfileRules(*(profile == "design" for _ in ProfileRules._fields))
-    for profile in ("compat", "design")
+    profile: ProfileRules(*(profile != "compat" for _ in ProfileRules._fields))
+    for profile in get_args(Profile)
 }

@@ -66,7 +66,7 @@ def test_the_bound_on_searched_domains_has_no_effect() -> None:
         ),
         pytest.param(
             "{profile: strict, actions: allocate}",
-            "line 1: profile: 'strict' is not allowed here (write compat or design)",
+            "line 1: profile: 'strict' is not allowed here (write compat or design or native)",
             id="an unknown profile",
         ),
         pytest.param(

@@ -78,6 +78,17 @@ tiers:
   - name: proportion
   - name: nodeorder
 """
+# Of profile native: what kube-scheduler does with Kubernetes' own pod groups.
+NATIVE_FILE: Final = """\
+actions: "allocate, preempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+  - name: predicates
+  - name: nodeorder
+"""
 
 
 class PluginEntry(msgspec.Struct, frozen=True):
@@ -138,6 +149,9 @@ def _refuse_manifests(root: Field) -> None:
 
 def _configuration(fields: LenientSection) -> SchedulerConfiguration:
     profile: Profile = fields.take("profile", choice(get_args(Profile)), "design")
+    if profile == "native" and not ("actions" in fields or "tiers" in fields):
+        native = load_scheduler_configuration(NATIVE_FILE).configuration
+        return msgspec.structs.replace(native, profile=profile)
     if "actions" not in fields:
         fields.at("actions").reject(f"is missing (write {', '.join(ACTIONS[:3])})")
     named = fields.take("actions", _actions, ())

@@ -1,7 +1,7 @@
 """The actions of the gang scheduler's configuration and their arguments.
 
-All arguments except ``predicateErrorCacheEnable`` and ``allowWholeBundle`` are Quorate's own and affect
-profile ``design`` only.
+All arguments except ``predicateErrorCacheEnable`` and ``allowWholeBundle`` are Quorate's own and have no
+effect with profile ``compat``.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import msgspec
 from quorate.api.decoding.lenient import Arguments, duration_or_seconds, exact_number, lenient_boolean
 from quorate.api.decoding.strict import Field, InvalidValue, choice
 
-Profile = Literal["compat", "design"]
+Profile = Literal["compat", "design", "native"]
 Action = Literal["enqueue", "allocate", "backfill", "preempt", "reclaim"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 EnqueueOrder = Literal["fcfs", "fair"]

@@ -220,7 +220,7 @@ def _uids(metadata: ObjectMeta) -> set[Uid]:
 
 def _outlooks(model: Model, settings: SchedulerConfiguration, now: float) -> dict[Key, WaitingGroup]:
     """Return the waiting groups; none if no ``enqueue`` action of the profile ``design`` evaluates them."""
-    if settings.profile != "design" or "enqueue" not in settings.actions:
+    if settings.profile == "compat" or "enqueue" not in settings.actions:
         return {}
     return waiting_groups(model, settings, now)
 
@@ -283,7 +283,7 @@ def _state(
         if is_suspended(group.metadata.annotations) and group.status.phase in ("", PENDING):
             return f"its Workload is not admitted (quorate workload explain podgroup/{group.metadata.name})"
         waits = group.status.phase in ("", PENDING)
-        if waits and "enqueue" in settings.actions and settings.profile == "design":
+        if waits and "enqueue" in settings.actions and settings.profile != "compat":
             return f"queue {group.spec.queue} does not exist, or the pod group is being deleted"
         if group.status.phase == INQUEUE and members < group.spec.min_member:
             return f"its pods may be created: {members} of {group.spec.min_member} exist"
