@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from quorate.api.configuration.planned_starts import BACKFILL
 from quorate.kube.resources import CLUSTER_QUEUES
-from quorate.queueing.planning.rules import BACKFILL
 from quorate.simulate.inputs.lublin_feitelson import ModelledJob, draw_run_time, draw_size, modelled_jobs
 from quorate.simulate.inputs.scenario import Trace
 from quorate.simulate.inputs.world import World, read_world

@@ -100,6 +100,7 @@ def pod_group(given: Mapping[str, Any]) -> PodGroup:
     }
     metadata = _metadata(given)
     metadata["annotations"] = given.get("annotations", {}) | _quota_annotations(metadata["uid"], given)
+    metadata["labels"] = given.get("labels", {})
     if "owner" in given:  # a kind of job, such as batch/v1/Job
         api_version, _, kind = given["owner"].rpartition("/")
         owner = {"apiVersion": api_version, "kind": kind, "name": given["name"], "uid": "job"}
@@ -186,6 +187,8 @@ def _pod(given: Mapping[str, Any], classes: Mapping[str, int]) -> Pod:
         "preemptionPolicy": given.get("preemptionPolicy", "PreemptLowerPriority"),
         "schedulingGates": [{"name": given.get("gate", "test")}] if given.get("gated") else [],
     }
+    if "deadline" in given:
+        spec["activeDeadlineSeconds"] = given["deadline"]
     status: Json = {"phase": given.get("phase", "Pending"), "nominatedNodeName": given.get("nominated", "")}
     if "started" in given:
         status["startTime"] = at_epoch(given["started"])
@@ -198,6 +201,13 @@ def with_node(pod: Pod, name: str) -> Pod:
 
 def with_phase(pod: Pod, phase: str) -> Pod:
     return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, phase=phase))
+
+
+def started(pod: Pod, now: float) -> Pod:
+    """Return ``pod`` as its kubelet reports it when it starts."""
+    return msgspec.structs.replace(
+        pod, status=msgspec.structs.replace(pod.status, phase="Running", start_time=at_epoch(now))
+    )
 
 
 def with_nomination(pod: Pod, name: str) -> Pod:

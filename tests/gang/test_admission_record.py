@@ -31,6 +31,7 @@ def test_times_are_written_in_rfc_3339() -> None:
         "scheduling.volcano.sh/requeue-attempts": None,
         "scheduling.volcano.sh/requeue-spec": None,
         "scheduling.volcano.sh/requeue-not-before": None,
+        "quorate.dev/ends-by": None,
     }
 
 

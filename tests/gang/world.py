@@ -160,11 +160,7 @@ class World:
     def _start(self, names: Any) -> None:
         due = (self.pods[key] for key in self._named(names))
         self.put_pods(
-            [
-                objects.with_phase(pod, "Running")
-                for pod in due
-                if pod.node_name and pod.status.phase == "Pending"
-            ]
+            [objects.started(pod, self.now) for pod in due if pod.node_name and pod.status.phase == "Pending"]
         )
 
     def _replace_evicted(self) -> None:

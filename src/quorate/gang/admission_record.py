@@ -27,8 +27,11 @@ PARTIAL_SINCE: Final = "scheduling.volcano.sh/partially-bound-since"
 REQUEUE_ATTEMPTS: Final = "scheduling.volcano.sh/requeue-attempts"
 REQUEUE_SPEC: Final = "scheduling.volcano.sh/requeue-spec"
 REQUEUE_NOT_BEFORE: Final = "scheduling.volcano.sh/requeue-not-before"
+ENDS_BY: Final = "quorate.dev/ends-by"
 
-_STORED: Final = frozenset({INQUEUE_SINCE, PARTIAL_SINCE, REQUEUE_ATTEMPTS, REQUEUE_SPEC, REQUEUE_NOT_BEFORE})
+_STORED: Final = frozenset(
+    {INQUEUE_SINCE, PARTIAL_SINCE, REQUEUE_ATTEMPTS, REQUEUE_SPEC, REQUEUE_NOT_BEFORE, ENDS_BY}
+)
 _MAX_DOUBLINGS: Final = 62  # from any base, so many doublings exceed any maximum
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
 _YEARS: Final = range(1970, 9999)  # times in them can be written in any time zone
@@ -43,13 +46,16 @@ class AdmissionRecord:
     attempts: int = 0  # how often it was rolled back since it last ran
     attempted_spec: str = ""  # the digest of the spec that was attempted; "" if it is not known
     partial_since: float | None = None  # since when some members, but too few, have nodes
+    ends_by: float | None = None  # it was admitted because it ends by then: a planned start of another group
 
-    def admitted(self, now: float) -> "AdmissionRecord":
-        return replace(self, inqueue_since=now, not_before=None)
+    def admitted(self, now: float, ends_by: float | None = None) -> "AdmissionRecord":
+        return replace(self, inqueue_since=now, not_before=None, ends_by=ends_by)
 
     def since(self, admitted_at: float | None) -> "AdmissionRecord":
         """Return the record with another time of the admission; None: it is over, or the group has run."""
-        return self if self.inqueue_since == admitted_at else replace(self, inqueue_since=admitted_at)
+        if self.inqueue_since == admitted_at:
+            return self
+        return replace(self, inqueue_since=admitted_at, ends_by=None)
 
     def partially_bound(self, since: float | None) -> "AdmissionRecord":
         return self if self.partial_since == since else replace(self, partial_since=since)
@@ -87,6 +93,7 @@ class AdmissionRecord:
             REQUEUE_ATTEMPTS: str(self.attempts) if self.attempts else None,
             REQUEUE_SPEC: (self.attempted_spec or None) if self.attempts else None,
             REQUEUE_NOT_BEFORE: _format_time(self.not_before),
+            ENDS_BY: _format_time(self.ends_by),
         }
 
 
@@ -104,6 +111,7 @@ def admission_record(annotations: Mapping[str, str]) -> AdmissionRecord:
         attempts=int(attempts) if _COUNT.fullmatch(attempts) else 0,
         attempted_spec=annotations.get(REQUEUE_SPEC, ""),
         partial_since=_parse_time(annotations.get(PARTIAL_SINCE)),
+        ends_by=_parse_time(annotations.get(ENDS_BY)),
     )
 
 

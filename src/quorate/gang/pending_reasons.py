@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
+from quorate.api.meta import Key, at_epoch
 from quorate.gang.namespace_quota.evaluation import format_amount
 from quorate.gang.shortage import NEVER_FITS, Shortage, rounded_down, rounded_up
 from quorate.placement.diagnosis import Diagnosis, InsufficientResource
@@ -310,6 +311,53 @@ class AwaitsEvictions:
         return f"{text}, waits for {_count(self.leaving, 'pod')} to leave" if self.leaving else text
 
 
+@dataclass(frozen=True, slots=True)
+class ReservedForEarlierGroup:
+    """It might run at the planned start of an earlier group, and what it needs is kept for that group."""
+
+    reason: ClassVar[str] = "ReservedForEarlierPodGroup"
+    group: Key
+    at: float | None  # epoch seconds; None: it is not known, as a gang without a bound must end first
+    shortages: tuple[Shortage, ...]  # without any, its members find too few nodes beside those that are kept
+    is_of_namespace: bool  # the earlier group is of the same namespace: otherwise it is not named
+
+    def __str__(self) -> str:
+        text = "; ".join(map(str, self.shortages[:MAX_RESOURCES_IN_MESSAGE]))
+        group = f"pod group {self.group.name}" if self.is_of_namespace else "an earlier pod group"
+        until = "" if self.at is None else f", which starts at {_clock(self.at)} at the latest"
+        return f"nodes: reserved for {group}{until}: {text or 'no nodes for all members beside it'}"
+
+
+@dataclass(frozen=True, slots=True)
+class EndsTooLate:
+    """It was admitted because it would end before a planned start, and has not started in time for that."""
+
+    reason: ClassVar[str] = "ReservedForEarlierPodGroup"
+    ends_by: float  # epoch seconds
+
+    def __str__(self) -> str:
+        by = _clock(self.ends_by)
+        return f"it was admitted to end by {by}, the planned start of an earlier group, and would not"
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsPlannedStart:
+    """The nodes lack room for it now, and its start is planned."""
+
+    reason: ClassVar[str] = "NotEnoughResources"
+    unplanned: NotEnoughResources | NotEnoughNodes
+    at: float | None  # epoch seconds; None: not known
+
+    def __str__(self) -> str:
+        if self.at is None:
+            return f"{self.unplanned}; what it needs is kept for it until gangs without a bound end"
+        return f"{self.unplanned}; its start is planned for {_clock(self.at)} at the latest"
+
+
+def _clock(at: float) -> str:
+    return f"{at_epoch(at):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def _members_exist(members: int, needed: int) -> str:
     return f"{members} of {needed} members exist"
 
@@ -375,6 +423,9 @@ PendingReason = (
     | GangUnschedulable
     | FurtherMembersWait
     | AwaitsEvictions
+    | ReservedForEarlierGroup
+    | AwaitsPlannedStart
+    | EndsTooLate
 )
 
 
@@ -406,6 +457,11 @@ def equivalence_key(reason: PendingReason) -> object:
             return (NotEnoughNodes, reason.members, reason.resource, reason.needed)
         case AwaitsEvictions():
             return (AwaitsEvictions, reason.nodes)
+        case AwaitsPlannedStart():
+            return (AwaitsPlannedStart, equivalence_key(reason.unplanned), reason.at)
+        case ReservedForEarlierGroup():
+            shortages = tuple(shortage.equivalence_key for shortage in reason.shortages)
+            return (ReservedForEarlierGroup, reason.group, reason.at, shortages)
         case NetworkTopologyUnsatisfied(never_fits=False):
             return (NetworkTopologyUnsatisfied, reason.limit, reason.needed, reason.sub_group)
         case _:

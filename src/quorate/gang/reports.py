@@ -15,6 +15,7 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import COMPLETED
 from quorate.gang.actions.enqueue import EnqueuePass
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
+from quorate.gang.actions.planned_start import beside_plan
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import ROOT, with_ancestors
 from quorate.gang.cache.queue_accounts import Account, add
@@ -96,10 +97,13 @@ def waiting_groups(model: Model, settings: SchedulerConfiguration, now: float) -
             record = gang.admission
             in_backoff = record.not_before is not None and now < record.not_before
             blocked = enqueue.is_blocked(gang)
+            checks = dict(enqueue.admission.checks(gang, may_evict=not (in_backoff or blocked)))
+            if session.planned_group is not None and not any(checks.values()):
+                checks["planned start"] = beside_plan(session, enqueue.admission, gang)[0]
             result[gang.key] = WaitingGroup(
                 position=position,
                 waiting=waiting,
-                checks=enqueue.admission.checks(gang, may_evict=not (in_backoff or blocked)),
+                checks=checks,
                 plan=enqueue.admission.plans.get(gang.key),
                 blocked=blocked,
                 not_before=record.not_before if in_backoff else None,

@@ -20,6 +20,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.pending_reasons import (
     AwaitsEvictions,
+    AwaitsPlannedStart,
     FurtherMembersWait,
     GangUnschedulable,
     NotEnoughNodes,
@@ -118,7 +119,13 @@ class PodConditionWriter:
 
 def reason_of(pending_reason: PendingReason) -> str:
     match pending_reason:
-        case NotEnoughResources() | NotEnoughNodes() | GangUnschedulable() | FurtherMembersWait():
+        case (
+            NotEnoughResources()
+            | NotEnoughNodes()
+            | AwaitsPlannedStart()
+            | GangUnschedulable()
+            | FurtherMembersWait()
+        ):
             return UNSCHEDULABLE
         case AwaitsEvictions():
             return SCHEDULABLE

@@ -22,7 +22,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.native_groups import native_name
 from quorate.gang.outcome import Bind, Eviction, Outcome
-from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources
+from quorate.gang.pending_reasons import AwaitsPlannedStart, NotEnoughNodes, NotEnoughResources
 from quorate.gang.session_run import SessionFailed, run_session
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
@@ -294,7 +294,7 @@ class Scheduler:
         return [
             key
             for key, pending_reason in outcome.pending_reasons.items()
-            if isinstance(pending_reason, NotEnoughResources | NotEnoughNodes)
+            if isinstance(pending_reason, NotEnoughResources | NotEnoughNodes | AwaitsPlannedStart)
             and (gang := self.model.gangs.get(key)) is not None
             and gang.is_pending
         ]

@@ -6,6 +6,7 @@ import msgspec
 
 from quorate.api.decoding.strict import Section, boolean, choice, duration, integer
 
+BACKFILL: Final = "quorate.dev/backfill"  # annotation of a ClusterQueue, or of a Queue of pod groups
 BackfillMode = Literal["None", "EASY", "Conservative"]
 BACKFILL_MODES: Final = get_args(BackfillMode)
 OnOverrun = Literal["Revise", "Evict"]

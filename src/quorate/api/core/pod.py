@@ -75,7 +75,7 @@ class PodStatus(Struct):
     phase: str = "Pending"
     message: str = ""  # only of pods that the queueing controllers write
     nominated_node_name: str = ""
-    start_time: datetime | None = None  # only of pods with a cooldown time
+    start_time: datetime | None = None  # only of pods with a cooldown time or a deadline
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -208,7 +208,8 @@ class Pod(Struct):
             msgspec.structs.force_setattr(self, "history", _shared_history(history))
         if self.status.message and self.written is NOT_WRITTEN:
             msgspec.structs.force_setattr(self.status, "message", "")
-        if self.status.start_time is not None and not self.metadata.has_cooldown:
+        is_timed = self.metadata.has_cooldown or spec.active_deadline_seconds is not None
+        if self.status.start_time is not None and not is_timed:
             msgspec.structs.force_setattr(self.status, "start_time", None)
         msgspec.structs.force_setattr(self, "status", _statuses.shared(self.status))
 

@@ -143,6 +143,7 @@ class PodSpec(Struct, weakref=True, gc=True):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     scheduling_group: SchedulingGroup | None = None
+    active_deadline_seconds: int | None = None
 
     def __post_init__(self) -> None:
         if self.volumes:

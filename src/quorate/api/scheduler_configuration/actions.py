@@ -17,6 +17,7 @@ Profile = Literal["compat", "design", "native"]
 Action = Literal["enqueue", "allocate", "backfill", "preempt", "reclaim"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 EnqueueOrder = Literal["fcfs", "fair"]
+Backfilling = Literal["None", "EASY"]
 
 # Actions of Volcano that evict whole gangs in both profiles, and the actions that do so with other arguments.
 GANG_ACTIONS: Final[Mapping[str, Action]] = {"gangpreempt": "preempt", "gangreclaim": "reclaim"}
@@ -36,6 +37,7 @@ class EnqueueArguments(msgspec.Struct, frozen=True, kw_only=True):
     backoff_base_s: float = 10.0  # after the first rollback; doubles with each further one
     backoff_max_s: float = 300.0
     check_quota: bool = True
+    backfill: Backfilling = "None"  # of queues without the annotation: which groups get a planned start
 
 
 class AllocateArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,7 @@ def decode_enqueue_arguments(given: Arguments, overcommit: Fraction | None) -> E
         backoff_base_s=given.value("requeue-backoff-base", duration_or_seconds(), default.backoff_base_s),
         backoff_max_s=given.value("requeue-backoff-max", duration_or_seconds(), default.backoff_max_s),
         check_quota=given.value("check-quota", lenient_boolean, default.check_quota),
+        backfill=given.value("backfill", choice(get_args(Backfilling)), default.backfill),
     )
 
 

@@ -40,7 +40,7 @@ from quorate.gang.pending_reasons import (
     QueuePodGroupLimit,
     QueueQuotaExceeded,
 )
-from quorate.gang.session.callbacks import Vote, all_callbacks
+from quorate.gang.session.callbacks import Vote
 from quorate.gang.session.session import Session
 from quorate.gang.shortage import Shortage
 from quorate.placement.cluster import Cluster
@@ -62,7 +62,6 @@ class AdmissionChecks:
         self._members = MemberRoom(session.cluster, session.settings.enqueue.idle_factor)
         plugins = (entry for tier in session.settings.tiers for entry in tier)
         self._is_hierarchical = any(entry.hierarchy for entry in plugins)
-        self._overdue_callbacks = tuple(all_callbacks(session.callbacks.job_overdue))
 
     def charge(self, gang: Gang) -> None:
         """Count ``gang``, which is active, with its claims."""
@@ -139,7 +138,7 @@ class AdmissionChecks:
         """
         match short:
             case NotEnoughResources() | NotEnoughNodes():
-                return not self._shortages(node_claim_of(gang), self._plans.at_most(gang))
+                return not self.shortages(node_claim_of(gang), self._plans.at_most(gang))
             case QueueQuotaExceeded(shortages=shortages):
                 bound = self._plans.at_most(gang, in_queue=not self._is_hierarchical)
                 return all(each.needed <= each.free + bound.get(each.resource, 0) for each in shortages)
@@ -154,7 +153,7 @@ class AdmissionChecks:
         claim = node_claim_of(gang)
 
         def suffices(freed: Mapping[str, int]) -> bool:
-            return not self._shortages(claim, freed)
+            return not self.shortages(claim, freed)
 
         def has_share() -> bool:
             return self._check_share(gang) is None
@@ -184,18 +183,18 @@ class AdmissionChecks:
         return path
 
     def _check_nodes(self, gang: Gang) -> NotEnoughResources | NotEnoughNodes | None:
-        shortages = self._shortages(node_claim_of(gang), NOTHING)
+        shortages = self.shortages(node_claim_of(gang), NOTHING)
         no_nodes = None if shortages else self._members.check(gang)
-        if not (shortages or no_nodes) or any(callback(gang) for callback in self._overdue_callbacks):
+        if not (shortages or no_nodes) or self._session.is_overdue(gang):
             return None
         return no_nodes or NotEnoughResources(tuple(shortages))
 
-    def _shortages(self, claim: Mapping[str, int], evicted: Mapping[str, int]) -> list[Shortage]:
-        """Return what ``claim`` lacks if ``evicted`` becomes free beside the victims of earlier plans."""
+    def shortages(self, claim: Mapping[str, int], freed: Mapping[str, int]) -> list[Shortage]:
+        """Return what ``claim`` lacks if ``freed`` becomes free beside the victims of earlier plans."""
         shortages = []
         for resource, amount in claim.items():
             idle = self._future_idle.get(resource, 0) - self._reserved[resource]
-            free = idle + self._plans.freed[resource] + evicted.get(resource, 0)
+            free = idle + self._plans.freed[resource] + freed.get(resource, 0)
             if amount > free:
                 shortages.append(Shortage(resource, amount, free, self._capacity.get(resource, 0)))
         return sorted(shortages, key=attrgetter("resource")) if len(shortages) > 1 else shortages

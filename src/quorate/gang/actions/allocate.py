@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 
 from quorate.api.volcano import INQUEUE
+from quorate.gang.actions.kept_room import kept_room, may_delay
 from quorate.gang.actions.nominated_room import NominatedRoom, has_share, is_nominated
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.refused_placements import RefusedPlacement, Trials
@@ -45,11 +46,20 @@ def allocate(session: Session) -> None:
     trials = Trials(session)
     nominated, partial, short, rest = _parts(session, candidates)
     rest += _allocate_nominated(session, nominated, placements, trials)
-    for gangs in (partial, short, rest):
+    delaying = [gang for gang in rest if may_delay(session, gang)]
+    for gangs in (partial, short, _without(rest, delaying)):
         _allocate(session, gangs, placements, trials)
+    if delaying:
+        with kept_room(session):
+            _allocate(session, delaying, placements, trials)
     for gang in candidates:
         if gang.quota_admission is not None:
             _report_members_without_quota(session, gang, gang.quota_admission)
+
+
+def _without(gangs: list[Gang], omitted: Sequence[Gang]) -> list[Gang]:
+    names = set(omitted)
+    return [gang for gang in gangs if gang not in names] if names else gangs
 
 
 def allocate_nominated(session: Session) -> None:

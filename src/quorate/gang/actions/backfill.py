@@ -6,6 +6,7 @@ with their gang, and this action only places those of gangs that are ready; with
 other members of such gangs, in queues at their share too, up to the limits of these queues.
 """
 
+from quorate.gang.actions.kept_room import kept_room
 from quorate.gang.actions.ordering import GangQueues
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
@@ -19,8 +20,9 @@ def backfill(session: Session) -> None:
     for gang in session.gangs:
         if _is_candidate(session, gang):
             gang_queues.push(gang)
-    while (queue := gang_queues.next_queue()) is not None:
-        _backfill(session, gang_queues.pop(queue))
+    with kept_room(session):
+        while (queue := gang_queues.next_queue()) is not None:
+            _backfill(session, gang_queues.pop(queue))
 
 
 def _is_candidate(session: Session, gang: Gang) -> bool:

@@ -10,10 +10,12 @@ pods were evicted.  A group is *rolled back* to Pending, and not tried again dur
 reservation is no longer covered or if it did not start in time.  Otherwise a group would keep its reservation
 for ever if its operator died or its pods fit nowhere; and without a back-off it would be admitted again at
 once, only to fail again.  Then the waiting groups are evaluated in the order of their creation.  A refused
-group does not block later ones, unless the dequeue strategy of its queue is ``fifo``.  Source: the design
+group does not block later ones, unless the dequeue strategy of its queue is ``fifo``, or its start is planned
+(``planned_start``).  Source: the design
 note "Delay Pod Creation", which has such groups return to Pending to avoid a loop of retries.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -22,12 +24,22 @@ from quorate.api.meta import micro_time
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
+from quorate.gang.actions.planned_start import beside_plan, plan_start
 from quorate.gang.actions.preempt import place_nominated
 from quorate.gang.actions.repair import is_partially_bound
+from quorate.gang.cache.bounds import bound_s
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.outcome import AdmittedGang, RefusedGang
-from quorate.gang.pending_reasons import InqueueTimeout, PendingReason, volcano_message
+from quorate.gang.pending_reasons import (
+    AwaitsPlannedStart,
+    EndsTooLate,
+    InqueueTimeout,
+    NotEnoughNodes,
+    NotEnoughResources,
+    PendingReason,
+    volcano_message,
+)
 from quorate.gang.pod_group_conditions import is_true
 from quorate.gang.session.callbacks import Vote, all_callbacks
 from quorate.gang.session.session import Session
@@ -159,7 +171,7 @@ class EnqueuePass:
         if gang.admission.inqueue_since is None:  # no annotation says when it was admitted
             gang.admission = gang.admission.since(self._session.now)
         timeout = timeout_of(self._session, gang)
-        reason = self.admission.withdrawal(gang, may_evict=timeout is None) or timeout
+        reason = self.admission.withdrawal(gang, may_evict=timeout is None) or self._overrun(gang) or timeout
         if reason is not None:
             self._roll_back(gang, reason)
             return
@@ -167,6 +179,17 @@ class EnqueuePass:
         for callback in all_callbacks(self._session.callbacks.job_enqueued):
             callback(gang)
         self._session.wake(gang.admission.times_out_at(self._rules))
+
+    def _overrun(self, gang: Gang) -> EndsTooLate | None:
+        """Return a reason if ``gang`` was admitted because it ends by a planned start, and would not now."""
+        ends_by = gang.admission.ends_by
+        if ends_by is None:
+            return None
+        latest_start = ends_by - bound_s(gang)
+        if self._session.now > latest_start:
+            return EndsTooLate(ends_by)
+        self._session.wake(latest_start + 1)
+        return None
 
     def _roll_back(self, gang: Gang, reason: PendingReason) -> None:
         session = self._session
@@ -201,14 +224,38 @@ class EnqueuePass:
             session.wake(not_before)
             return False
         reason = self.admission.refusal(gang)
+        ends_by = None
+        if session.planned_group is None:
+            reason = self._with_planned_start(gang, reason)
+        elif reason is None:
+            reason, ends_by = beside_plan(session, self.admission, gang)
         if reason is not None:
             session.pending_reasons[gang.key] = reason
             return False
-        gang.admission = gang.admission.admitted(session.now)
+        gang.admission = gang.admission.admitted(session.now, ends_by)
         _admit(session, gang, self.admission.plans.get(gang.key))
         self.admission.charge(gang)
         session.wake(gang.admission.times_out_at(self._rules))
         return True
+
+    def _with_planned_start(self, gang: Gang, reason: PendingReason | None) -> PendingReason | None:
+        """Plan the start of ``gang`` if it is refused for want of room; return the reason, with the time."""
+        session = self._session
+        backfills = session.queue_of(gang).backfill
+        if not (self._rules.backfill == "EASY" if backfills is None else backfills):
+            return reason
+        if not isinstance(reason, NotEnoughResources | NotEnoughNodes) or is_partially_bound(gang):
+            return reason
+        if gang.topology is not None or gang.quota_admission is not None:
+            return reason
+        plan = session.planned_group = plan_start(session, self.admission, gang)
+        if plan is None or any(_is_to_be_placed(other) for other in session.gangs):
+            return reason  # the time depends on the nodes that the action allocate chooses
+        return AwaitsPlannedStart(reason, plan.at if math.isfinite(plan.at) else None)
+
+
+def _is_to_be_placed(gang: Gang) -> bool:
+    return gang.is_active and bool(gang.schedulable) and gang.task_counts.ready < gang.min_member
 
 
 def timeout_of(session: Session, gang: Gang) -> InqueueTimeout | None:

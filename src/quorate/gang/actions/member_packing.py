@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from quorate.placement.cluster import Cluster
 from quorate.placement.vectors import Matrix, Vector
 
 _MANY: Final = 2**31 - 1
@@ -52,6 +53,22 @@ def find_packing_failure(idle: Mapping[str, Vector], members: Sequence[Members])
     if failure is None or not (_exceeds_room(left, groups) or _has_no_packing(left, groups)):
         return None
     return failure
+
+
+def places_of(cluster: Cluster, free: Matrix, members: Sequence[Members]) -> Matrix | None:
+    """Return what ``members`` take of each ready node, largest first; None if that search finds no places.
+
+    ``free`` and the result have the rows and columns of the matrices of ``cluster``.
+    """
+    left = np.where(cluster.ready, np.maximum(free, 0), 0)
+    placed = left.copy()
+    if any(each.amounts.keys() - cluster.rows.keys() for each in members):
+        return None
+    groups = [(cluster.by_row(each.amounts), each.pods) for each in members]
+    most = np.maximum(left.max(axis=1, initial=0), 1)
+    groups.sort(key=lambda group: -float((group[0] / most).max(initial=0)))
+    failure = _place_largest_first(placed, groups, cluster.resources)
+    return None if failure is not None else left - placed
 
 
 def _fitting(left: Matrix, request: Vector) -> Vector:

@@ -40,10 +40,14 @@ class _Room(NamedTuple):
 
 
 class MemberRoom:
-    """The room of the nodes at one moment of a session, by what a member requests."""
+    """The room of the nodes at one moment of a session, by what a member requests.
 
-    def __init__(self, cluster: Cluster, idle_factor: Fraction) -> None:
+    ``more``: what the nodes have beyond their future idle amounts, by resource and node; it may be negative.
+    """
+
+    def __init__(self, cluster: Cluster, idle_factor: Fraction, more: Matrix | int = 0) -> None:
         self._cluster = cluster
+        self._more = more
         self._idle_factor = idle_factor
         self._found: dict[_Amounts, _Room] = {}
 
@@ -76,7 +80,7 @@ class MemberRoom:
 
     def _future_idle(self) -> Matrix:
         cluster = self._cluster
-        return cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined
+        return cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined + self._more
 
     def _room(self, amounts: Mapping[str, int]) -> _Room:
         ready, rows = self._cluster.ready, self._cluster.rows

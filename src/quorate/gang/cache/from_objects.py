@@ -12,11 +12,13 @@ from weakref import ReferenceType, ref
 import msgspec
 
 from quorate.api import codec
+from quorate.api.configuration.planned_starts import BACKFILL
 from quorate.api.core import ResourceQuota, Resources
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.core.scheduling import PodSpec
 from quorate.api.meta import Key, epoch
+from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS
 from quorate.api.names.volcano import (
     GROUP_NAME,
     HIERARCHY,
@@ -28,7 +30,7 @@ from quorate.api.names.volcano import (
     is_removed_on_admission,
 )
 from quorate.api.quantity import Quantity
-from quorate.api.syntax import signed_int32
+from quorate.api.syntax import positive_int32, signed_int32
 from quorate.api.volcano import OPEN, ROOT_QUEUE, PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.gang.admission_record import admission_record
@@ -49,6 +51,7 @@ DEFAULT_POD_PRIORITY: Final = 1  # of a pod to which no priority class was appli
 CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 MAX_CACHED_TEMPLATES: Final = 4096  # more at once only if nearly every pod has its own template
 
+_BACKFILLS: Final = {"None": False, "EASY": True}  # by the annotation; others do not count
 _WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
@@ -185,6 +188,7 @@ def queue_from_object(queue: QueueObject) -> Queue:
         created=epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
         weighted_path=_weighted_path(metadata.annotations),
         affinity=spec.affinity,
+        backfill=_BACKFILLS.get(metadata.annotations.get(BACKFILL, "")),
         node_group_limits=_node_group_limits(metadata.annotations.get(NODE_GROUP_LIMITS, "")),
     )
 
@@ -266,6 +270,7 @@ def set_group_fields(gang: Gang, group: PodGroup, native: NativeTerms | None) ->
         gang.set_topology(gang_topology(spec))
     elif gang.topology is not None:
         gang.set_topology(None)
+    gang.maximum_s = positive_int32(metadata.labels.get(MAX_EXEC_TIME_SECONDS, ""))
     gang.preemptable = _is_preemptable(annotations)
     gang.created = _created(metadata.creation_timestamp)
     gang.annotations = annotations

@@ -109,6 +109,7 @@ class Gang:
     native: NativeTerms | None = None  # of a pod group of Kubernetes; None: it is Volcano's
     topology: GangTopology | None = None  # None: its members may be anywhere, and it has no sub groups
     sub_groups: SubGroups | None = None  # of its tasks; None without policies
+    maximum_s: int | None = None  # the declared run time, from its label, see ``bounds``
     priority: int = 0
     preemptable: bool = True  # whether it may be evicted as a whole
     created: float = 0.0

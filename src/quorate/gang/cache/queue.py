@@ -30,6 +30,7 @@ class Queue:
     # Its path below the root in the hierarchy of its annotations, with weights; empty without annotations.
     weighted_path: tuple[tuple[str, Fraction], ...] = ()
     affinity: QueueAffinity | None = None  # to node groups
+    backfill: bool | None = None  # whether its groups get planned starts; None: as the action says
     # What it may allocate in a node group, by group and resource; None: its annotation is invalid.
     node_group_limits: Mapping[str, Mapping[str, int]] | None = field(default_factory=dict)
 

@@ -16,6 +16,7 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.scheduler_configuration.plugins import NetworkTopologyArguments
 from quorate.api.volcano import INQUEUE, PENDING
+from quorate.gang.cache.bounds import PlannedGroup
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue
@@ -86,6 +87,7 @@ class Session:
         self.refused: list[RefusedGang] = []
         self.rolled_back: list[RefusedGang] = []
         self.wake_at: float | None = None  # when the next session is due even if no object changes
+        self.planned_group: PlannedGroup | None = None  # set by enqueue: the group with a planned start
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
         self._limited_shapes: dict[tuple[Shape, tuple[str, ...]], Shape] = {}  # by the full node groups
@@ -231,6 +233,10 @@ class Session:
     def invalid_queue_reason(self, queue: Queue) -> PendingReason | None:
         """Return why ``queue`` serves no gang at all; None if it serves gangs."""
         return _first(callback(queue) for callback in all_callbacks(self.callbacks.queue_valid))
+
+    def is_overdue(self, gang: Gang) -> bool:
+        """Return True if ``gang`` has waited so long that it is admitted without a check of the nodes."""
+        return any(callback(gang) for callback in all_callbacks(self.callbacks.job_overdue))
 
     def is_overused(self, queue: Queue) -> bool:
         return any(callback(queue) for callback in all_callbacks(self.callbacks.overused))

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from quorate.api.configuration.planned_starts import (
+    BACKFILL,
     BACKFILL_MODES,
     LEAST_MAXIMUM_S,
     MAX_DEPTH,
@@ -14,7 +15,6 @@ from quorate.api.configuration.planned_starts import (
 )
 from quorate.api.syntax import InvalidDuration, parse_duration, positive_int32
 
-BACKFILL: Final = "quorate.dev/backfill"
 DEPTH: Final = "quorate.dev/backfill-depth"
 RESERVE_AFTER: Final = "quorate.dev/reserve-after"
 DEFAULT_MAXIMUM: Final = "quorate.dev/default-maximum-execution-time"

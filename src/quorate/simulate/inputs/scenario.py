@@ -25,7 +25,13 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.configuration.planned_starts import BACKFILL_MODES, LEAST_MAXIMUM_S, MAX_DEPTH, ON_OVERRUN
+from quorate.api.configuration.planned_starts import (
+    BACKFILL,
+    BACKFILL_MODES,
+    LEAST_MAXIMUM_S,
+    MAX_DEPTH,
+    ON_OVERRUN,
+)
 from quorate.api.configuration.priority_aging import PRIORITY_AGING, decode_priority_aging
 from quorate.api.decoding.documents import Document
 from quorate.api.decoding.nodes import check_pool_names
@@ -54,7 +60,7 @@ from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
-from quorate.queueing.planning.rules import BACKFILL, DEFAULT_MAXIMUM, DEPTH, OVERRUN, RESERVE_AFTER
+from quorate.queueing.planning.rules import DEFAULT_MAXIMUM, DEPTH, OVERRUN, RESERVE_AFTER
 from quorate.simulate.inputs.distributions import Constant, Distribution, amount_of_seconds, counts, durations
 from quorate.simulate.inputs.node_pools import NodePool, node_pool
 from quorate.simulate.limits import MAX_JOBS

@@ -1,0 +1,114 @@
+"""Planned start of a pod group: room on nodes for the first group that is not admitted for want of it (EASY).
+
+The group gets a plan: the earliest time at which the nodes have room for it, if each gang runs for as long as
+its bound says (see ``bounds``), and the nodes of its members at that time.  A later group is admitted if it
+ends before that time, by its own bound, or if it has room beside what is kept: what the planned group needs
+on each node and what no gang frees there until then.
+
+A gang without a bound frees nothing by a known time.  If the plan needs it to end, nothing that the plan
+needs is given to groups without a bound.  A group that requires HyperNodes has no plan, and neither has a
+group with a Workload: the cluster queue plans its start.
+
+A plan is a function of the objects and the time, so a new process makes the same plan.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from quorate.gang.actions.admission_checks import AdmissionChecks
+from quorate.gang.actions.member_packing import Members, places_of
+from quorate.gang.actions.member_room import MemberRoom, amounts_of_member, unequal_members
+from quorate.gang.cache.bounds import PlannedGroup, bound_s, ends_at
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.reservations import node_claim_of
+from quorate.gang.cache.task import ALLOCATED_STATUSES
+from quorate.gang.pending_reasons import ReservedForEarlierGroup
+from quorate.gang.session.session import Session
+from quorate.placement.cluster import Cluster
+
+
+class _Freed:
+    """What the gangs that end first free of the nodes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.matrix = np.zeros_like(cluster.allocatable)
+        self.total: Counter[str] = Counter()
+
+    def add(self, gang: Gang, *, is_charged: bool) -> None:
+        """Add ``gang``; ``is_charged``: whether its claims are reserved beside what its members use."""
+        cluster = self._cluster
+        for task in gang.tasks.values():
+            index = cluster.index(task.node) if task.status in ALLOCATED_STATUSES else None
+            if index is not None and cluster.ready[index]:
+                self.matrix[:, index] += cluster.request(task.shape)
+                self.total.update(task.request)
+        if is_charged:
+            self.total.update(node_claim_of(gang))
+
+
+def plan_start(session: Session, checks: AdmissionChecks, gang: Gang) -> PlannedGroup | None:
+    """Return the planned start of ``gang``, which lacks room on the nodes.
+
+    Return None if it has no room there even when all other gangs have ended.
+    """
+    claim, now, rules = node_claim_of(gang), session.now, session.settings.enqueue
+    freed = _Freed(session.cluster)
+
+    def has_room() -> bool:
+        if checks.shortages(claim, freed.total):
+            return False
+        return MemberRoom(session.cluster, rules.idle_factor, freed.matrix).check(gang) is None
+
+    taking = (other for other in session.model.gangs.values() if other.requests.allocated or other.is_active)
+    ends = sorted((ends_at(other, now, rules), other.created, other.key) for other in taking)
+    for at, _, key in ends:
+        other = session.model.gangs[key]
+        freed.add(other, is_charged=other.is_active)
+        if has_room():
+            return _with_places(session.cluster, gang, at, claim, freed)
+    return None
+
+
+def _with_places(
+    cluster: Cluster, gang: Gang, at: float, claim: Mapping[str, int], freed: _Freed
+) -> PlannedGroup:
+    amounts = amounts_of_member(gang)
+    missing = gang.min_member - gang.rooms.held.pods
+    members = unequal_members(gang) if amounts is None else [Members(amounts, missing)]
+    idle = cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined
+    placed = places_of(cluster, idle + freed.matrix, members) if missing > 0 else None
+    kept = np.zeros_like(idle) if placed is None else np.maximum(placed - np.maximum(freed.matrix, 0), 0)
+    total = {name: claim.get(name, 0) - freed.total[name] for name in claim}
+    for row in np.flatnonzero(kept.any(axis=1)):
+        name = cluster.resources[row]
+        total[name] = max(total.get(name, 0), int(kept[row].sum()))
+    return PlannedGroup(gang, at, kept, {name: amount for name, amount in total.items() if amount > 0})
+
+
+def beside_plan(
+    session: Session, checks: AdmissionChecks, gang: Gang
+) -> tuple[ReservedForEarlierGroup | None, float | None]:
+    """Return why ``gang``, which has room now, would delay the planned start; else until when it has to end.
+
+    Both are None for a group that needs nothing of what is kept, has no ``minResources``, is overdue (plugin
+    ``sla``), or is admitted for the room of pods that are evicted for it.
+    """
+    plan, now = session.planned_group, session.now
+    if plan is None or gang.min_resources is None or gang.key in checks.plans or session.is_overdue(gang):
+        return None, None
+    if not plan.is_outlived_by(gang, now):
+        # Without a planned time it ends by its own bound after the latest start that an admission allows.
+        latest = now + (session.settings.enqueue.inqueue_timeout_s or 0.0) + bound_s(gang)
+        return None, plan.at if math.isfinite(plan.at) else latest
+    kept = {name: -amount for name, amount in plan.kept_total.items()}
+    shortages = checks.shortages(node_claim_of(gang), kept)
+    factor = session.settings.enqueue.idle_factor
+    if not shortages and MemberRoom(session.cluster, factor, -plan.kept).check(gang) is None:
+        return None, None
+    at = plan.at if math.isfinite(plan.at) else None
+    is_of_namespace = plan.gang.key.namespace == gang.key.namespace
+    return ReservedForEarlierGroup(plan.gang.key, at, tuple(shortages), is_of_namespace), None
