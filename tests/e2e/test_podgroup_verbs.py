@@ -48,7 +48,7 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         explanation = await command.output_of("podgroup", "explain", "second", "-n", NAMESPACE)
         assert "1 of 2 waiting" in explanation or "2 of 2 waiting" in explanation
         # Of 4 cpus times the factor 1.2, 3 are reserved.
-        assert "cluster: cpu: need 2, have 1800m now" in explanation
+        assert "cluster: cpu: need 2, have 1800m now (1 without overcommit)" in explanation
         assert "queue default: cpu: need 2, have 1 now" in explanation
         typed = json.loads(await command.output_of("explain", "pg/second", "-n", NAMESPACE, "-o", "json"))
         assert (typed["state"], typed["reasons"][0]["code"]) == ("Queued", "NotEnoughResources")

@@ -384,6 +384,20 @@ def test_the_message_of_a_refusal_has_all_amounts(given: Json, want: str) -> Non
     assert message(here, "a") == want
 
 
+@pytest.mark.parametrize(
+    ("cpu", "want"),
+    [
+        ("7", "cluster: cpu: need 7, have 3 now and 6 at most (4 without overcommit), so it can never fit"),
+        ("4", "cluster: cpu: need 4, have 3 now (1 without overcommit)"),
+    ],
+)
+def test_a_message_has_the_capacity_without_the_idle_factor_beside_that_with_it(cpu: str, want: str) -> None:
+    groups = [group("a", cpu), group("r", "3", **INQUEUE)]
+    here = world({"podGroups": groups}, idle_factor="1.5")
+    here.session()
+    assert message(here, "a") == want
+
+
 # How long a group may wait.
 
 LATE = {"annotations": {"volcano.sh/sla-waiting-time": "1m"}}

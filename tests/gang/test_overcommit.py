@@ -37,8 +37,9 @@ def refusal(
 )
 def test_the_factor(asks: Json, factor: Any, free: str) -> None:
     (resource, needed), *_ = asks.items()
+    plain = " (10 without overcommit)" if resource == "cpu" and free != "10" else ""
     assert refusal(asks, factor) == (
-        f"cluster: {resource}: need {needed}, have {free} now and {free} at most, so it can never fit"
+        f"cluster: {resource}: need {needed}, have {free} now and {free} at most{plain}, so it can never fit"
     )
     assert refusal({resource: free}, factor) == ""
 
@@ -113,7 +114,7 @@ def test_only_an_admission_reserves_whatever_its_queue() -> None:
     assert [opened.admission(name) for name in "abc"] == ["", "", ""]
     opened.admit("a")
     opened.admit("b")
-    assert opened.admission("c") == "cluster: cpu: need 6, have 0 now"
+    assert opened.admission("c") == "cluster: cpu: need 6, have 0 now (0 without overcommit)"
 
 
 def test_pods_that_exceed_their_node_use_nothing_of_other_nodes() -> None:

@@ -14,6 +14,16 @@ GI = 1 << 30
     [
         pytest.param(Shortage("cpu", 2000, 1800, 9000), "cpu: need 2, have 1800m now", id="cpu, exactly"),
         pytest.param(
+            Shortage("cpu", 2000, 1800, 4800, 800),
+            "cpu: need 2, have 1800m now (1 without overcommit)",
+            id="with overcommit",
+        ),
+        pytest.param(
+            Shortage("cpu", 9000, 500, 4800, 800),
+            "cpu: need 9, have 500m now and 4800m at most (4 without overcommit), so it can never fit",
+            id="never, with overcommit",
+        ),
+        pytest.param(
             Shortage("memory", 2 * GI, 300, 9 * GI), "memory: need 2Gi, have 300 now", id="few bytes, exactly"
         ),
         pytest.param(

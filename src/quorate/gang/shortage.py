@@ -17,6 +17,7 @@ class Shortage:
     needed: int
     free: int
     at_most: Amount  # available with everything else gone
+    overcommitted: int = 0  # part of both, beyond what the nodes have (plugin ``overcommit``)
 
     @property
     def never_fits(self) -> bool:
@@ -41,8 +42,14 @@ class Shortage:
         free = rounded_down(name, max(0, self.free))
         text = f"{name}: need {rounded_up(name, self.needed)}, have {free} now"
         if isinstance(self.at_most, int) and self.never_fits:
-            return f"{text} and {rounded_down(name, self.at_most)} at most, {NEVER_FITS}"
-        return text
+            most = rounded_down(name, self.at_most)
+            return f"{text} and {most} at most{self._without_overcommit(self.at_most)}, {NEVER_FITS}"
+        return f"{text}{self._without_overcommit(self.free)}"
+
+    def _without_overcommit(self, amount: int) -> str:
+        if not self.overcommitted:
+            return ""
+        return f" ({rounded_down(self.resource, max(0, amount - self.overcommitted))} without overcommit)"
 
 
 def rounded_up(name: str, amount: int) -> str:

@@ -54,6 +54,10 @@ class AdmissionChecks:
         self._plans = plans
         self.plans: dict[Key, EvictionPlan] = {}  # of the groups that have room only after evictions
         self._capacity = _times(session.cluster.total, session.settings.enqueue.idle_factor)
+        self._overcommitted = {
+            resource: max(0, amount - session.cluster.total[resource])
+            for resource, amount in self._capacity.items()
+        }
         self._future_idle = _future_idle(session.cluster, self._capacity)
         self._reserved: Counter[str] = Counter()  # the claims of all charged groups
         self._active: Counter[str] = Counter()  # charged groups by queue, those of queues below included
@@ -196,7 +200,8 @@ class AdmissionChecks:
             idle = self._future_idle.get(resource, 0) - self._reserved[resource]
             free = idle + self._plans.freed[resource] + freed.get(resource, 0)
             if amount > free:
-                shortages.append(Shortage(resource, amount, free, self._capacity.get(resource, 0)))
+                capacity, beyond = self._capacity.get(resource, 0), self._overcommitted.get(resource, 0)
+                shortages.append(Shortage(resource, amount, free, capacity, beyond))
         return sorted(shortages, key=attrgetter("resource")) if len(shortages) > 1 else shortages
 
     def _check_share(self, gang: Gang) -> PendingReason | None:

@@ -6,6 +6,7 @@ itself and counts nothing twice; the plugin only names the factor in the configu
 """
 
 from collections import Counter
+from dataclasses import replace
 from math import floor
 
 from quorate.api.scheduler_configuration import PluginEntry
@@ -39,7 +40,16 @@ def overcommit(session: Session, entry: PluginEntry) -> PluginCallbacks:
         if gang.min_resources is None:
             return Vote.PERMIT
         shortages = account.shortages(without_held(gang, gang.min_resources), ResourceLimits(limits))
-        return NotEnoughResources(shortages) if shortages else Vote.PERMIT
+        if not shortages:
+            return Vote.PERMIT
+        total = session.cluster.total
+        return NotEnoughResources(
+            tuple(
+                replace(shortage, overcommitted=shortage.at_most - total.get(shortage.resource, 0))
+                for shortage in shortages
+                if isinstance(shortage.at_most, int)
+            )
+        )
 
     def job_enqueued(gang: Gang) -> None:
         add(account.reserved, without_held(gang, reserved_on_admission(gang)))
