@@ -1,6 +1,8 @@
 """Kubernetes' own pod groups with the gang scheduler, through the API of the local cluster."""
 
+import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from quorate.api.scheduler_configuration import DEFAULT_FILE
 from quorate.kube.resources import NATIVE_POD_GROUPS, NODES, PLACEABLE_PODS, PRIORITY_CLASSES
 from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story, settings
+from tests.e2e.verbs import CommandLine, cells
 from tests.e2e.world import NAMESPACE
 
 pytestmark = pytest.mark.slow
@@ -154,5 +157,31 @@ def test_a_new_leader_goes_on_with_native_groups() -> None:
         await groups.gangs.start_scheduler(settings(EVICTING))
         await groups.gangs.until_bound(first=3, second=2)
         await groups.until_condition("second", "PodGroupScheduled", "True")
+
+    play(story)
+
+
+def test_the_commands_say_which_groups_are_those_of_kubernetes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(groups: NativeGroups) -> None:
+        command = CommandLine(groups.gangs, tmp_path, monkeypatch)
+        await groups.group("ring", 9)
+        await groups.pods("ring", 9)
+        await groups.gangs.group("ring", 1, {"cpu": "1"})
+        await groups.until_condition("ring", "PodGroupScheduled", "False")
+        listed = {
+            line[0]: line for line in cells(await command.output_of("podgroup", "list", "-n", NAMESPACE))
+        }
+        assert listed.keys() == {"ring", "scheduling.k8s.io/ring"}
+        assert listed["scheduling.k8s.io/ring"][6:8] == ["Admitted", "NotEnoughResources"]
+        for name, explained in (
+            ("ring", ["default/ring", "default/scheduling.k8s.io/ring"]),
+            ("scheduling.k8s.io/ring", ["default/scheduling.k8s.io/ring"]),
+        ):
+            output = await command.output_of("podgroup", "explain", name, "-n", NAMESPACE, "-o", "json")
+            answers = json.loads(output)
+            answers = answers.get("items", [answers])
+            assert [answer["podGroup"] for answer in answers] == explained
 
     play(story)

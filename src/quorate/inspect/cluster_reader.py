@@ -8,9 +8,23 @@ from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.resources import POD_GROUPS, Resource
+from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS, Resource
 
 STARTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, StartedPod)  # as explanations read them
+
+
+async def native_pod_groups(client: Client, namespace: str, label_selector: str = "") -> list[PodGroup]:
+    """Return Kubernetes' own pod groups as groups of Volcano, with their API group before the name.
+
+    There are none if the cluster does not serve them, or if they may not be listed.
+    """
+    from quorate.gang.cache.native_groups import as_volcano_group  # only commands about gangs need it
+
+    try:
+        listed = (await client.list(NATIVE_POD_GROUPS, namespace, label_selector)).items
+    except (NotFound, Forbidden):
+        return []
+    return [as_volcano_group(group) for group in listed]
 
 
 class ClusterReader:

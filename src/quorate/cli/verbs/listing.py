@@ -24,8 +24,9 @@ async def list_objects(
     field_selector: str = "",
     is_listed: Callable[[T], bool] | None = None,
     completed: Callable[[Json], Json] | None = None,
+    others: Sequence[T] = (),
 ) -> Sequence[T]:
-    """Return the objects to show as a table.
+    """Return the objects to show as a table, and ``others`` after them.
 
     If ``output`` is structured, print whole documents, each as ``completed`` returns it, and return no
     objects.  If no object is to be listed, print that, and return none.
@@ -43,7 +44,7 @@ async def list_objects(
         print_documents(resource, documents, output)
         return ()
     objects = (await connection.client.list(resource, *selection)).items
-    listed = tuple(objects if is_listed is None else filter(is_listed, objects))
+    listed = (*(objects if is_listed is None else filter(is_listed, objects)), *others)
     if not listed:
         print_none_found(namespace)
     return listed

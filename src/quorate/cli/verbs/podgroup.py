@@ -29,10 +29,12 @@ from quorate.cli.verbs.printing import (
 )
 from quorate.gang.actions.eviction_plans import EvictionPlan
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.native_groups import PREFIX
 from quorate.gang.cache.quota_admission import is_suspended
 from quorate.gang.explanation import unschedulable
 from quorate.gang.pending_reasons import PendingReason, can_never_fit
 from quorate.gang.reports import WaitingGroup, waiting_groups
+from quorate.inspect.cluster_reader import native_pod_groups
 from quorate.inspect.configuration_files import read_scheduler_configuration
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
@@ -80,6 +82,9 @@ def list_(
 ) -> None:
     """List pod groups with their state and the reason for it.
 
+    Kubernetes' own groups have [b]scheduling.k8s.io/[/b] before their name; structured outputs are without
+    them.
+
     [b]-o wide[/b] also shows the reason as a sentence, [b]-o json[/b] as [b]explanation[/b] of each.
 
     [b]Example:[/b] quorate podgroup list --all-namespaces
@@ -94,6 +99,7 @@ def list_(
             output,
             selector,
             completed=with_explanation(PodGroup, states.of_pod_group),
+            others=await native_pod_groups(connection.client, connection.namespace, selector),
         )
         columns = _columns(now, states, namespaces=all_namespaces)
         print_objects(columns, sorted(groups, key=_age_rank), output)
@@ -138,6 +144,7 @@ def explain(
     The command reads the whole cluster, evaluates it by the scheduler's rules, and writes nothing. It reads
     the configuration of an installed scheduler from the cluster, unless [b]--scheduler-conf[/b] is given, and
     prints which it used. If your scheduler has other names than the defaults, give [b]--scheduler-name[/b].
+    A name may be that of a group of Volcano or of Kubernetes; of two with one name, both are explained.
 
     [b]Example:[/b] quorate podgroup explain vcjob/train
     """
@@ -146,7 +153,11 @@ def explain(
         settings, origin = await _settings(connection.client, scheduler_conf)
         clock = WallClock()
         now = clock.now()
-        groups = (await connection.client.list(POD_GROUPS, connection.namespace)).items
+        client, namespace = connection.client, connection.namespace
+        groups = (
+            *(await client.list(POD_GROUPS, namespace)).items,
+            *await native_pod_groups(client, namespace),
+        )
         chosen = [group for name in names for group in await _named(connection, groups, name)]
         model = await load_model(
             connection.client,
@@ -198,7 +209,7 @@ async def _named(connection: Connection, groups: Sequence[PodGroup], written: st
 
     Raises ``UsageError`` if there is none.
     """
-    if "/" in written:
+    if "/" in written and not written.startswith(PREFIX):
         uids = await job_uids(connection, written)  # of the job, or of the pod group given as TYPE/NAME
         chosen = [group for group in groups if not _uids(group.metadata).isdisjoint(uids)]
         problem = (
@@ -206,11 +217,16 @@ async def _named(connection: Connection, groups: Sequence[PodGroup], written: st
             "(check the schedulerName of its pods, and that the controllers run)"
         )
     else:
-        chosen = [group for group in groups if group.metadata.name == written]
+        chosen = [group for group in groups if written in (group.metadata.name, _short_name(group))]
         problem = f"no pod group {written} in {connection.scope}"
     if not chosen:
         raise UsageError(problem)
     return chosen
+
+
+def _short_name(group: PodGroup) -> str:
+    """Return the name of a group of Kubernetes without its API group."""
+    return group.metadata.name.removeprefix(PREFIX)
 
 
 def _uids(metadata: ObjectMeta) -> set[Uid]:
