@@ -72,7 +72,10 @@ def open_session(
     entries = (entry for tier in settings.tiers for entry in tier)
     model.set_node_groups(node_group_rules(model.queues, entries))
     model.refresh_shapes()
+    if model.reserved_nodes.advance(now):
+        model.revision += 1
     session = Session(model, settings, now)
+    session.wake(model.reserved_nodes.next_boundary)
     session.hold_suspended_gangs()  # before plugins count what is reserved for gangs that are Inqueue
     session.callbacks = _open_plugins(session, settings.tiers, stopwatch)
     stopwatch.begin("opening")

@@ -7,7 +7,7 @@ groups, which is not a subresource in Volcano's definition, and the node or volu
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.api import kueue, native_groups, volcano
+from quorate.api import kueue, native_groups, quorate, volcano
 from quorate.api.core import device_claims
 from quorate.api.kueue import provisioning
 from quorate.api.scheduler_configuration import DEFAULT_FILE, in_force
@@ -48,6 +48,7 @@ SCHEDULER_RULES: Final = (
                (*READ, "create")),
     PolicyRule("writing the status of queues", volcano.GROUP, ("queues/status",), ("patch",)),
     PolicyRule("reading the network topology", volcano_topology.GROUP, ("hypernodes",), READ),
+    PolicyRule("nodes that Reservations keep", quorate.GROUP, ("reservations",), READ),
     PolicyRule("room that admitted workloads hold", kueue.GROUP, ("workloads",), READ),
     PolicyRule("checking ResourceQuotas of pod groups", "", ("resourcequotas",), READ),
     PolicyRule("reading priorities of pod groups", "scheduling.k8s.io", ("priorityclasses",), READ),

@@ -18,6 +18,7 @@ from quorate.api.core.scheduling import Node
 from quorate.api.core.volumes import CSINode
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.meta import Key, Struct, find_condition
+from quorate.api.quorate import Reservation
 from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.topology import HyperNode
 from quorate.gang.cache.from_objects import differ_only_in_status
@@ -43,6 +44,7 @@ from quorate.kube.resources import (
     POD_GROUPS,
     PRIORITY_CLASSES,
     QUEUES,
+    RESERVATIONS,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
@@ -164,6 +166,15 @@ def _queue_of(fault: ObjectFault) -> str:
         return ""
 
 
+def reservation_feed(model: Model) -> Feed[Reservation]:
+    """Return the feed of Reservations, which clusters with older definitions do not serve."""
+    return cluster_feed(RESERVATIONS, model.set_reservation, model.remove_reservation, _windows_differ)
+
+
+def _windows_differ(old: Reservation, new: Reservation) -> bool:
+    return old.spec != new.spec
+
+
 def device_feeds(model: Model) -> tuple[Feed[Any], ...]:
     """Return the feeds of devices and claims for them, which old clusters do not serve."""
     devices = model.devices
@@ -184,6 +195,7 @@ async def load_model(
         hyper_node_feed(model),
         placed_workload_feed(model),
         native_group_feed(model, lambda _: None),
+        reservation_feed(model),
         *device_feeds(model),
     )
     served = [feed for feed in optional if await serves(client, feed.resource)]

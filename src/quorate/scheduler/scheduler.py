@@ -52,6 +52,7 @@ from quorate.scheduler.feeds import (
     hyper_node_feed,
     native_group_feed,
     placed_workload_feed,
+    reservation_feed,
     serves,
     subscribe_informers,
 )
@@ -169,6 +170,7 @@ class Scheduler:
             await self._follow_if_served(tasks, placed_workload_feed(self.model))
             native_groups = native_group_feed(self.model, self._native_statuses.forget)
             await self._follow_if_served(tasks, native_groups)
+            await self._follow_if_served(tasks, reservation_feed(self.model))
             for feed in device_feeds(self.model):
                 await self._follow_if_served(tasks, feed)
             for informer in self._informers.values():

@@ -6,6 +6,7 @@ without the schema may have stored.  A search begins shortly before the time it 
 long ago, unless the rule has a COUNT, which is at most 999.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -71,6 +72,24 @@ def occurrences(spec: ReservationSpec, now: float) -> tuple[Interval, ...]:
         else:
             merged.append(Interval(opens, opens + duration_s))
     return tuple(merged)
+
+
+class Occurrences:
+    """The occurrences of one spec, computed again only when the first has ended or the time goes back."""
+
+    __slots__ = ("_known", "_requested_at", "_spec")
+
+    def __init__(self, spec: ReservationSpec) -> None:
+        self._spec = spec
+        self._requested_at = math.inf  # the earliest time for which ``_known`` holds
+        self._known: tuple[Interval, ...] = ()
+
+    def at(self, now: float) -> tuple[Interval, ...]:
+        """Return the occurrences that end after ``now``, in order; see ``occurrences``."""
+        known = self._known
+        if now < self._requested_at or (known and known[0].closes <= now):
+            self._requested_at, self._known = now, occurrences(self._spec, now)
+        return self._known
 
 
 def spec_problem(spec: ReservationSpec) -> str | None:

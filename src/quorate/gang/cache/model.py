@@ -5,7 +5,7 @@ knows the decisions of sessions that no watch has reported yet; see ``assumed_de
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from typing import Final
 
@@ -17,6 +17,7 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key, ObjectMeta, Uid
+from quorate.api.quorate import Reservation
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano import Queue as QueueObject
@@ -44,6 +45,7 @@ from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.queue_accounts import Account, Ledger
 from quorate.gang.cache.quota_admission import QuotaAdmission, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
+from quorate.gang.cache.reserved_nodes import ReservedNodes
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.cache.unreadable_pods import UnreadablePods
 from quorate.gang.namespace_quota.quota import NamespaceQuota
@@ -86,6 +88,7 @@ class Model:
         self._on_nodes = PodsOnNodes(self.cluster)
         self._held = HeldPlaces(self.cluster, self._shapes.shapes)
         self.left_room = LeftRoom(self.cluster)
+        self.reserved_nodes = ReservedNodes(self.cluster)
         self._gang_of_owner: dict[Uid, Key] = {}  # by the owner of the places that its members may have
         self._any_node_groups = False  # whether any gang may have ``node_groups``
         self._tasks: dict[Key, Task] = {}  # each is in the gang that it names
@@ -128,6 +131,14 @@ class Model:
         self.revision += 1
         self.hyper_nodes.remove(name)
 
+    def set_reservation(self, reservation: Reservation) -> None:
+        self.revision += 1
+        self.reserved_nodes.put(reservation)
+
+    def remove_reservation(self, name: str) -> None:
+        self.revision += 1
+        self.reserved_nodes.remove(name)
+
     def set_workload(self, workload: PlacedWorkload) -> None:
         self.revision += 1
         self._held.set_workload(workload)
@@ -149,10 +160,23 @@ class Model:
                 self._held.set_pod(task.key, task.pod, task.node, gang.owner.uid)
 
     def room_lent_to(self, gang: Gang) -> AbstractContextManager[None]:
-        """Leave the room free that nodes hold for members of ``gang``, while nodes are chosen for them."""
+        """Leave the room free that nodes hold for members of ``gang``, while nodes are chosen for them.
+
+        Meanwhile hold the nodes that windows keep from the gang.
+        """
+        if self.reserved_nodes:
+            return self._beside_windows(gang)
+        return self._room_lent_to(gang)
+
+    def _room_lent_to(self, gang: Gang) -> AbstractContextManager[None]:
         if gang.rooms.held.pods:
             return self._held.lent_to(gang.owner.uid)
         return self.left_room.lent_to(gang) if gang.rooms.lost.pods else nullcontext()
+
+    @contextmanager
+    def _beside_windows(self, gang: Gang) -> Iterator[None]:
+        with self.reserved_nodes.kept_from(gang), self._room_lent_to(gang):
+            yield
 
     def node_finder(self, predicates: PredicateArguments, scoring: Scoring) -> NodeFinder:
         """Return the filtered and scored nodes, which are kept up to date from session to session."""

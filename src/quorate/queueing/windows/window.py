@@ -1,20 +1,19 @@
 """One Reservation as the admission cycle reads it, and all of them."""
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from quorate.api.meta import Key
 from quorate.api.quorate import Reservation
 from quorate.api.quorate.nodes import Labels, reserved_nodes
-from quorate.api.quorate.occurrences import Interval, occurrences
+from quorate.api.quorate.occurrences import Interval, Occurrences
 from quorate.quota.amount import FlavorResource, base_units
 
 
 class Window:
     """What one Reservation keeps, for which workloads, and when."""
 
-    __slots__ = ("_occurrences", "_requested_at", "amounts", "name", "spec")
+    __slots__ = ("_occurrences", "amounts", "name", "spec")
 
     def __init__(self, reservation: Reservation) -> None:
         self.name = reservation.metadata.name
@@ -24,15 +23,11 @@ class Window:
             for amounts in reservation.spec.amounts
             for resource, quantity in amounts.resources.items()
         }
-        self._requested_at = math.inf  # the earliest time for which ``_occurrences`` are known
-        self._occurrences: tuple[Interval, ...] = ()
+        self._occurrences = Occurrences(reservation.spec)
 
     def occurrences(self, now: float) -> tuple[Interval, ...]:
         """Return the occurrences that end after ``now``, in order; see ``occurrences``."""
-        known = self._occurrences
-        if now < self._requested_at or (known and known[0].closes <= now):
-            self._requested_at, self._occurrences = now, occurrences(self.spec, now)
-        return self._occurrences
+        return self._occurrences.at(now)
 
     def owns(self, local_queue: Key, cluster_queue: str) -> bool:
         """Return True if a workload of these queues may use what the window keeps."""

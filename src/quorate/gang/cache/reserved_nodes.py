@@ -1,0 +1,116 @@
+"""The nodes that windows of Reservations keep, held while nodes are chosen for the gangs of others.
+
+A gang of an owner may use them, and one that ends before the window begins, by the maximum execution time in
+the label of all its pods.  The owners that are known here are namespaces and local queues, which pods name.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from quorate.api.meta import Key
+from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS, QUEUE_NAME
+from quorate.api.quorate import Reservation
+from quorate.api.quorate.nodes import reserved_nodes
+from quorate.api.quorate.occurrences import Interval, Occurrences
+from quorate.api.syntax import positive_int32
+from quorate.gang.cache.gang import Gang
+from quorate.placement.cluster import Cluster
+from quorate.placement.shapes import Shape
+
+WINDOWS: Final = "windows"  # the owner of what is held
+
+
+class _Window(NamedTuple):
+    reservation: Reservation
+    occurrences: Occurrences
+
+
+class _Kept(NamedTuple):
+    """The nodes of one window that has begun or comes next."""
+
+    reservation: Reservation
+    interval: Interval
+    nodes: frozenset[str]
+
+
+class ReservedNodes:
+    """The nodes that windows keep at the time of a session; nothing is held outside of ``kept_from``."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._windows: dict[str, _Window] = {}  # those with nodes
+        self._kept: tuple[_Kept, ...] = ()
+        self._now = 0.0
+
+    def put(self, reservation: Reservation) -> None:
+        if reservation.spec.nodes is None:
+            self.remove(reservation.metadata.name)
+        else:
+            self._windows[reservation.metadata.name] = _Window(reservation, Occurrences(reservation.spec))
+
+    def remove(self, name: str) -> None:
+        self._windows.pop(name, None)
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def advance(self, now: float) -> bool:
+        """Find what is kept at ``now``; return True if that differs from what was kept before."""
+        before, self._now = self._kept, now
+        known = self._cluster.nodes if self._windows else ()
+        nodes = [(node.metadata.name, node.metadata.labels) for node in known if node is not None]
+        self._kept = tuple(
+            _Kept(window.reservation, interval, reserved_nodes(window.reservation.spec.nodes, nodes))
+            for _, window in sorted(self._windows.items())
+            for interval in window.occurrences.at(now)[:1]
+            if window.reservation.spec.nodes is not None
+        )
+        return self._kept != before
+
+    @property
+    def next_boundary(self) -> float | None:
+        """When the next window begins or ends; None: there is none."""
+        boundaries = (moment for kept in self._kept for moment in kept.interval if moment > self._now)
+        return min(boundaries, default=None)
+
+    @contextmanager
+    def kept_from(self, gang: Gang) -> Iterator[None]:
+        """Hold the nodes that ``gang`` may not use."""
+        for name in sorted(self._nodes_kept_from(gang)):
+            index = self._cluster.index(name)
+            if index is not None:
+                allocatable = self._cluster.allocatable[:, index].tolist()
+                amounts = dict(zip(self._cluster.resources, allocatable, strict=False))
+                self._cluster.hold((WINDOWS, name), Shape(amounts=amounts), name, 1, WINDOWS)
+        try:
+            yield
+        finally:
+            self._cluster.release_all(WINDOWS)
+
+    def _nodes_kept_from(self, gang: Gang) -> set[str]:
+        ends = self._now + _bound_s(gang)
+        return {
+            name
+            for kept in self._kept
+            if kept.interval.opens < ends and not _owns(kept.reservation, gang)
+            for name in kept.nodes
+        }
+
+
+def _bound_s(gang: Gang) -> float:
+    """Return how long the pods of ``gang`` run at most; infinite: at least one does not tell."""
+    bounds = [
+        positive_int32(task.pod.metadata.labels.get(MAX_EXEC_TIME_SECONDS, ""))
+        for task in gang.tasks.values()
+    ]
+    return max((math.inf if bound is None else float(bound) for bound in bounds), default=math.inf)
+
+
+def _owns(reservation: Reservation, gang: Gang) -> bool:
+    owners, namespace = reservation.spec.owners, gang.key.namespace
+    queues = {task.pod.metadata.labels.get(QUEUE_NAME, "") for task in gang.tasks.values()}
+    return namespace in owners.namespaces or any(
+        Key(namespace, name) in owners.local_queues for name in queues
+    )
