@@ -181,7 +181,7 @@ def test_the_commands_say_which_groups_are_those_of_kubernetes(
         ):
             output = await command.output_of("podgroup", "explain", name, "-n", NAMESPACE, "-o", "json")
             answers = json.loads(output)
-            answers = answers.get("items", [answers])
+            answers = answers if isinstance(answers, list) else [answers]
             assert [answer["podGroup"] for answer in answers] == explained
 
     play(story)
