@@ -122,6 +122,7 @@ rest: $(STAMP) ## search 50,000 worlds at rest for one in which a new process wo
 	@$(BIN)/python -m tests.rest_search queueing-blocked $(ARGS)
 	@$(BIN)/python -m tests.rest_search queueing-searching $(ARGS)
 	@$(BIN)/python -m tests.rest_search queueing-backfilling $(ARGS)
+	@$(BIN)/python -m tests.rest_search queueing-planning $(ARGS)
 	@$(BIN)/python -m tests.rest_search queueing-aging $(ARGS)
 	@$(BIN)/python -m tests.rest_search gangs $(ARGS)
 

@@ -23,6 +23,7 @@ LAWS: Final[Mapping[str, Callable[[int], str]]] = {
     "queueing-blocked": partial(queueing.counterexample, kind="blocked"),
     "queueing-searching": partial(queueing.counterexample, kind="searching"),
     "queueing-backfilling": partial(queueing.counterexample, kind="backfilling"),
+    "queueing-planning": partial(queueing.counterexample, kind="planning"),
     "queueing-aging": partial(queueing.counterexample, kind="aging"),
     "gangs": gangs.counterexample,
 }

@@ -5,6 +5,7 @@ from typing import Final
 
 from quorate.api.meta import Key
 from quorate.queueing.scheduling.planned_starts import PlannedStarts
+from quorate.queueing.scheduling.timeline import PlannedStart
 from quorate.queueing.state import State
 
 TOLERANCE_S: Final = 0.002  # times are counted in whole ms
@@ -29,15 +30,18 @@ class LateStarts:
                 self._late.add(key)
             if key not in ledger.entries:
                 del self._waiting[key]
-        for name, entry in ledger.planned.items():
-            plan = self._plans.of_queue(ledger.cluster_queues[name], now)
-            if plan is None or not math.isfinite(plan.at):
-                continue
-            planned = self._waiting.setdefault(entry.key, plan.at)
-            self._made.add(entry.key)
-            self._waiting[entry.key] = min(planned, plan.at)
-            if plan.at > planned + TOLERANCE_S:
-                self._late.add(entry.key)
+        for name in list(ledger.planned):
+            for plan in self._plans.of_queue(ledger.cluster_queues[name], now):
+                if math.isfinite(plan.at):
+                    self._compare(plan)
+
+    def _compare(self, plan: PlannedStart) -> None:
+        key = plan.entry.key
+        planned = self._waiting.setdefault(key, plan.at)
+        self._made.add(key)
+        self._waiting[key] = min(planned, plan.at)
+        if plan.at > planned + TOLERANCE_S:
+            self._late.add(key)
 
     @property
     def made(self) -> int:

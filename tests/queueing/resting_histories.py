@@ -22,7 +22,9 @@ MAX_STEPS: Final = 14
 FOREVER: Final = "100000h"
 
 
-Kind = Literal["any", "blocked", "searching", "backfilling", "aging"]  # what every world has: see ``History``
+Kind = Literal[
+    "any", "blocked", "searching", "backfilling", "planning", "aging"
+]  # what every world has: see ``History``
 HistoryKind = Literal[Kind, "placing"]
 
 
@@ -31,8 +33,9 @@ class History:
 
     In *blocked* worlds, admission waits for the pods of others.  In *searching* worlds, workloads compete for
     several flavors of one cohort, and few preempt, so that they search for many rounds.  In *backfilling*
-    worlds most queues plan starts.  In *aging* worlds waiting raises priorities, for a minute at most.  In
-    *placing* worlds all pods need nodes, and these are short rather than quota.
+    worlds most queues plan starts, in *planning* worlds also for several workloads, after a while, or with
+    default bounds.  In *aging* worlds waiting raises priorities, for a minute at most.  In *placing* worlds
+    all pods need nodes, and these are short rather than quota.
     """
 
     def __init__(self, seed: int, kind: HistoryKind = "any") -> None:
@@ -164,6 +167,8 @@ class History:
             annotations["backfill"] = "EASY"
         if annotations:
             queue["annotations"] = annotations
+        if self._kind == "planning" and self._is(80):
+            queue["annotations"] = self._backfill()
         if self._is(20):
             queue["namespaceSelector"] = {"team": "x"}
         if self._is(20 if self._kind == "searching" else 60):
@@ -177,6 +182,16 @@ class History:
             "whenCanPreempt": self._one("MayStopSearch", "TryNextFlavor"),
         }
         return queue
+
+    def _backfill(self) -> Json:
+        annotations: Json = {"backfill": self._one("EASY", "Conservative")}
+        if self._is(50):
+            annotations["backfill-depth"] = str(self._one(1, 2, 3))
+        if self._is(30):
+            annotations["reserve-after"] = self._one("5s", "30s")
+        if self._is(30):
+            annotations["default-maximum-execution-time"] = self._one("10s", "40s")
+        return annotations
 
     def _preemption(self) -> Json:
         reclaim = self._one("Never", "LowerPriority", "Any")
@@ -206,7 +221,7 @@ class History:
             workload |= {"elastic": True, "replaces": f"w{self._random.randrange(MAX_WORKLOADS)}"}
         if self._is(10):
             workload["active"] = False
-        if self._kind in ("backfilling", "aging") and self._is(70):
+        if self._kind in ("backfilling", "planning", "aging") and self._is(70):
             workload["maximumExecutionTimeSeconds"] = self._random.randint(1, 40)
         return workload
 

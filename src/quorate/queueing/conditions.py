@@ -46,6 +46,9 @@ JOB_UPDATED: Final = "quorate.dev/JobUpdated"
 # Ours: True while pods of a workload use more than quota is charged for
 OUTSIDE_QUOTA: Final = "quorate.dev/OutsideQuota"
 
+# Ours: True while the start of a pending workload is planned; see ``planning.promises``
+PLANNED_START: Final = "quorate.dev/PlannedStart"
+
 # Ours: True while a workload waits for quota; its reason is the code of the typed reason that decides, its
 # message has the numbers.  It is written and removed together with conditions of Kueue, never alone.
 WAITING: Final = "quorate.dev/Waiting"
@@ -170,7 +173,26 @@ def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[C
         result = without_condition(result, WAITING)
     for one in new:
         result = with_condition(result, one)
-    return without_condition(result, WAITING) if is_true(result, QUOTA_RESERVED) else result
+    if not is_true(result, QUOTA_RESERVED):
+        return result
+    for condition in result:  # for each admission: mostly there is none
+        if condition.type == PLANNED_START and condition.status == "True":
+            result = with_condition(result, _started(condition, result))
+            break
+    return without_condition(result, WAITING)
+
+
+def _started(planned: Condition, conditions: tuple[Condition, ...]) -> Condition:
+    """Return what is left of a planned start once there is quota."""
+    reserved = find_condition(conditions, QUOTA_RESERVED)
+    return Condition(
+        type=PLANNED_START,
+        status="False",
+        reason="Started",
+        message=f"Previously: {planned.message}",
+        last_transition_time=None if reserved is None else reserved.last_transition_time,
+        observed_generation=planned.observed_generation,
+    )
 
 
 def without_condition(conditions: tuple[Condition, ...], type_: str) -> tuple[Condition, ...]:

@@ -7,6 +7,7 @@ import msgspec
 from quorate.api.kueue import Admission, PodSetRequest
 from quorate.api.meta import Key, Uid
 from quorate.queueing.inadmissible_reasons import InadmissibleReason, NodesLackRoom, inadmissible_message
+from quorate.queueing.planning.announced_starts import AnnouncedStart
 
 PreemptionReason = Literal[
     "InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"
@@ -42,6 +43,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[InadmissibleReason, ...]
     requests: tuple[PodSetRequest, ...]
     evaluated_at: float | None = None  # epoch seconds; None: the reasons are those of now
+    announced: AnnouncedStart | None = None  # its planned start
 
     @property
     def message(self) -> str:
@@ -120,3 +122,4 @@ class CycleResult(msgspec.Struct, frozen=True):
     parked: tuple[Key, ...] = ()
     is_paused: bool = False  # as the caller asked for; then ``wake_at`` is the time of the run
     recomputations: tuple[Recomputation, ...] = ()
+    announced: tuple[Key, ...] = ()  # pending workloads of which the planned start is to be told

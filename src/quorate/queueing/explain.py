@@ -124,9 +124,13 @@ def why_pending(state: State, key: Key) -> Hold | None:
             condition_reason="Pending" if isinstance(reason, BackingOff) else "Inadmissible",
             reasons=(reason,),
             requests=entry.shape.requests,
+            announced=state.ledger.announced.get(key),
         )
     hold = state.ledger.cluster_queues[entry.cluster_queue].pending.hold_of(entry)
-    return None if hold is None else msgspec.structs.replace(hold, **_identity(entry.workload))
+    if hold is None:
+        return None
+    announced = state.ledger.announced.get(key)
+    return msgspec.structs.replace(hold, announced=announced, **_identity(entry.workload))
 
 
 def _with_available_quota(

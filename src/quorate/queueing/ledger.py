@@ -26,12 +26,14 @@ from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry, LastAssignment, RequeueReason
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
+from quorate.queueing.planning.announced_starts import AnnouncedStart, stored_announcement
 from quorate.queueing.planning.bounds import BoundInputs
 from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.windows.window import Windows
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
+from quorate.quota.tree import Node
 
 
 class Ledger(AgingQueues):
@@ -47,11 +49,13 @@ class Ledger(AgingQueues):
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
         # How often a head got quota, got preemption targets, became inadmissible, or left its queue.
         self.progress = 0
-        # By cluster queue: the first workload that waits for quota or places, with a planned start.
-        self.planned: dict[str, Entry] = {}
+        # By cluster queue: the first workloads that wait for quota or places, in order, with planned starts.
+        self.planned: dict[str, list[Entry]] = {}
+        # What was told of planned starts; also of pending workloads of which that is to be taken back.
+        self.announced: dict[Key, AnnouncedStart] = {}
+        self._unevaluated: dict[Key, None] = {}  # became inadmissible since, in queues that plan starts
         self.bound_inputs = BoundInputs(configuration.planned_starts)
         self.windows = Windows()  # of the Reservations
-        self.reservation_changes = 0  # how often one was added or removed
         self.unready = UnreadyWorkloads()  # exactly the reservations of unready workloads
 
     # Pending workloads.
@@ -74,6 +78,7 @@ class Ledger(AgingQueues):
     def remove_entry(self, entry: Entry) -> None:
         self._dequeue(entry)
         self.parked.pop(entry.key, None)
+        self.announced.pop(entry.key, None)
         del self.entries[entry.key]
         del self.local_queues[entry.local_queue].entries[entry.key]
         self.remove_local_queue_if_unused(entry.local_queue)
@@ -145,10 +150,25 @@ class Ledger(AgingQueues):
         if queue.pending.aging is not None:
             queue.pending.note_arrival(entry, self.now)
         self.note_pending(queue)
+        if queue.backfills and (announced := stored_announcement(entry.workload)) is not None:
+            self.announced.setdefault(entry.key, announced)
         if c.is_backing_off(entry.workload, self.now):
             queue.pending.backing_off[entry.key] = entry
-        elif queue.pending.push(entry):
+        elif self._push(queue, entry):
             self.mark_dirty(queue.node)
+
+    def _push(self, queue: ClusterQueueState, entry: Entry) -> bool:
+        """Make ``entry`` active, unless workloads of its shape are inadmissible; return True if it is."""
+        is_active = queue.pending.push(entry)
+        if not is_active and queue.backfills:
+            self._unevaluated[entry.key] = None
+        return is_active
+
+    def take_unevaluated(self) -> tuple[Key, ...]:
+        """Return what became inadmissible without an evaluation since the last call, and may get a plan."""
+        unevaluated = tuple(self._unevaluated)
+        self._unevaluated.clear()
+        return unevaluated
 
     def _dequeue(self, entry: Entry) -> None:
         if entry.cluster_queue:
@@ -162,11 +182,16 @@ class Ledger(AgingQueues):
                 self.mark_dirty(queue.node)  # it may have been the head that blocked the queue
 
     def end_plan(self, queue: ClusterQueueState, entry: Entry | None = None) -> None:
-        """Keep nothing any more for the planned workload of ``queue``, if it is ``entry`` or that is None."""
+        """Keep nothing any more for ``entry``, or for all workloads of ``queue``, if they have plans."""
         planned = self.planned.get(queue.name)
-        if planned is not None and entry in (None, planned):
+        if planned is None or (entry is not None and entry not in planned):
+            return
+        left = [] if entry is None else [other for other in planned if other is not entry]
+        if left:
+            self.planned[queue.name] = left
+        else:
             del self.planned[queue.name]
-            self.schedule_requeue(queue.node)
+        self.schedule_requeue(queue.node)
 
     def enqueue_all(self, local_queue: LocalQueueState) -> None:
         for entry in local_queue.entries.values():
@@ -203,7 +228,7 @@ class Ledger(AgingQueues):
             pending.backing_off[entry.key] = entry
             return False
         if tries_again or reason.is_immediate(strict=queue.is_strict):
-            return pending.push(entry)
+            return self._push(queue, entry)
         self.progress += 1
         if reason is RequeueReason.NAMESPACE_MISMATCH:
             pending.namespace_mismatched[entry.key] = entry
@@ -261,7 +286,7 @@ class Ledger(AgingQueues):
 
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
-        self.reservation_changes += 1
+        self._note_reservation_change(reservation)
         self.reservations[key] = reservation
         shape = None if reservation.assumed is None else reservation.assumed.shape
         reservation.places = self.held_places(reservation, shape)
@@ -282,6 +307,18 @@ class Ledger(AgingQueues):
             if queue.pending.aging is not None:
                 self.order_reservation(queue, reservation)
             self.count_reservation(queue, reservation)
+
+    def _note_reservation_change(self, reservation: Reservation) -> None:
+        queue, changes = (
+            self.cluster_queues.get(reservation.admission.cluster_queue),
+            self._reservation_changes,
+        )
+        for root in (None,) if queue is None else (None, queue.node.root):
+            changes[root] = changes.get(root, 0) + 1
+
+    def reservation_changes(self, root: Node | None = None) -> int:
+        """Return how often what has quota, or places that count, in a tree has changed; None: in any tree."""
+        return self._reservation_changes.get(None if self.topology.placing else root, 0)
 
     def assume_places(self, reservation: Reservation, admission: Admission) -> None:
         """Count the places of a second pass that is not written yet, beside those that it replaces."""
@@ -336,7 +373,7 @@ class Ledger(AgingQueues):
 
     def remove_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
-        self.reservation_changes += 1
+        self._note_reservation_change(reservation)
         del self.reservations[key]
         self.forget_dependence(reservation)
         self._mark_ready(reservation)

@@ -22,6 +22,8 @@ MAX_SEARCHED_FLAVORS: Final = 8  # for remedies, and as many priorities
 TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
 REFUSED_START_S: Final = 60.0  # how long a job that cannot be started keeps its quota
 # Before the second pass of a workload is tried again for the first time, as in Kueue.
+OVERDUE_S: Final = 1.0  # after a planned start, when it is computed again if the workload waits still
+NOTICED_S: Final = 60.0  # a planned start that is earlier by less than this is not told
 FIRST_DELAY_S: Final = 1.0
 MAX_DELAY_S: Final = 30.0  # between two tries of a second pass, as in Kueue
 JITTER_FACTOR: Final = 0.0001  # of the delay: spreads the return of workloads that were evicted together
@@ -37,6 +39,7 @@ MAX_REASONS: Final = 8  # in one message: it is stored with each pending workloa
 MAX_MESSAGE_FINDINGS: Final = 3  # in a message: more would hide the other reasons
 MAX_NAMED_PODS: Final = 5  # pods in a message
 MAX_CONTAINER_MESSAGE: Final = 200  # characters in the explanation of a pod
+MAX_REVISIONS: Final = 5  # of a planned start that are told: the latest
 MAX_LISTED: Final = 10  # workloads in an explanation
 MAX_PROVIDED_NODES: Final = 8  # of a pod set in a remedy
 MAX_NAMED_QUEUES: Final = 2  # that a remedy names instead of a missing one

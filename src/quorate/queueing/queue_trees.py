@@ -30,6 +30,8 @@ class QueueTrees:
         self._queues_with_pending: dict[Node, dict[ClusterQueueState, None]] = {}
         self._scheduled_requeues: dict[Node, None] = {}  # by root; see ``flush_requeues``
         self._quota_changes: dict[Node, int] = {}  # by root: how often limits or edges below it changed
+        # By root, and None for all: how often a reservation was added or removed.
+        self._reservation_changes: dict[Node | None, int] = {}
         self._requeues = 0  # calls of ``schedule_requeue``
         self._versions: dict[Node, int] = {}  # by root: the number of the last of these calls
 
@@ -110,6 +112,7 @@ class QueueTrees:
         """Drop what is known of a tree that consists of one cluster queue, which is removed."""
         for by_root in (self.dirty_trees, self.awaiting_room, self._quota_changes, self._versions):
             by_root.pop(root, None)
+        self._reservation_changes.pop(root, None)
 
     def flush_requeues(self) -> None:
         """Carry out the scheduled requeues: one pass over a tree, however many events there were."""

@@ -56,7 +56,7 @@ def find_remedies(
     if any(isinstance(reason, AwaitingPreemption | AwaitingOtherPreemption) for reason in reasons):
         return Remedies((Remedy(all_of=(_END_PODS,), pods=requested),), rivals=rivals)
     planned = state.ledger.planned.get(queue.name) if queue.backfills else None
-    changes = _queue_changes(state, queue, entry) if planned is None or planned is entry else None
+    changes = _queue_changes(state, queue, entry) if planned is None or planned[0] is entry else None
     if changes is None or _waits_beside_its_slice(state, queue, entry):
         return Remedies(rivals=rivals)
     if ahead and queue.is_strict:

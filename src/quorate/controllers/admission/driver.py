@@ -243,6 +243,8 @@ class AdmissionDriver:
                 self._pending_reasons.record_admission(began)
                 self._pending_reasons.remove(decision.key)
                 to_write.append(self._decided(decision))
+        for key in cycle.announced:
+            self._pending_reasons.update(key, began)
         for key in cycle.parked:
             self._pending_reasons.add(key, began)
         to_write += self._due_reasons(began)

@@ -386,8 +386,9 @@ def _blocked_by(queues: QueueView) -> QueueMissing | QueueInactive | Misconfigur
 
 def _end_wait(context: WorkloadContext) -> Transition | None:
     """End the wait of a workload that another program has admitted: no other rule writes then."""
-    waiting = find_condition(context.workload.status.conditions, c.WAITING)
-    if waiting is None or not c.has_quota_reservation(context.workload):
+    conditions = context.workload.status.conditions
+    waits = find_condition(conditions, c.WAITING) is not None or is_true(conditions, c.PLANNED_START)
+    if not waits or not c.has_quota_reservation(context.workload):
         return None
     return _write_conditions(context)
 

@@ -29,6 +29,7 @@ from quorate.queueing.conditions import (
     with_conditions,
 )
 from quorate.queueing.decisions import AssignTopology, Hold, Preempt, Reserve
+from quorate.queueing.planning.announced_starts import planned_start_conditions
 from quorate.queueing.typed_reasons import waiting_condition
 
 _REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES, c.RESERVED_WINDOW})
@@ -80,13 +81,14 @@ def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> Wor
     old = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     reason = hold_reason(hold, gates)
     new = new_condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
-    if c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
+    planned = planned_start_conditions(workload, hold.announced, now)
+    if not planned and c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
         return None
     waiting = waiting_condition(hold.reasons, now, workload.metadata.generation)
     admitted = _shown_not_admitted(workload, now, gates, reserving=False)
     return replace(
         workload.status,
-        conditions=with_conditions(workload.status.conditions, new, *admitted, *waiting),
+        conditions=with_conditions(workload.status.conditions, new, *admitted, *waiting, *planned),
         resource_requests=hold.requests,
     )
 

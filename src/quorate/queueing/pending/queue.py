@@ -17,7 +17,7 @@ A pending workload is in exactly one place: active (in the ``active`` heap of it
 import math
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -357,6 +357,14 @@ class PendingQueue:
             if queue.inadmissible.size:
                 self._with_inadmissible[queue.key] = queue
             self._push_head(queue)
+
+    def next_of_shape(self, entry: Entry, number: int) -> list[Entry]:
+        """Return the first ``number`` workloads of the shape of ``entry`` after it, in queueing order."""
+        own = self._shape_queues.get(self._key(entry))
+        queues = [] if own is None else self._with_shape_of(own)
+        entries = (each for queue in queues for heap in (queue.active, queue.inadmissible) for each in heap)
+        order = self.order(entry)
+        return nsmallest(number, (each for each in entries if self.order(each) > order), self.order)
 
     def _with_shape_of(self, own: ShapeQueue) -> list[ShapeQueue]:
         """Return all shape queues of the shape of ``own``: by local queue and priority, or only itself."""

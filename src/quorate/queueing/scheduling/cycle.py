@@ -16,14 +16,17 @@ compete for the same flavors are held back, the round continues with the other h
 import math
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.decisions import CycleFault, CycleResult, Decision, Recomputation
+from quorate.queueing.decisions import CycleFault, CycleResult, Decision, Hold, Recomputation
 from quorate.queueing.limits import MAX_DECISIONS
 from quorate.queueing.scheduling.planned_starts import PlannedStarts
 from quorate.queueing.scheduling.round import Pauses, Round
 from quorate.queueing.scheduling.second_pass import SecondPass
 from quorate.queueing.state import State
+from quorate.quota.tree import Node
 
 
 class AdmissionCycle:
@@ -34,7 +37,7 @@ class AdmissionCycle:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._plans = PlannedStarts(state)
+        self._plans = PlannedStarts(state, announces=True)
         self._rounds = 0
         self._round: Round | None = None  # the last one
 
@@ -52,9 +55,10 @@ class AdmissionCycle:
         preemption_skips: dict[Key, str] = {}
         faults: list[CycleFault] = []
         recomputations: list[Recomputation] = []
-        is_paused = False
+        is_paused, roots = False, dict[Node, None]()
         updates = self._state.request_updates
         updates.run_slice()
+        self._plans.wake(now)
         samples = self._state.ledger.sample_consumed_usage(now)
         times = (samples.next_at, self._state.advance_windows(now))
         wake_at = min((time for time in times if time is not None), default=None)
@@ -66,6 +70,7 @@ class AdmissionCycle:
             if second_pass.next_at is not None:
                 wake_at = second_pass.next_at if wake_at is None else min(wake_at, second_pass.next_at)
             while (round_ := self._next_round()) is not None:
+                roots |= round_.roots
                 for decision in round_.run(now, pauses):
                     decisions.pop(decision.key, None)  # only the last decision about a workload is written
                     decisions[decision.key] = decision
@@ -76,6 +81,12 @@ class AdmissionCycle:
                 if is_paused or len(decisions) >= MAX_DECISIONS or updates.is_head_missing:
                     wake_at = now
                     break
+        changed = self._plans.review(roots, now)
+        if self._state.ledger.announced or changed:
+            decisions = {key: self._with_announcement(decision) for key, decision in decisions.items()}
+        planned_at = self._plans.next_at()
+        if planned_at is not None:
+            wake_at = planned_at if wake_at is None else min(wake_at, planned_at)
         if updates.are_pending:
             wake_at = now
         skips, parked = tuple(preemption_skips.values()), self._state.ledger.take_parked()
@@ -88,7 +99,13 @@ class AdmissionCycle:
             parked,
             is_paused,
             tuple(recomputations),
+            changed,
         )
+
+    def _with_announcement(self, decision: Decision) -> Decision:
+        if not isinstance(decision, Hold):
+            return decision
+        return replace(decision, announced=self._state.ledger.announced.get(decision.key))
 
     def second_pass(self, now: float) -> SecondPass:
         """Return the second pass of a cycle; a round that runs before it ends does not take its places."""

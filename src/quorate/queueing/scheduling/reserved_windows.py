@@ -17,7 +17,7 @@ from quorate.queueing.inadmissible_reasons import ReservedWindow, Shortage
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.scheduling.nomination import Nomination
-from quorate.queueing.scheduling.planned_starts import ends_at
+from quorate.queueing.scheduling.timeline import ends_at
 from quorate.queueing.windows.window import Window
 from quorate.quota.amount import FlavorResource
 from quorate.quota.tree import Node
@@ -156,8 +156,8 @@ class ReservedWindows:
 
     def _holders_of(self, root: Node) -> list[_Holder]:
         ledger = self._ledger
-        if self._holders[0] != ledger.reservation_changes:
-            self._holders = ledger.reservation_changes, {}
+        if self._holders[0] != ledger.reservation_changes():
+            self._holders = ledger.reservation_changes(), {}
         by_root = self._holders[1]
         if root not in by_root:
             by_root[root] = [

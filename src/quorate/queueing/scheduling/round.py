@@ -80,7 +80,7 @@ class Round:
         self.is_paused = False
         self.preemption_skips: dict[Key, str] = {}  # by workload its cluster queue; see ``CycleResult``
         self._recomputed: dict[Key, Recomputation] = {}  # by workload
-        self._roots: dict[Node, None] = {}  # of the trees that take part
+        self.roots: dict[Node, None] = {}  # of the trees that take part
         self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
         self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
         self._windows = ReservedWindows(state.ledger, 0.0)  # at the time of ``process``
@@ -93,7 +93,7 @@ class Round:
         self._paused_roots: dict[Node, int] = {}  # during a pause: the dirty ones of ``_roots``
         nominations: list[Nomination] = []
         for queue in queues:
-            self._roots[queue.node.root] = None
+            self.roots[queue.node.root] = None
             entry = state.request_updates.pop_head(queue) if self._ledger.is_active(queue) else None
             if entry is None and state.request_updates.is_head_missing:
                 self._changed_roots.add(queue.node.root)  # to be looked at in another round
@@ -149,12 +149,12 @@ class Round:
     def _set_dirty_trees_aside(self) -> dict[Node, int]:
         """Leave only those roots dirty that something makes dirty from now on; return the others."""
         dirty = self._ledger.dirty_trees
-        return {root: dirty.pop(root) for root in self._roots if root in dirty}
+        return {root: dirty.pop(root) for root in self.roots if root in dirty}
 
     def _resume(self) -> None:
         self.is_paused = False
         dirty = self._ledger.dirty_trees
-        self._disturbed_roots.update(root for root in self._roots if root in dirty)
+        self._disturbed_roots.update(root for root in self.roots if root in dirty)
         self._changed_roots |= self._disturbed_roots
         for root, unchanged_rounds in self._paused_roots.items():
             dirty.setdefault(root, unchanged_rounds)
@@ -246,7 +246,7 @@ class Round:
                 self._changed_roots.add(root)
             elif tries_again:
                 untried[root] = rounds
-        for root in self._roots:
+        for root in self.roots:
             has_changed = self._was_suspended or root in self._changed_roots
             unchanged_rounds = 0 if has_changed else ledger.dirty_trees.get(root, 0) + 1
             if unchanged_rounds <= untried.get(root, 0):
@@ -306,6 +306,11 @@ class Round:
             return self._decide(nomination, now)
         if self._ledger.planned and (reserved := self._reserved(nomination, assignment, now)):
             nomination.entry.last_assignment = None  # the flavor that was found was not used
+            if any(
+                planned.key == reserved.workload
+                for planned in self._ledger.planned.get(nomination.queue.name, ())
+            ):
+                self._offer_plan(nomination)
             return [self._keep_pending(nomination, RequeueReason.RESERVED, (reserved,))]
         if self._ledger.windows and (kept := self._windows.refusal(nomination, assignment)):
             for shortage in kept.shortages[:1]:
@@ -359,6 +364,8 @@ class Round:
         self, nomination: Nomination, assignment: Assignment, now: float
     ) -> ReservedForEarlierWorkload | None:
         """Return the planned start that the admission of a head would delay."""
+        if not self._plans.precede(nomination, assignment):
+            return None
         with self._earlier.uncounted():
             return self._plans.refusal(nomination, assignment, now)
 
@@ -425,7 +432,8 @@ class Round:
         return self._keep_pending(nomination, requeue_reason, nomination.reasons, condition_reason)
 
     def _offer_plan(self, nomination: Nomination) -> None:
-        if nomination.queue.backfills:
+        queue = nomination.queue
+        if queue.backfills and nomination.entry not in self._ledger.planned.get(queue.name, ()):
             with self._earlier.uncounted():
                 self._plans.offer(nomination.queue, nomination.entry, self._now)
 

@@ -1,0 +1,196 @@
+"""Promised starts: what was told of a planned start, why it has moved since, and the condition with both.
+
+The condition ``quorate.dev/PlannedStart`` is what a new process knows of former promises.  Its reason is
+``Planned``, or the cause for which the planned start moved later last; its message has the time, the origin
+of the bounds that it rests on, and the former times.
+"""
+
+import math
+import re
+from datetime import datetime
+from typing import Final, get_args
+
+import msgspec
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Condition, Key, at_epoch, find_condition
+from quorate.queueing import conditions as c
+from quorate.queueing.limits import MAX_REVISIONS, NOTICED_S
+from quorate.queueing.planning.bounds import Origin
+from quorate.quota.amount import FlavorResource
+
+
+class NodeLost(msgspec.Struct, frozen=True):
+    """A node on which pods had places is not available any more."""
+
+    node: str
+
+    @property
+    def text(self) -> str:
+        return f"node {self.node} was lost"
+
+
+class QuotaCut(msgspec.Struct, frozen=True):
+    """The cluster queue can get less of a resource than when the start was planned."""
+
+    pair: FlavorResource
+
+    @property
+    def text(self) -> str:
+        return f"quota of {self.pair.resource} in flavor {self.pair.flavor} was cut"
+
+
+class BoundOverrun(msgspec.Struct, frozen=True):
+    """A workload runs longer than its bound, which was learned or is a default."""
+
+    workload: Key
+
+    @property
+    def text(self) -> str:
+        return f"{self.workload} runs longer than expected"
+
+
+class HigherPriorityArrived(msgspec.Struct, frozen=True):
+    """A workload that precedes the planned one has got quota, or a planned start, since."""
+
+    workload: Key
+
+    @property
+    def text(self) -> str:
+        return f"{self.workload}, which comes first, needs what was planned"
+
+
+class QuotaReclaimed(msgspec.Struct, frozen=True):
+    """A workload of another cluster queue uses quota of its own that the planned one was to borrow."""
+
+    workload: Key
+
+    @property
+    def text(self) -> str:
+        return f"{self.workload} uses quota of its own cluster queue, which was to be borrowed"
+
+
+class StateChanged(msgspec.Struct, frozen=True):
+    """Something else has changed, or it changed while no controller ran."""
+
+    @property
+    def text(self) -> str:
+        return "workloads, bounds or queues have changed"
+
+
+Cause = NodeLost | QuotaCut | BoundOverrun | HigherPriorityArrived | QuotaReclaimed | StateChanged
+PLANNED: Final = "Planned"
+_CAUSES: Final = tuple(cause.__name__ for cause in get_args(Cause))
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """A planned start that was moved later, and why."""
+
+    at: float  # the former one, epoch seconds; infinite: no time was known
+    reason: str
+    text: str
+
+
+class AnnouncedStart(msgspec.Struct, frozen=True):
+    """The planned start of a pending workload as it was told."""
+
+    at: float  # epoch seconds; infinite: a workload without a bound must end first
+    origin: Origin  # of the least certain bound that it rests on
+    ended: int  # workloads that end before
+    made_at: float  # when it was first told, or last moved later, epoch seconds
+    planned_at: float  # as planned now; what is earlier by little is not told
+    revisions: tuple[Revision, ...] = ()  # the latest last
+    # What it rests on; empty in a new process
+    capacity: dict[FlavorResource, int] = {}  # that the queue can get at most
+    nodes: frozenset[str] = frozenset()  # on which its pods have places
+
+    @property
+    def reason(self) -> str:
+        return self.revisions[-1].reason if self.revisions else PLANNED
+
+    @property
+    def message(self) -> str:
+        text = f"no time is known: of {self.ended} workloads that must end some have no bound"
+        if math.isfinite(self.at):
+            text = (
+                f"starts at {_moment(self.at)} at the latest ({self.origin}), "
+                f"after {self.ended} workloads have ended"
+            )
+        for revision in reversed(self.revisions):
+            text += f"; was {_moment(revision.at)}: {revision.reason}: {revision.text}"
+        return text
+
+
+def kept(announced: AnnouncedStart, plan: AnnouncedStart) -> AnnouncedStart:
+    """Return what is told of ``plan``, which is not later than ``promise``."""
+    is_noticed = plan.planned_at < announced.at - NOTICED_S
+    return msgspec.structs.replace(
+        plan if is_noticed else announced,
+        planned_at=plan.planned_at,
+        made_at=announced.made_at,
+        revisions=announced.revisions,
+        capacity=plan.capacity,
+        nodes=plan.nodes,
+    )
+
+
+def moved(announced: AnnouncedStart, plan: AnnouncedStart, cause: Cause) -> AnnouncedStart:
+    """Return ``plan``, which is later than ``promise``, with what moved it."""
+    revision = Revision(announced.at, type(cause).__name__, cause.text)
+    return msgspec.structs.replace(plan, revisions=(*announced.revisions, revision)[-MAX_REVISIONS:])
+
+
+def _moment(at: float) -> str:
+    return f"{at_epoch(math.ceil(at)):%Y-%m-%dT%H:%M:%SZ}" if math.isfinite(at) else "unknown"
+
+
+_AT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z|unknown"
+_MESSAGE: Final = re.compile(
+    rf"starts at (?P<at>{_AT}) at the latest \((?P<origin>{'|'.join(get_args(Origin))})\), "
+    r"after (?P<ended>[0-9]{1,9}) workloads have ended|no time is known: of (?P<unbounded>[0-9]{1,9}) "
+)
+_FORMER: Final = re.compile(rf"; was (?P<at>{_AT}): (?P<reason>{'|'.join(_CAUSES)}): (?P<text>[^;]*)")
+
+
+def stored_announcement(workload: Workload) -> AnnouncedStart | None:
+    """Return what an earlier process promised a pending workload; None if nothing, or not in our words."""
+    condition = find_condition(workload.status.conditions, c.PLANNED_START)
+    written = None if condition is None else _MESSAGE.match(condition.message)
+    if condition is None or condition.status != "True" or written is None:
+        return None
+    revisions = tuple(
+        Revision(_read(former["at"]), former["reason"], former["text"])
+        for former in _FORMER.finditer(condition.message)
+    )
+    at = _read(written["at"] or "unknown")
+    return AnnouncedStart(
+        at=at,
+        origin=next((origin for origin in get_args(Origin) if origin == written["origin"]), "Declared"),
+        ended=int(written["ended"] or written["unbounded"]),
+        made_at=c.transition_time(condition),
+        planned_at=at,
+        revisions=revisions[:MAX_REVISIONS][::-1],
+    )
+
+
+def _read(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:  # unknown, or the words of another writer
+        return math.inf
+
+
+def planned_start_conditions(
+    workload: Workload, announced: AnnouncedStart | None, now: float
+) -> tuple[Condition, ...]:
+    """Return the condition of a pending workload that tells ``promise``; empty if it is stored."""
+    generation = workload.metadata.generation
+    stored = find_condition(workload.status.conditions, c.PLANNED_START)
+    if announced is not None:
+        new = c.new_condition(c.PLANNED_START, "True", announced.reason, announced.message, now, generation)
+    elif stored is None or stored.status == "False":
+        return ()
+    else:
+        text = "the start is not planned any more"
+        new = c.new_condition(c.PLANNED_START, "False", "NotPlanned", text, now, generation)
+    return () if c.is_unchanged(stored, new) else (new,)

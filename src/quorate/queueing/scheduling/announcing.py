@@ -1,0 +1,104 @@
+"""Compares a planned start with what was promised, and names what moved it later."""
+
+from collections.abc import Iterator
+
+from quorate.api.core.scheduling import Node
+from quorate.api.meta import is_true
+from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
+from quorate.queueing.ledger import Ledger
+from quorate.queueing.planning.announced_starts import (
+    AnnouncedStart,
+    BoundOverrun,
+    Cause,
+    HigherPriorityArrived,
+    NodeLost,
+    QuotaCut,
+    QuotaReclaimed,
+    StateChanged,
+    kept,
+    moved,
+)
+from quorate.queueing.scheduling.timeline import PlannedStart, Timeline
+from quorate.quota import tree
+
+
+def announced_start(
+    ledger: Ledger,
+    queue: ClusterQueueState,
+    plan: PlannedStart,
+    earlier: list[PlannedStart],
+    timeline: Timeline,
+    now: float,
+) -> AnnouncedStart:
+    """Return what is told of ``plan``, given what was told before.
+
+    A promise stays as it is while all that the workload waits for should have ended, and, after a restart,
+    until run times have been learned again.
+    """
+    new = AnnouncedStart(
+        at=plan.at,
+        origin=plan.origin,
+        ended=plan.ended,
+        made_at=now,
+        planned_at=plan.at,
+        capacity={pair: tree.potential_available(queue.node, pair) for pair in plan.assignment.usage},
+        nodes=frozenset(place.values[-1] for place in plan.assignment.placement.places()),
+    )
+    former = ledger.announced.get(plan.entry.key)
+    if former is None:
+        return new
+    forgot = former.origin == "Learned" and not ledger.bound_inputs.learned
+    if plan.at <= max(former.at, now) or forgot:
+        return kept(former, new)
+    return moved(former, new, _cause(ledger, queue, plan, former, earlier, timeline))
+
+
+def _cause(
+    ledger: Ledger,
+    queue: ClusterQueueState,
+    plan: PlannedStart,
+    former: AnnouncedStart,
+    earlier: list[PlannedStart],
+    timeline: Timeline,
+) -> Cause:
+    """Return what moved a planned start later, the plainest cause first."""
+    if lost := [name for name in sorted(former.nodes) if not _is_usable(ledger.topology.nodes.get(name))]:
+        return NodeLost(lost[0])
+    for pair, amount in sorted(former.capacity.items()):
+        if tree.potential_available(queue.node, pair) < amount:
+            return QuotaCut(pair)
+    overdue = next(overrunning(plan, timeline), None)
+    if overdue is not None:
+        return BoundOverrun(overdue.key)
+    since = [
+        end.reservation
+        for end in timeline.ends
+        if end.at > former.at
+        and end.reservation.reserved_at >= former.made_at
+        and _needs(plan, end.reservation)
+    ]
+    for reservation in sorted(since, key=lambda each: -each.reserved_at):
+        if reservation.order < plan.entry.order:
+            return HigherPriorityArrived(reservation.key)
+        if reservation.admission.cluster_queue != queue.name:
+            return QuotaReclaimed(reservation.key)
+    for other in reversed(earlier):
+        announced = ledger.announced.get(other.entry.key)
+        if announced is None or announced.made_at >= former.made_at:
+            return HigherPriorityArrived(other.entry.key)
+    return StateChanged()
+
+
+def _is_usable(node: Node | None) -> bool:
+    return node is not None and not node.spec.unschedulable and is_true(node.status.conditions, "Ready")
+
+
+def overrunning(plan: PlannedStart, timeline: Timeline) -> Iterator[Reservation]:
+    """Yield what runs longer than a bound that is not enforced, and uses what ``plan`` needs."""
+    for end in timeline.ends:
+        if end.is_overdue and _needs(plan, end.reservation):
+            yield end.reservation
+
+
+def _needs(plan: PlannedStart, reservation: Reservation) -> bool:
+    return bool(plan.assignment.usage.keys() & reservation.usage.keys())

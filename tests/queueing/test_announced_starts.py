@@ -1,0 +1,202 @@
+"""What is told of planned starts: the condition, how it survives a restart, and why it moves."""
+
+import math
+
+import pytest
+from hypothesis import given as given_by
+from hypothesis import strategies as st
+
+from quorate.api.kueue import Workload, WorkloadStatus
+from quorate.api.meta import Condition, Key, ObjectMeta, find_condition
+from quorate.queueing import conditions as c
+from quorate.queueing.planning.announced_starts import (
+    AnnouncedStart,
+    BoundOverrun,
+    Revision,
+    StateChanged,
+    kept,
+    moved,
+    planned_start_conditions,
+    stored_announcement,
+)
+from quorate.queueing.planning.work_kinds import WorkKind
+from tests.queueing.notation import Json
+from tests.queueing.test_planned_starts import FIRST, LARGE, a_world, job, queue, run_cycle
+from tests.queueing.world import World
+
+Times = st.one_of(st.integers(0, 2**32).map(float), st.just(math.inf))
+Causes = st.sampled_from((StateChanged(), BoundOverrun(Key("default", "a-1"))))
+
+
+def told_by(promise: AnnouncedStart | None, workload: Workload | None = None) -> Workload:
+    """Return a workload with the condition that tells a promise."""
+    workload = Workload(metadata=ObjectMeta(name="w")) if workload is None else workload
+    conditions = planned_start_conditions(workload, promise, 50)
+    return Workload(metadata=workload.metadata, status=WorkloadStatus(conditions=conditions))
+
+
+@given_by(Times, st.sampled_from(("Declared", "Learned", "Default")), st.integers(0, 10**6), st.lists(Times))
+def test_a_new_process_reads_what_was_promised(
+    at: float, origin: str, ended: int, later: list[float]
+) -> None:
+    promise = AnnouncedStart(at, origin, ended, 50, at)  # type: ignore[arg-type]
+    for number, time in enumerate(later):
+        cause = StateChanged() if number % 2 else BoundOverrun(Key("default", "a-1"))
+        promise = moved(promise, AnnouncedStart(time, "Declared", 3, 50, time), cause)
+    stored = stored_announcement(told_by(promise))
+    assert stored is not None
+    assert (stored.at, stored.made_at, stored.revisions) == (promise.at, 50, promise.revisions)
+    assert stored.message == promise.message
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["", "soon", "starts at 2026-99-99T99:99:99Z at the latest (Declared), after 3 workloads have ended"],
+)
+def test_words_of_other_writers_promise_no_time(message: str) -> None:
+    condition = c.new_condition(c.PLANNED_START, "True", "Planned", message, 0)
+    promise = stored_announcement(
+        Workload(metadata=ObjectMeta(name="w"), status=WorkloadStatus(conditions=(condition,)))
+    )
+    assert promise is None or promise.at == math.inf
+
+
+def test_only_what_a_user_would_notice_is_told() -> None:
+    promise = AnnouncedStart(1000, "Declared", 3, 0, 1000)
+    for at, told in ((941.0, 1000), (940.0, 1000), (939.0, 939)):
+        assert kept(promise, AnnouncedStart(at, "Declared", 2, 50, at)).at == told
+
+
+def test_a_promise_is_taken_back_once() -> None:
+    workload = told_by(AnnouncedStart(1000, "Declared", 3, 0, 1000))
+    taken_back = told_by(None, workload)
+    assert planned_start_conditions(workload, None, 60)[0].reason == "NotPlanned"
+    assert planned_start_conditions(taken_back, None, 60) == ()
+
+
+def condition_of(world: World, name: str = "large") -> Condition | None:
+    return find_condition(world.workloads[name].status.conditions, c.PLANNED_START)
+
+
+def told(world: World, name: str = "large") -> tuple[str, str, str]:
+    condition = condition_of(world, name)
+    assert condition is not None, "nothing is told of a planned start"
+    return condition.status, condition.reason, condition.message
+
+
+AT_110 = "starts at 1970-01-01T00:01:50Z at the latest (Declared), after 1 workloads have ended"
+
+
+def test_the_condition_tells_the_planned_start_until_the_workload_has_quota() -> None:
+    world = a_world(FIRST, LARGE)
+    assert told(world) == ("True", "Planned", AT_110)
+    assert condition_of(world, "first") is None
+    world.run({"finish": ["first"]})
+    run_cycle(world)
+    assert told(world) == ("False", "Started", f"Previously: {AT_110}")
+
+
+def test_it_is_taken_back_if_nothing_is_planned_any_more() -> None:
+    world = a_world(FIRST, LARGE)
+    world.run({"update": {"clusterQueues": {"q": queue(8, annotations={})}}})
+    run_cycle(world)
+    assert told(world) == ("False", "NotPlanned", "the start is not planned any more")
+
+
+def test_cycles_in_which_nothing_changes_tell_nothing() -> None:
+    world = a_world(FIRST, LARGE, job("later", 4, 2))
+    for _ in range(3):
+        assert run_cycle(world).announced == ()
+        world.now += 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "text"),
+    [
+        pytest.param(
+            {"create": ["urgent"]},
+            "HigherPriorityArrived",
+            "default/urgent, which comes first, needs what was planned",
+            id="a workload with a higher priority",
+        ),
+        pytest.param(
+            {"update": {"clusterQueues": {"q": queue(10)}}},
+            "QuotaCut",
+            "quota of cpu in flavor default was cut",
+            id="less quota",
+        ),
+    ],
+)
+def test_a_promise_moves_later_only_for_a_cause_that_it_names(changes: Json, reason: str, text: str) -> None:
+    jobs = (
+        job("first", 4, 0, 100),
+        job("longer", 2, 0, 150),
+        job("large", 10, 1, 60),
+        job("urgent", 4, 2, 300, priority=5, create="later"),
+    )
+    world = a_world(*jobs, q=queue(12))
+    promise = AT_110
+    assert told(world) == ("True", "Planned", promise)
+    world.now += 5
+    world.run(changes)
+    for _ in range(2):
+        run_cycle(world)
+    status, seen, message = told(world)
+    assert (status, seen) == ("True", reason)
+    assert message.endswith(f"; was 1970-01-01T00:01:50Z: {reason}: {text}")
+
+
+def test_an_overrun_of_a_learned_bound_moves_a_promise() -> None:
+    world = World(
+        {
+            "flavors": ["default"],
+            "clusterQueues": {"q": queue(8)},
+            "workloads": (job("first", 4, 0), LARGE),
+            "now": 10,
+        }
+    )
+    world.state.set_learned_bounds({WorkKind(("default", "q")): 50.0})
+    run_cycle(world)
+    assert run_cycle(world).wake_at == 61
+    assert (
+        told(world)[2]
+        == "starts at 1970-01-01T00:01:00Z at the latest (Learned), after 1 workloads have ended"
+    )
+    world.now = 61.0
+    run_cycle(world)
+    assert told(world) == (
+        "True",
+        "BoundOverrun",
+        "starts at 1970-01-01T00:01:50Z at the latest (Learned), after 1 workloads have ended; was "
+        "1970-01-01T00:01:00Z: BoundOverrun: default/first runs longer than expected",
+    )
+
+
+def test_a_new_process_keeps_a_promise_until_run_times_are_learned_again() -> None:
+    world = a_world(job("first", 4, 0), LARGE)
+    assert told(world)[2].startswith("no time is known")
+    world.state.set_learned_bounds({WorkKind(("default", "q")): 50.0})
+    run_cycle(world)
+    learned = told(world)
+    assert learned[2].startswith("starts at 1970-01-01T00:01:00Z at the latest (Learned)")
+    restarted = World({"flavors": ["default"], "clusterQueues": {"q": queue(8)}, "workloads": (), "now": 20})
+    restarted.put_queue_of({"queue": "q", "name": "any"})
+    restarted.workloads = dict(world.workloads)
+    for workload in world.workloads.values():
+        restarted.state.put_workload(workload, restarted.now)
+    run_cycle(restarted)
+    assert told(restarted) == learned
+    restarted.state.set_learned_bounds({WorkKind(("default", "q")): 50.0})
+    run_cycle(restarted)
+    assert told(restarted) == learned
+    assert restarted.state.ledger.announced[Key("default", "large")].revisions == ()
+
+
+def test_revisions_are_told_with_the_latest_first() -> None:
+    promise = AnnouncedStart(
+        10, "Declared", 1, 0, 10, (Revision(5, "StateChanged", "a"), Revision(7, "QuotaCut", "b"))
+    )
+    assert promise.reason == "QuotaCut"
+    assert promise.message.endswith(
+        "; was 1970-01-01T00:00:07Z: QuotaCut: b; was 1970-01-01T00:00:05Z: StateChanged: a"
+    )
