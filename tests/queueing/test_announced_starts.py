@@ -200,3 +200,38 @@ def test_revisions_are_told_with_the_latest_first() -> None:
     assert promise.message.endswith(
         "; was 1970-01-01T00:00:07Z: QuotaCut: b; was 1970-01-01T00:00:05Z: StateChanged: a"
     )
+
+
+@pytest.mark.parametrize(
+    ("first_created", "evicts"),
+    [pytest.param(2, True, id="it passed"), pytest.param(0, False, id="it came first")],
+)
+def test_an_overrun_evicts_what_passed_the_planned_workload_if_the_queue_says_so(
+    first_created: int, evicts: bool
+) -> None:
+    rules = queue(8, annotations={"backfill": "EASY", "on-overrun": "Evict"})
+    jobs = (job("other", 4, 0, 60), LARGE, job("short", 4, first_created, create="later"))
+    world = World({"flavors": ["default"], "clusterQueues": {"q": rules}, "workloads": jobs, "now": 10})
+    world.state.set_learned_bounds({WorkKind(("default", "q")): 50.0})
+    if not evicts:
+        world.run({"create": ["short"]})
+    run_cycle(world)
+    world.run({"create": ["short"]} if evicts else {"cycle": 1})
+    run_cycle(world)
+    assert told(world)[2].startswith("starts at 1970-01-01T00:01:10Z at the latest (Learned)")
+    world.run({"finish": ["other"]})
+    world.now = 72.0
+    run_cycle(world)
+    evicted = find_condition(world.workloads["short"].status.conditions, c.EVICTED)
+    assert (evicted is not None) is evicts
+    if evicted is not None:
+        assert (evicted.reason, evicted.message) == (
+            "BoundOverrun",
+            "It runs longer than expected, and default/large waits for its planned start",
+        )
+        assert told(world)[1] == "Planned"
+        world.run({"evictionDone": ["short"]})
+        run_cycle(world)
+        assert told(world)[1] == "Started"
+    else:
+        assert told(world)[1] == "BoundOverrun"

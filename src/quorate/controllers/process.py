@@ -140,6 +140,7 @@ async def _run_controllers(
     run = ControllerRun(await _context(client, clock, configuration, rng, replica.recorder), replica)
     context, informers, nodes = run.context, run.context.informers, run.driver.node_feeds
     view = _view(run.driver.state, informers, nodes, replica)
+    view.learn = run.driver.learn
     _record_metrics(informers, run.driver.state, replica.recorder)
     controllers = run.enabled_controllers()
     within_s = configuration.controllers.cache_sync_timeout_s

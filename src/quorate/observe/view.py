@@ -1,7 +1,7 @@
 """A read-only view of the model and the workloads of a replica, for metrics and the visibility API."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quorate.api.configuration.process import Metrics
@@ -19,6 +19,7 @@ from quorate.queueing.conditions import (
     is_admitted,
     is_finished,
 )
+from quorate.queueing.planning.bounds import LearnedBounds
 from quorate.queueing.state import State
 
 Labels = tuple[tuple[str, str], ...]
@@ -37,6 +38,8 @@ class View:
         """``informers`` hold all objects that the model is made of."""
         self.state = state
         self.informers = tuple(informers)
+        # Takes over learned bounds; what decides by the model sets it, to decide again.
+        self.learn: Callable[[LearnedBounds], None] = state.set_learned_bounds
         self._workloads = workloads
         self.custom = custom
         # Unfinished admitted workloads, by the labels of a cluster queue or of a local queue and the custom

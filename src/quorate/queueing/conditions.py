@@ -113,6 +113,7 @@ OWNER_NOT_FOUND_TEXT: Final = "The workload's owner no longer exists"
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
 ADMISSION_CHECK: Final = "AdmissionCheck"
 NODE_FAILURES: Final = "NodeFailures"
+BOUND_OVERRUN: Final = "BoundOverrun"  # of a workload that passed one with a planned start
 START_REFUSED: Final = "StartRefused"  # also of JobUpdated=False and DeactivationTarget
 RESERVED_WINDOW: Final = "ReservedWindow"
 CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"

@@ -30,6 +30,7 @@ LONGEST_KEPT_S: Final = 900.0  # a run that is older is dropped
 MAX_KINDS: Final = 2000  # of jobs of which run times are kept
 MAX_RUN_TIMES: Final = 50  # of a kind: the latest
 FEWEST_RUN_TIMES: Final = 3  # of a kind; with fewer, those of its queue say more, or those of all queues
+BOUND_QUANTILE: Final = 0.9  # of the run times of a kind: the bound that planned starts rest on
 CONFIDENT_RUNS: Final = 10  # of an estimate of high confidence, and as many run times of its kind
 HORIZON_S: Final = 7 * 24 * 3600.0  # of a forecast
 FEWEST_EXPECTED: Final = 200  # jobs in one run

@@ -132,3 +132,12 @@ def test_a_run_time_is_that_of_all_pods(granted: int | None, seconds: float) -> 
         },
     )
     assert ran_s(finished) == seconds
+
+
+def test_the_bound_of_a_kind_is_the_90th_percentile_of_enough_run_times() -> None:
+    store, queue = RunTimeStore(), ("team", "training")
+    often, rarely = WorkKind(queue, "Job", "often-#"), WorkKind(queue, "Job", "rarely")
+    for number in range(10):
+        store.add(often, str(number), 10.0 * (number + 1))
+    store.add(rarely, "a", 1000.0)
+    assert dict(store.bounds()) == {often: 90.0, WorkKind(queue): 100.0}

@@ -37,6 +37,7 @@ from quorate.queueing.conditions import QUOTA_RESERVED
 from quorate.queueing.decisions import Decision, Hold
 from quorate.queueing.explain import why_pending
 from quorate.queueing.inadmissible_reasons import BackingOff
+from quorate.queueing.planning.bounds import LearnedBounds
 from quorate.queueing.restored_history import restore_preemption_history
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
@@ -111,6 +112,12 @@ class AdmissionDriver:
     def _quota_changed(self, change: Change[ClusterQueue] | Change[Cohort]) -> None:
         if change.old is not None and change.new is not None and change.old.spec != change.new.spec:
             self._quota_edited = True
+
+    def learn(self, bounds: LearnedBounds) -> None:
+        """Take over until when workloads run at most, as learned, and decide again if that has changed."""
+        self.state.set_learned_bounds(bounds)
+        if self.state.ledger.dirty_trees:
+            self._changed.set()
 
     def _undo(self, decision: Decision) -> None:
         """Release the quota of an unwritten decision, and decide again on the newest object."""

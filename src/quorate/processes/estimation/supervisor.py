@@ -102,6 +102,7 @@ async def _refresh_while_needed(
                 await worker.stdin.drain()
                 refresh = await read_refresh(worker.stdout)
             replica.estimates.replace(await _estimates(refresh), refresh.at, refresh.processor_s)
+            changes.view.learn({bound.kind: bound.seconds for bound in refresh.bounds})
             pause_s = max(INTERVAL_S, refresh.processor_s / rules.cpu)
         else:
             pause_s = INTERVAL_S

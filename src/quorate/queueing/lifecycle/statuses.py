@@ -32,7 +32,7 @@ from quorate.queueing.decisions import AssignTopology, Hold, Preempt, Reserve
 from quorate.queueing.planning.announced_starts import planned_start_conditions
 from quorate.queueing.typed_reasons import waiting_condition
 
-_REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES, c.RESERVED_WINDOW})
+_REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES, c.RESERVED_WINDOW, c.BOUND_OVERRUN})
 
 
 def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadStatus:

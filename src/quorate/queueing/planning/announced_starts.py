@@ -124,6 +124,8 @@ class AnnouncedStart(msgspec.Struct, frozen=True):
 def kept(announced: AnnouncedStart, plan: AnnouncedStart) -> AnnouncedStart:
     """Return what is told of ``plan``, which is not later than ``promise``."""
     is_noticed = plan.planned_at < announced.at - NOTICED_S
+    if plan.origin != announced.origin:
+        is_noticed = plan.planned_at <= announced.at
     return msgspec.structs.replace(
         plan if is_noticed else announced,
         planned_at=plan.planned_at,

@@ -59,6 +59,7 @@ class AdmissionCycle:
         updates = self._state.request_updates
         updates.run_slice()
         self._plans.wake(now)
+        decisions |= {decision.key: decision for decision in self._plans.evict_overruns(now)}
         samples = self._state.ledger.sample_consumed_usage(now)
         times = (samples.next_at, self._state.advance_windows(now))
         wake_at = min((time for time in times if time is not None), default=None)

@@ -20,14 +20,15 @@ from itertools import pairwise
 from typing import Final
 
 from quorate.api.meta import Key
+from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.conditions import queued_since
+from quorate.queueing.decisions import Evict
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.limits import OVERDUE_S
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.announced_starts import AnnouncedStart
 from quorate.queueing.planning.bounds import Origin
-from quorate.queueing.scheduling.announcing import announced_start
+from quorate.queueing.scheduling.announcing import announced_start, overrunning
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.nomination import Nomination, Supposition, evaluate_supposing
 from quorate.queueing.scheduling.reserving import shortages_at
@@ -102,7 +103,7 @@ class PlannedStarts:
         order = queue.pending.order
         if entry in former or (is_full and order(former[-1]) <= order(entry)):
             return
-        due = queued_since(entry.workload) + rules.reserve_after_s
+        due = c.queued_since(entry.workload) + rules.reserve_after_s
         if due > now:
             self._due[queue.name] = min(due, self._due.get(queue.name, math.inf))
             return
@@ -123,6 +124,33 @@ class PlannedStarts:
             assignment = head.assignment
             if assignment is not None and assignment.mode is not AssignmentMode.FIT and not head.targets:
                 self.offer(head.queue, head.entry, now)
+
+    def evict_overruns(self, now: float) -> Iterator[Evict]:
+        """Evict what keeps a planned workload waiting that it passed, if its queue says ``onOverrun: Evict``.
+
+        It runs longer than its bound, which was learned or is a default that is not enforced.
+        """
+        ledger = self._state.ledger
+        for name in [name for name, due in self._overdue.items() if due <= now and name in ledger.planned]:
+            queue = ledger.cluster_queues[name]
+            if queue.planned_start_rules.on_overrun != "Evict":
+                continue
+            for plan in self._known(name):
+                if plan.at + OVERDUE_S > now or plan.entry not in ledger.planned[name]:
+                    continue
+                for reservation in overrunning(plan, self.timeline(queue, now)):
+                    workload = reservation.workload
+                    if reservation.order > plan.entry.order and reservation.is_readable:
+                        ledger.expected_evictions.add(workload.metadata.uid)
+                        ledger.schedule_requeue(queue.node)
+                        metadata = workload.metadata
+                        yield Evict(
+                            metadata.key,
+                            metadata.uid,
+                            metadata.resource_version,
+                            c.BOUND_OVERRUN,
+                            f"It runs longer than expected, and {plan.entry.key} waits for its planned start",
+                        )
 
     def review(self, roots: Iterable[Node], now: float) -> tuple[Key, ...]:
         """Return the pending workloads of which something else is to be told than before the last call.

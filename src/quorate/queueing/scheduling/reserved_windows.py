@@ -161,7 +161,7 @@ class ReservedWindows:
         by_root = self._holders[1]
         if root not in by_root:
             by_root[root] = [
-                _Holder(ends_at(queue, reservation, self._now), queue, reservation)
+                _Holder(ends_at(ledger, queue, reservation, self._now), queue, reservation)
                 for queue in ledger.queues_below(root)
                 for reservation in queue.reservations.values()
             ]

@@ -44,15 +44,15 @@ def ends_of(ledger: Ledger, queue: ClusterQueueState, now: float) -> list[End]:
     One that is being evicted ends at any moment.
     """
     ends = [
-        _end_of(member, reservation, now)
+        _end_of(ledger, member, reservation, now)
         for member in ledger.queues_below(queue.node.root)
         for reservation in member.reservations.values()
     ]
     return sorted(ends, key=lambda end: (end.at, end.reservation.order))
 
 
-def _end_of(queue: ClusterQueueState, reservation: Reservation, now: float) -> End:
-    if reservation.evicted:
+def _end_of(ledger: Ledger, queue: ClusterQueueState, reservation: Reservation, now: float) -> End:
+    if reservation.evicted or reservation.workload.metadata.uid in ledger.expected_evictions:
         return End(now, reservation, "Declared", False)
     since = now if reservation.admitted_at is None else reservation.admitted_at
     bound = queue.bound(reservation.workload)
@@ -60,9 +60,9 @@ def _end_of(queue: ClusterQueueState, reservation: Reservation, now: float) -> E
     return End(bound.ends_at(since, now), reservation, bound.origin, is_overdue)
 
 
-def ends_at(queue: ClusterQueueState, reservation: Reservation, now: float) -> float:
+def ends_at(ledger: Ledger, queue: ClusterQueueState, reservation: Reservation, now: float) -> float:
     """Return until when a reservation of ``queue`` lasts at most, epoch seconds; infinite if unknown."""
-    return _end_of(queue, reservation, now).at
+    return _end_of(ledger, queue, reservation, now).at
 
 
 class _Ended:

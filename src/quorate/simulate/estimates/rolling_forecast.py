@@ -19,7 +19,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.queueing.conditions import is_finished
-from quorate.queueing.planning.work_kinds import kind_of
+from quorate.queueing.planning.work_kinds import WorkKind, kind_of
 from quorate.simulate.estimates.expected_arrivals import ArrivalStore, can_be_played
 from quorate.simulate.estimates.forecast import (
     confidence_of,
@@ -49,11 +49,19 @@ class WaitingStart(msgspec.Struct, frozen=True):
         return Key(self.namespace, self.name)
 
 
+class LearnedBound(msgspec.Struct, frozen=True):
+    """How long work of one kind runs at most, mostly."""
+
+    kind: WorkKind
+    seconds: float
+
+
 class Refresh(msgspec.Struct, frozen=True):
     at: float  # the moment of the world, epoch seconds
     starts: tuple[WaitingStart, ...]  # by key
     runs: int  # of this refresh
     processor_s: float  # that it took, with all that was put since the refresh before
+    bounds: tuple[LearnedBound, ...] = ()
 
 
 class _Run(NamedTuple):
@@ -149,7 +157,8 @@ class RollingForecast:
             self._runs.popleft()
         quantiles = self._quantiles(waiting.values(), now, times)
         before_s, self._reported_s = self._reported_s, self._processor_s()
-        return Refresh(now, quantiles, played, self._reported_s - before_s)
+        bounds = tuple(LearnedBound(kind, seconds) for kind, seconds in self._run_times.bounds())
+        return Refresh(now, quantiles, played, self._reported_s - before_s, bounds)
 
     def _none_is_due(self, now: float) -> bool:
         """Return True if no run has a start after its own moment that was to come before now."""

@@ -4,14 +4,15 @@ Beside each kind of work (see ``queueing.planning.work_kinds``), the store keeps
 queue, to which a kind that was seen too rarely falls back.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.planning.bounds import granted_part
 from quorate.queueing.planning.work_kinds import WorkKind, kind_of
-from quorate.simulate.limits import FEWEST_RUN_TIMES, MAX_KINDS, MAX_RUN_TIMES
+from quorate.simulate.limits import BOUND_QUANTILE, FEWEST_RUN_TIMES, MAX_KINDS, MAX_RUN_TIMES
 
 
 def ran_s(workload: Workload) -> float | None:
@@ -71,6 +72,15 @@ class RunTimeStore:
             return kind
         queue = WorkKind(kind.queue)
         return queue if queue in self._kinds else None
+
+    def bounds(self) -> Iterator[tuple[WorkKind, float]]:
+        """Yield the kinds of which enough is known, queues included, and what most of their work stays below.
+
+        It is the 90th percentile, in seconds: planned starts take it as a bound.
+        """
+        for kind, times in self._kinds.items():
+            if len(times) >= FEWEST_RUN_TIMES:
+                yield kind, sorted(times.values())[math.ceil(BOUND_QUANTILE * len(times)) - 1]
 
     def everywhere(self) -> tuple[float, ...]:
         """Return the run times of all queues, ascending."""
